@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ask.messages import Answer
+    from ask.messages import ModelResponse
 
 
 class AskError(Exception):
@@ -34,27 +34,27 @@ class AskError(Exception):
 
     Args:
         message: what happened, on one line without a trailing period.
-        advice: what the user can do about it, on one line; "" if there is nothing to suggest.
+        hint: what the user can do about it, on one line; "" if there is nothing to suggest.
     """
 
     exit_code: int = 1
 
-    def __init__(self, message: str, advice: str = "") -> None:
+    def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
         self.message = message
-        self.advice = advice
+        self.hint = hint
 
     @property
-    def brief(self) -> str:
+    def summary(self) -> str:
         """What happened, without the advice."""
         return self.message
 
-    def take_out(self, redact: Callable[[str], str]) -> None:
+    def redact(self, redact: Callable[[str], str]) -> None:
         """Redact API keys in the message and the advice, using `redact` on each."""
-        self.message, self.advice = redact(self.message), redact(self.advice)
+        self.message, self.hint = redact(self.message), redact(self.hint)
 
     def __str__(self) -> str:
-        return f"{self.brief}: {self.advice}" if self.advice else self.brief
+        return f"{self.summary}: {self.hint}" if self.hint else self.summary
 
 
 def walk_causes(error: BaseException) -> Iterator[BaseException]:
@@ -117,8 +117,8 @@ class NetworkError(AskError):
 
     exit_code = 5
 
-    def __init__(self, message: str, advice: str = "", *, retryable: bool = False, offline: bool = False) -> None:
-        super().__init__(message, advice)
+    def __init__(self, message: str, hint: str = "", *, retryable: bool = False, offline: bool = False) -> None:
+        super().__init__(message, hint)
         self.retryable = retryable
         self.offline = offline
 
@@ -129,12 +129,12 @@ class IncompleteStreamError(NetworkError):
     exit_code = 10
 
 
-class _Remedy(NamedTuple):
-    action: str = "none"
-    after: float | None = None
+class _RetryAction(NamedTuple):
+    kind: str = "none"
+    delay: float | None = None
 
 
-class Remedy(_Remedy):
+class RetryAction(_RetryAction):
     """What may make a request succeed after a `ProviderError`.
 
     Attributes:
@@ -144,25 +144,25 @@ class Remedy(_Remedy):
         after: seconds to wait before a retry, if the provider specified them.
     """
 
-    NONE: ClassVar[Remedy]
-    NEXT_KEY: ClassVar[Remedy]
-    WITHOUT_TOOLS: ClassVar[Remedy]
-    WITHOUT_SCHEMA: ClassVar[Remedy]
-    WITHOUT_REASONING: ClassVar[Remedy]
-    SHORTER: ClassVar[Remedy]
+    NONE: ClassVar[RetryAction]
+    NEXT_KEY: ClassVar[RetryAction]
+    WITHOUT_TOOLS: ClassVar[RetryAction]
+    WITHOUT_SCHEMA: ClassVar[RetryAction]
+    WITHOUT_REASONING: ClassVar[RetryAction]
+    SHORTER: ClassVar[RetryAction]
 
     @staticmethod
-    def RETRY(after: float | None = None) -> Remedy:  # noqa: N802 - reads like its siblings
+    def retry(delay: float | None = None) -> RetryAction:
         """Create a retry, after so many seconds if the provider specified them."""
-        return Remedy("retry", after)
+        return RetryAction("retry", delay)
 
 
-Remedy.NONE = Remedy("none")
-Remedy.NEXT_KEY = Remedy("next_key")
-Remedy.WITHOUT_TOOLS = Remedy("without_tools")
-Remedy.WITHOUT_SCHEMA = Remedy("without_schema")
-Remedy.WITHOUT_REASONING = Remedy("without_reasoning")
-Remedy.SHORTER = Remedy("shorter")
+RetryAction.NONE = RetryAction("none")
+RetryAction.NEXT_KEY = RetryAction("next_key")
+RetryAction.WITHOUT_TOOLS = RetryAction("without_tools")
+RetryAction.WITHOUT_SCHEMA = RetryAction("without_schema")
+RetryAction.WITHOUT_REASONING = RetryAction("without_reasoning")
+RetryAction.SHORTER = RetryAction("shorter")
 
 
 class ProviderError(AskError):
@@ -171,35 +171,35 @@ class ProviderError(AskError):
     Args:
         message: the provider's error message, on one line.
         status: the HTTP status, or the status given in the body of a 200 response; None if there is none.
-        remedy: what may make the request succeed.
+        retry_action: what may make the request succeed.
         advice: what the user can do; "" to let the host choose advice for the status.
         parameter: the request parameter that the provider rejects, if it names one.
 
     Attributes:
-        answer: the part of the answer that arrived before the error, if any.
+        partial_response: the part of the answer that arrived before the error, if any.
         provider: the provider's name, set by the host.
     """
 
     exit_code = 6
-    answer: Answer | None = None
+    partial_response: ModelResponse | None = None
     provider: str = ""
 
     def __init__(
         self,
         message: str,
         status: int | None = None,
-        remedy: Remedy = Remedy.NONE,
+        retry_action: RetryAction = RetryAction.NONE,
         *,
-        advice: str = "",
+        hint: str = "",
         parameter: str | None = None,
     ) -> None:
-        super().__init__(message, advice)
+        super().__init__(message, hint)
         self.status = status
-        self.remedy = remedy
+        self.retry_action = retry_action
         self.parameter = parameter
 
     @property
-    def brief(self) -> str:
+    def summary(self) -> str:
         """The provider's message, with the provider's name and the status."""
         source = ", ".join(str(part) for part in (self.provider, self.status) if part)
         return f"{self.message.rstrip('. ')} ({source})" if source else self.message

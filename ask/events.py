@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ask.messages import Answer, Message, ToolCall
-from ask.plugin_api.provider import CallDelta, ReasoningDelta, TextDelta
+from ask.messages import Message, ModelResponse, ToolCall
+from ask.plugin_api.provider import ReasoningDelta, TextDelta, ToolCallDelta
 
 
 class MessageAdded(NamedTuple):
@@ -14,7 +14,7 @@ class MessageAdded(NamedTuple):
     message: Message
     complete: bool = True
     """False for an answer that was cut off."""
-    answer: Answer | None = None
+    answer: ModelResponse | None = None
     """The answer that the message was made from, if the model wrote it."""
 
 
@@ -64,7 +64,7 @@ class Notice(NamedTuple):
 Event = (
     TextDelta
     | ReasoningDelta
-    | CallDelta
+    | ToolCallDelta
     | RequestStarted
     | MessageAdded
     | ToolCallRequested

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ask.parsing import as_dict, as_list, as_text
+from ask.parsing import read_dict, read_list, read_str
 from ask.version import DISTRIBUTION
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def format_install_command(extra: str) -> str:
     prefix, ask_distribution = Path(sys.prefix), distribution(DISTRIBUTION)
     if (prefix / "pipx_metadata.json").exists():
         return shlex.join(["pipx", "inject", prefix.name, *find_extra_requirements(ask_distribution, extra)])
-    if requirements := as_list(read_uv_receipt(prefix).get("requirements")):
+    if requirements := read_list(read_uv_receipt(prefix).get("requirements")):
         return shlex.join(["uv", "tool", "install", *format_uv_arguments(requirements, ask_distribution, extra)])
     installer = ["-m", "pip", "install"]
     installer = [sys.executable, *installer] if find_spec("pip") else ["uv", *installer[1:], "--python", sys.executable]
@@ -50,7 +50,7 @@ def read_uv_receipt(prefix: Path) -> dict[str, Any]:
     import tomllib
 
     try:
-        return as_dict(tomllib.loads((prefix / "uv-receipt.toml").read_text()).get("tool"))
+        return read_dict(tomllib.loads((prefix / "uv-receipt.toml").read_text()).get("tool"))
     except (OSError, ValueError):
         return {}
 
@@ -60,14 +60,14 @@ def format_uv_arguments(requirements: Iterable[Any], ask_distribution: Distribut
     from importlib.metadata import PackageNotFoundError, distribution
 
     arguments: list[str] = []
-    for table in map(as_dict, requirements):
-        name, extras, version = table.get("name"), as_list(table.get("extras")), as_text(table.get("specifier"))
+    for table in map(read_dict, requirements):
+        name, extras, version = table.get("name"), read_list(table.get("extras")), read_str(table.get("specifier"))
         if name == DISTRIBUTION:
             requirement, is_editable = format_requirement(ask_distribution, dict.fromkeys([*extras, extra]), version)
             arguments = [*(["--editable"] if is_editable else []), requirement, *arguments]
             continue
         try:
-            requirement, is_editable = format_requirement(distribution(as_text(name)), extras, version)
+            requirement, is_editable = format_requirement(distribution(read_str(name)), extras, version)
         except (PackageNotFoundError, ValueError):
             continue
         arguments += ["--with-editable" if is_editable else "--with", requirement]
@@ -82,16 +82,16 @@ def format_requirement(package: Distribution, extras: Iterable[str], version: st
     from urllib.parse import unquote, urlsplit
 
     try:
-        origin = as_dict(json.loads(package.read_text("direct_url.json") or "{}"))
+        origin = read_dict(json.loads(package.read_text("direct_url.json") or "{}"))
     except ValueError:
         origin = {}
     extras_suffix = f"[{','.join(map(str, extras))}]" if extras else ""
-    name, url = package.metadata["Name"], as_text(origin.get("url"))
+    name, url = package.metadata["Name"], read_str(origin.get("url"))
     if "dir_info" in origin:
-        return unquote(urlsplit(url).path) + extras_suffix, as_dict(origin["dir_info"]).get("editable") is True
-    if vcs_info := as_dict(origin.get("vcs_info")):
+        return unquote(urlsplit(url).path) + extras_suffix, read_dict(origin["dir_info"]).get("editable") is True
+    if vcs_info := read_dict(origin.get("vcs_info")):
         url = f"{vcs_info.get('vcs')}+{url}@{vcs_info.get('requested_revision') or vcs_info.get('commit_id')}"
-    if subdirectory := as_text(origin.get("subdirectory")):
+    if subdirectory := read_str(origin.get("subdirectory")):
         url = f"{url}#subdirectory={subdirectory}"
     return f"{name}{extras_suffix} @ {url}" if url else f"{name}{extras_suffix}{version}", False
 
@@ -106,7 +106,7 @@ def find_launcher() -> Path:
         launcher = scripts / "ask"
     if launcher.parent != scripts:
         return launcher
-    entry_points = as_list(read_uv_receipt(Path(sys.prefix)).get("entrypoints"))
-    links = [Path(as_text(as_dict(entry_point).get("install-path"))) for entry_point in entry_points]
+    entry_points = read_list(read_uv_receipt(Path(sys.prefix)).get("entrypoints"))
+    links = [Path(read_str(read_dict(entry_point).get("install-path"))) for entry_point in entry_points]
     links += [Path.home() / ".local/bin/ask", Path("/usr/local/bin/ask")]  # created by pipx
     return next((link for link in links if link.name == "ask" and link.exists() and link.samefile(launcher)), launcher)

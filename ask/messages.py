@@ -22,19 +22,20 @@ EMPTY_MAPPING: Mapping[str, Any] = MappingProxyType({})
 """An immutable empty mapping, for use as a default value."""
 
 
-class Finish(StrEnum):
+class FinishReason(StrEnum):
     """The reason why an answer ended.
 
-    Providers never return `CUT` (the stream ended early) or `EMPTY` (no text and no calls): ask itself detects these.
+    Providers never return `STREAM_INCOMPLETE` (the stream ended early) or `EMPTY` (no text and no calls): ask itself
+    detects these.
     """
 
     STOP = "stop"
     TOOL_CALLS = "tool_calls"
     LENGTH = "length"
-    FILTER = "filter"
+    CONTENT_FILTER = "filter"
     ERROR = "error"
     CONTINUE = "continue"
-    CUT = "cut"
+    STREAM_INCOMPLETE = "cut"
     EMPTY = "empty"
 
 
@@ -53,7 +54,7 @@ class ToolSpec(NamedTuple):
     description: str
     parameters: Mapping[str, Any]
 
-    def as_function(self) -> dict[str, Any]:
+    def to_function(self) -> dict[str, Any]:
         """Return the tool in OpenAI's Chat Completions format, which most services accept."""
         return {
             "type": "function",
@@ -79,21 +80,21 @@ class Attachment(NamedTuple):
         return f"data:{self.media_type};base64,{self.base64}"
 
 
-class Native(NamedTuple):
+class ProviderState(NamedTuple):
     """Provider-specific parts of a message, such as thinking and signatures, to send back verbatim to the same model.
 
     Attributes:
         provider: the name of the provider that returned the message.
         model: the model that wrote the message.
         data: JSON values in the provider's own format.
-        displaced: whether earlier messages have been removed from the conversation since, which invalidates
+        context_truncated: whether earlier messages have been removed from the conversation since, which invalidates
             signatures that cover the message's position.
     """
 
     provider: str
     model: str
     data: Mapping[str, Any]
-    displaced: bool = False
+    context_truncated: bool = False
 
 
 class Message(NamedTuple):
@@ -109,7 +110,7 @@ class Message(NamedTuple):
     tool_call_id: str = ""
     tool_name: str = ""
     attachments: tuple[Attachment, ...] = ()
-    native: Native | None = None
+    provider_state: ProviderState | None = None
     formatted_result: Mapping[str, Any] | None = None
 
 
@@ -134,18 +135,19 @@ def _add_optional(a: Number | None, b: Number | None) -> Number | None:
     return b if a is None else a if b is None else a + b
 
 
-class Answer(NamedTuple):
+class ModelResponse(NamedTuple):
     """A model's answer, as returned by `provider_parse_response`.
 
-    `reason` is the provider's own explanation of why a filter stopped the answer, to show to the user; "" for none.
+    `finish_message` is the provider's own explanation of why a filter stopped the answer, to show to the user; "" for
+    none.
     """
 
     text: str = ""
     reasoning: str = ""
-    finish: Finish = Finish.STOP
+    finish_reason: FinishReason = FinishReason.STOP
     usage: Usage = Usage()
-    native: Native | None = None
-    reason: str = ""
+    provider_state: ProviderState | None = None
+    finish_message: str = ""
 
 
 class ReportedUsage(NamedTuple):

@@ -1,27 +1,41 @@
-"""Readers for untrusted JSON, and for the errors in it.
+"""Readers for untrusted JSON: responses, stream events and the errors in them.
 
-Each `as_` function returns a value of one type, or an empty value (or None) of that type.
+Public for plugins. Each `read_` function returns a value of one type, or an empty value (or None) of that type.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import os
 import re
+from collections.abc import Mapping
 from typing import Any
 
+from ask.errors import RetryAction
+from ask.messages import ToolCall
 
-def as_dict(value: Any) -> dict[str, Any]:
+DONE_DATA = "[DONE]"
+"""The data of the event with which many services end a stream. Stream readers do not get this event."""
+RETRY_STATUSES = frozenset({408, 429, 500, 502, 503, 504, 529})
+"""HTTP statuses that are worth a retry of the same request."""
+MAX_FIELDS = 100
+"""The limit for how many fields of a stream's chunks, its choice and each reasoning detail are kept."""
+ITEM_OVERHEAD = 10_000
+"""Characters added to `size` for each tool call or `reasoning_details` item, to bound the memory they take."""
+
+
+def read_dict(value: Any) -> dict[str, Any]:
     """Return the value if it is an object, else {}."""
     return value if isinstance(value, dict) else {}
 
 
-def as_list(value: Any) -> list[Any]:
+def read_list(value: Any) -> list[Any]:
     """Return the value if it is an array, else []."""
     return value if isinstance(value, list) else []
 
 
-def as_text(value: Any) -> str:
+def read_str(value: Any) -> str:
     """Return the value if it is a string, else "".
 
     The texts of a list of content parts are joined.
@@ -30,11 +44,11 @@ def as_text(value: Any) -> str:
         return value
     if not isinstance(value, list):
         return ""
-    texts = (as_dict(part).get("text") for part in value)
+    texts = (read_dict(part).get("text") for part in value)
     return "".join(text for text in texts if isinstance(text, str))
 
 
-def as_number(value: Any) -> float | None:
+def read_number(value: Any) -> float | None:
     """Return a finite number, parsed if it is a string; None for any other value."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
@@ -45,13 +59,13 @@ def as_number(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def as_int(value: Any) -> int | None:
+def read_int(value: Any) -> int | None:
     """Return a number, parsed if it is a string, as a truncated integer, or None."""
-    number = as_number(value)
+    number = read_number(value)
     return None if number is None else int(number)
 
 
-def arguments_object(text: str) -> dict[str, Any] | None:
+def decode_arguments(text: str) -> dict[str, Any] | None:
     """Parse a call's arguments; None unless they are an object that can be sent.
 
     Objects with NaN, infinity or a lone surrogate cannot be sent. Services reject requests that contain a call with
@@ -73,41 +87,41 @@ def parse_json(text: str) -> Any:
         return None
 
 
-def error_text(error: Any) -> str:
+def format_error_message(error: Any) -> str:
     """Return an error's message as one line.
 
     An error passed on by a gateway yields the upstream provider's message, prefixed with that provider's name.
     """
     if isinstance(error, str):
         return " ".join(unwrap_nested_error(error).split())
-    fields = as_dict(error)
-    metadata = as_dict(fields.get("metadata"))
+    fields = read_dict(error)
+    metadata = read_dict(fields.get("metadata"))
     raw = metadata.get("raw")
     inner = find_error(parse_json(raw) if isinstance(raw, str) else raw)
-    upstream = error_text(raw if inner is None else inner) if raw else ""
+    upstream = format_error_message(raw if inner is None else inner) if raw else ""
     if not upstream:
-        return error_text(as_text(fields.get("message")) or format_error_detail(fields.get("detail")))
-    name = " ".join(as_text(metadata.get("provider_name")).split())
+        return format_error_message(read_str(fields.get("message")) or format_error_detail(fields.get("detail")))
+    name = " ".join(read_str(metadata.get("provider_name")).split())
     return f"{name}: {upstream}" if name else upstream
 
 
 def format_error_detail(detail: Any) -> str:
     """Format the `detail` of an error: a string, or FastAPI's validation errors."""
     messages = []
-    for entry in map(as_dict, as_list(detail)):
-        location = ".".join(str(part) for part in as_list(entry.get("loc")) if part != "body")
-        messages.append(": ".join(filter(None, (location, as_text(entry.get("msg"))))))
-    return "; ".join(filter(None, messages)) or as_text(detail)
+    for entry in map(read_dict, read_list(detail)):
+        location = ".".join(str(part) for part in read_list(entry.get("loc")) if part != "body")
+        messages.append(": ".join(filter(None, (location, read_str(entry.get("msg"))))))
+    return "; ".join(filter(None, messages)) or read_str(detail)
 
 
 def unwrap_nested_error(text: str) -> str:
     """Replace a nested JSON error at the end of a message with its text."""
     start = text.find("{")
     inner = find_error(parse_json(text[start:])) if start >= 0 else None
-    return text if inner is None else text[:start] + error_text(inner)
+    return text if inner is None else text[:start] + format_error_message(inner)
 
 
-def page_text(body: str) -> str:
+def extract_error_text(body: str) -> str:
     """Return the message of a body that is not JSON.
 
     This is the title of an HTML page, or the start of the text.
@@ -125,10 +139,97 @@ def find_error(body: Any) -> Any:
     if isinstance(body, list):
         errors = (find_error(entry) for entry in body if isinstance(entry, dict))
         return next((error for error in errors if error is not None), None)
-    fields = as_dict(body)
-    choices = as_list(fields.get("choices"))
-    error = fields.get("error") or fields.get("errors") or (as_dict(choices[0]).get("error") if choices else None)
+    fields = read_dict(body)
+    choices = read_list(fields.get("choices"))
+    error = fields.get("error") or fields.get("errors") or (read_dict(choices[0]).get("error") if choices else None)
     if error:
         return error[0] if isinstance(error, list) else error
     is_error = "choices" not in fields and any(fields.get(name) for name in ("message", "detail"))
     return fields if is_error or fields.get("object") == "error" else None
+
+
+def to_call_list(calls: Any) -> list[Any]:
+    """Return `tool_calls` as a list; some services send a single call in its place."""
+    return [calls] if isinstance(calls, dict) else read_list(calls)
+
+
+def read_first_choice(response: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the first choice of a response, or {} if there is none."""
+    return read_dict(next(iter(read_list(response.get("choices"))), None))
+
+
+def read_tool_calls(entries: Any) -> list[ToolCall]:
+    """Parse a `tool_calls` array, or a single call in its place.
+
+    Missing and duplicate ids are replaced with generated ones. Arguments sent as an object are serialized to JSON.
+    """
+    calls: list[ToolCall] = []
+    seen_ids: set[str] = set()
+    for entry in to_call_list(entries):
+        function = read_dict(read_dict(entry).get("function"))
+        arguments = function.get("arguments")
+        arguments_json = arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
+        call_id = read_str(read_dict(entry).get("id"))
+        if not call_id or call_id in seen_ids:
+            call_id = generate_call_id()
+        seen_ids.add(call_id)
+        calls.append(ToolCall(call_id, read_str(function.get("name")) or "unnamed", arguments_json))
+    return calls
+
+
+def generate_call_id() -> str:
+    """Generate a random id for a tool call that came without one."""
+    return f"call_{os.urandom(8).hex()}"
+
+
+def get_model_family(model: str) -> str:
+    """Return the vendor in a model's name: "anthropic" for "anthropic/claude-x".
+
+    A name without a vendor returns "".
+    """
+    vendor, slash, _ = model.partition("/")
+    return vendor.lstrip("~") if slash else ""
+
+
+def parse_retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds to wait according to the `Retry-After` header, or None.
+
+    The header may contain seconds or a date.
+
+    OpenAI's more precise `retry-after-ms` takes precedence, as in OpenAI's SDK.
+    """
+    lowercase_headers = {name.lower(): value.strip() for name, value in headers.items()}
+    value = lowercase_headers.get("retry-after", "")
+    for number, per_second in ((lowercase_headers.get("retry-after-ms", ""), 1000), (value, 1)):
+        try:
+            seconds = float(number) / per_second
+        except ValueError:
+            continue
+        if math.isfinite(seconds):
+            return max(0.0, seconds)
+    from datetime import UTC, datetime
+    from email.utils import parsedate_to_datetime
+
+    try:
+        date = parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    return max(0.0, (date.replace(tzinfo=date.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
+
+
+def parse_event(data: str) -> Any:
+    """Parse the JSON of a stream event; data that is not JSON becomes an error object."""
+    value = parse_json(data)
+    return {"error": {"message": f"an event that is not JSON: {data[:200]}"}} if value is None else value
+
+
+def merge_fields(fields: dict[str, Any], update: Any, *excluded_names: str) -> None:
+    """Add the fields of a stream event to those of the response; null leaves an earlier value unchanged."""
+    if len(fields) < MAX_FIELDS:
+        new_fields = read_dict(update).items()
+        fields |= {name: value for name, value in new_fields if value is not None and name not in excluded_names}
+
+
+def choose_retry_action(status: int, headers: Mapping[str, str]) -> RetryAction:
+    """Return a retry after `Retry-After` for temporary statuses, else `RetryAction.NONE`."""
+    return RetryAction.retry(parse_retry_after(headers)) if status in RETRY_STATUSES else RetryAction.NONE

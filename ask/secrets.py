@@ -70,20 +70,20 @@ class Redactor:
     def redact_message(self, message: Message) -> Message:
         """Replace the secrets in a message, except for the data of attached files.
 
-        Native parts that contain a secret are removed: a provider would reject signed parts that were changed.
+        Provider state that contains a secret is removed: a provider would reject signed parts that were changed.
         """
         if not self._secrets:
             return message
-        native = message.native
-        if native and json.dumps(self.redact_value(native.data)) != json.dumps(dict(native.data)):
-            native = None
+        state = message.provider_state
+        if state and json.dumps(self.redact_value(state.data)) != json.dumps(dict(state.data)):
+            state = None
         return message._replace(
             content=self.redact(message.content),
             tool_calls=tuple(map(self.redact_call, message.tool_calls)),
             tool_call_id=self.redact(message.tool_call_id),
             tool_name=self.redact(message.tool_name),
             attachments=tuple(file._replace(name=self.redact(file.name)) for file in message.attachments),
-            native=native,
+            provider_state=state,
         )
 
     def open_stream(self) -> StreamRedactor:

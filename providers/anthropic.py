@@ -10,28 +10,29 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ask import (
-    Answer,
     ChatRequest,
-    Finish,
+    FinishReason,
     HttpRequest,
     Message,
     ModelInfo,
-    Native,
+    ModelResponse,
     Provider,
     ProviderError,
     ProviderInfo,
-    Remedy,
+    ProviderState,
+    RetryAction,
     ToolCall,
     ToolSpec,
     Usage,
-    arguments_object,
-    as_dict,
-    as_int,
-    as_list,
-    as_text,
+)
+from ask.parsing import (
+    decode_arguments,
     find_error,
-    normalize_tool,
     parse_json,
+    read_dict,
+    read_int,
+    read_list,
+    read_str,
     read_tool_calls,
 )
 
@@ -58,11 +59,11 @@ API_VERSION = "2023-06-01"
 MAX_TOKENS = 32_000
 """The API requires a limit, which includes thinking. No model since Claude 4 allows less."""
 FINISH_REASONS = {
-    "tool_use": Finish.TOOL_CALLS,
-    "max_tokens": Finish.LENGTH,
-    "model_context_window_exceeded": Finish.LENGTH,
-    "refusal": Finish.FILTER,
-    "pause_turn": Finish.CONTINUE,
+    "tool_use": FinishReason.TOOL_CALLS,
+    "max_tokens": FinishReason.LENGTH,
+    "model_context_window_exceeded": FinishReason.LENGTH,
+    "refusal": FinishReason.CONTENT_FILTER,
+    "pause_turn": FinishReason.CONTINUE,
 }
 """Stop reasons with a special meaning; any other is a normal stop."""
 ERROR_STATUSES = {
@@ -87,14 +88,14 @@ class Anthropic(Provider):
     """Anthropic's Messages API."""
 
     error_rules = (
-        ("^402 |enforced_spend_limit_reached|credit balance is too low", Remedy.NEXT_KEY, ADD_CREDITS_HINT),
-        ("specified (workspace )?API usage limits", Remedy.NEXT_KEY, ADD_CREDITS_HINT),
+        ("^402 |enforced_spend_limit_reached|credit balance is too low", RetryAction.NEXT_KEY, ADD_CREDITS_HINT),
+        ("specified (workspace )?API usage limits", RetryAction.NEXT_KEY, ADD_CREDITS_HINT),
         ("^413 |prompt is too long", None, "send less, or begin a new conversation"),
     )
 
     # Requests
 
-    def provider_takes_attachment(self, model: str, media_type: str) -> bool:
+    def provider_supports_attachment(self, model: str, media_type: str) -> bool:
         return media_type in (*IMAGE_TYPES, PDF_TYPE)
 
     def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
@@ -115,7 +116,7 @@ class Anthropic(Provider):
         schema = to_anthropic_schema(request.schema) if request.schema is not None else None
         if schema is not None:
             output_format = {"type": "json_schema", "schema": schema}
-            body["output_config"] = as_dict(body.get("output_config")) | {"format": output_format}
+            body["output_config"] = read_dict(body.get("output_config")) | {"format": output_format}
         return body
 
     def build_tool_parameters(self, request: ChatRequest) -> dict[str, Any]:
@@ -139,7 +140,7 @@ class Anthropic(Provider):
     def provider_format_tools(self, tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
         return [
             {"name": tool.name, "description": tool.description, "input_schema": dict(tool.parameters)}
-            for tool in map(normalize_tool, tools)
+            for tool in map(Provider.normalize_tool, tools)
         ]
 
     def format_messages(self, request: ChatRequest) -> list[dict[str, Any]]:
@@ -155,7 +156,9 @@ class Anthropic(Provider):
             if message.role == "system":
                 continue
             if message.role == "assistant":
-                include_thinking = i > last_user_index and not (message.native and message.native.displaced)
+                include_thinking = i > last_user_index and not (
+                    message.provider_state and message.provider_state.context_truncated
+                )
                 role, content = (
                     "assistant",
                     self.format_assistant_blocks(message, request.model, ids, include_thinking=include_thinking),
@@ -184,11 +187,11 @@ class Anthropic(Provider):
                 "type": "tool_use",
                 "id": call_ids.assign_id(call.id),
                 "name": sanitize_tool_name(call.name),
-                "input": arguments_object(call.arguments) or {},
+                "input": decode_arguments(call.arguments) or {},
             }
             for call in message.tool_calls
         ]
-        blocks = read_blocks(self.native_for(message, model))
+        blocks = read_blocks(self.find_provider_state(message, model))
         if join_text(blocks) != message.content or list_call_ids(blocks) != [call.id for call in message.tool_calls]:
             return format_text_blocks(message.content) + calls
         remaining_calls = iter(calls)
@@ -204,39 +207,39 @@ class Anthropic(Provider):
     def provider_stream_reader(self) -> AnthropicStreamReader:
         return AnthropicStreamReader()
 
-    def provider_parse_response(self, response: Mapping[str, Any]) -> Answer:
+    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
         blocks = read_blocks(response)
-        finish = FINISH_REASONS.get(str(response.get("stop_reason")), Finish.STOP)
-        answer = Answer(
+        finish = FINISH_REASONS.get(str(response.get("stop_reason")), FinishReason.STOP)
+        answer = ModelResponse(
             text=join_text(blocks),
-            reasoning="".join(as_text(block.get("thinking")) for block in blocks if block.get("type") == "thinking"),
-            finish=finish,
-            usage=parse_usage(as_dict(response.get("usage"))),
-            native=self.build_provider_state(response, blocks, finish),
-            reason=format_refusal_reason(response),
+            reasoning="".join(read_str(block.get("thinking")) for block in blocks if block.get("type") == "thinking"),
+            finish_reason=finish,
+            usage=parse_usage(read_dict(response.get("usage"))),
+            provider_state=self.build_provider_state(response, blocks, finish),
+            finish_message=format_refusal_reason(response),
         )
         error = find_error(response)
         if error is not None:
             provider_error = self.parse_embedded_error(error)
-            provider_error.answer = answer
+            provider_error.partial_response = answer
             raise provider_error
         return answer
 
     def build_provider_state(
-        self, response: Mapping[str, Any], blocks: list[dict[str, Any]], finish: Finish
-    ) -> Native | None:
+        self, response: Mapping[str, Any], blocks: list[dict[str, Any]], finish: FinishReason
+    ) -> ProviderState | None:
         """Keep the content of a complete response with more than text and calls, and of any paused one.
 
         A past message must not end with thinking.
         """
-        block_types = [as_text(block.get("type")) for block in blocks if can_send_back(block)]
+        block_types = [read_str(block.get("type")) for block in blocks if can_send_back(block)]
         has_other_blocks = (
             any(block_type not in ("text", "tool_use") for block_type in block_types)
             and block_types[-1] not in THINKING_FIELDS
         )
-        is_complete = response.get("stop_reason") and finish in (Finish.STOP, Finish.TOOL_CALLS)
-        if finish is Finish.CONTINUE or (is_complete and has_other_blocks):
-            return Native(self.info.name, as_text(response.get("model")), {"content": blocks})
+        is_complete = response.get("stop_reason") and finish in (FinishReason.STOP, FinishReason.TOOL_CALLS)
+        if finish is FinishReason.CONTINUE or (is_complete and has_other_blocks):
+            return ProviderState(self.info.name, read_str(response.get("model")), {"content": blocks})
         return None
 
     def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
@@ -244,8 +247,8 @@ class Anthropic(Provider):
         return read_tool_calls([{"id": b.get("id"), "function": b | {"arguments": b.get("input")}} for b in blocks])
 
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
-        error = as_dict(find_error(parse_json(body)))
-        error_type = as_text(error.get("type"))
+        error = read_dict(find_error(parse_json(body)))
+        error_type = read_str(error.get("type"))
         code = ERROR_STATUSES.get(error_type) if status == 200 else status
         provider_error = super().provider_parse_error(code or 200, headers, body)
         message = provider_error.message
@@ -260,15 +263,15 @@ class Anthropic(Provider):
         return HttpRequest("/v1/models?limit=1000", None, build_headers(key), "GET")
 
     def provider_parse_models(self, body: Any) -> list[ModelInfo]:
-        entries = [as_dict(entry) for entry in as_list(as_dict(body).get("data"))]
+        entries = [read_dict(entry) for entry in read_list(read_dict(body).get("data"))]
         return [
             ModelInfo(
-                id=as_text(entry.get("id")),
-                title=as_text(entry.get("display_name")),
-                context_length=as_int(entry.get("max_input_tokens")),
+                id=read_str(entry.get("id")),
+                title=read_str(entry.get("display_name")),
+                context_length=read_int(entry.get("max_input_tokens")),
             )
             for entry in entries
-            if as_text(entry.get("id")) and entry.get("lifecycle") != "retired"
+            if read_str(entry.get("id")) and entry.get("lifecycle") != "retired"
         ]
 
 
@@ -285,7 +288,7 @@ def to_api_parameters(options: Mapping[str, Any]) -> dict[str, Any]:
         body["stop_sequences"] = [stop] if isinstance(stop, str) else stop
     if "reasoning_effort" in body:
         effort = {"effort": body.pop("reasoning_effort")}
-        body["output_config"] = effort | as_dict(body.get("output_config"))
+        body["output_config"] = effort | read_dict(body.get("output_config"))
     return body
 
 
@@ -295,11 +298,11 @@ def parse_usage(usage: Mapping[str, Any]) -> Usage:
     The API's `input_tokens` does not include tokens read from the cache or written to it.
     """
     names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-    input_counts = [tokens for tokens in (as_int(usage.get(name)) for name in names) if tokens is not None]
+    input_counts = [tokens for tokens in (read_int(usage.get(name)) for name in names) if tokens is not None]
     return Usage(
         input_tokens=sum(input_counts) if input_counts else None,
-        output_tokens=as_int(usage.get("output_tokens")),
-        cached_tokens=as_int(usage.get("cache_read_input_tokens")),
+        output_tokens=read_int(usage.get("output_tokens")),
+        cached_tokens=read_int(usage.get("cache_read_input_tokens")),
     )
 
 

@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ask import Attachment, as_dict, as_list, as_text
+from ask import Attachment
+from ask.parsing import read_dict, read_list, read_str
 
 CACHE_MARKER = {"type": "ephemeral"}
 THINKING_FIELDS = {"thinking": "signature", "redacted_thinking": "data"}
@@ -36,24 +37,24 @@ def format_file_block(attachment: Attachment) -> dict[str, Any]:
 
 
 def read_blocks(message: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [block for block in as_list(message.get("content")) if isinstance(block, dict)]
+    return [block for block in read_list(message.get("content")) if isinstance(block, dict)]
 
 
 def join_text(blocks: Sequence[Mapping[str, Any]]) -> str:
-    return "".join(as_text(block.get("text")) for block in blocks if block.get("type") == "text")
+    return "".join(read_str(block.get("text")) for block in blocks if block.get("type") == "text")
 
 
 def list_call_ids(blocks: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the ids of the tool calls among the blocks."""
-    return [as_text(block.get("id")) for block in blocks if block.get("type") == "tool_use"]
+    return [read_str(block.get("id")) for block in blocks if block.get("type") == "tool_use"]
 
 
 def format_refusal_reason(response: Mapping[str, Any]) -> str:
     """Return the policy category and explanation of a refusal; "" if the response is not one."""
-    details = as_dict(response.get("stop_details"))
+    details = read_dict(response.get("stop_details"))
     if response.get("stop_reason") != "refusal":
         return ""
-    return ": ".join(filter(None, (as_text(details.get("category")), as_text(details.get("explanation")))))
+    return ": ".join(filter(None, (read_str(details.get("category")), read_str(details.get("explanation")))))
 
 
 def can_send_back(block: Mapping[str, Any], *, include_thinking: bool = True) -> bool:
@@ -61,10 +62,10 @@ def can_send_back(block: Mapping[str, Any], *, include_thinking: bool = True) ->
 
     The API refuses blank text, although it sends such blocks, and unsigned thinking.
     """
-    block_type = as_text(block.get("type"))
+    block_type = read_str(block.get("type"))
     if block_type in THINKING_FIELDS and not include_thinking:
         return False
-    return block_type not in REQUIRED_FIELDS or as_text(block.get(REQUIRED_FIELDS[block_type])).strip() != ""
+    return block_type not in REQUIRED_FIELDS or read_str(block.get(REQUIRED_FIELDS[block_type])).strip() != ""
 
 
 def add_cache_markers(body: dict[str, Any]) -> None:
@@ -73,8 +74,8 @@ def add_cache_markers(body: dict[str, Any]) -> None:
     The last marker lets this request find its prefix after any number of calls: the API looks back at most 20 blocks
     from a marker.
     """
-    prefix = as_list(body.get("system")) or as_list(body.get("tools"))
-    user_contents = [as_list(message.get("content")) for message in body["messages"] if message["role"] == "user"]
+    prefix = read_list(body.get("system")) or read_list(body.get("tools"))
+    user_contents = [read_list(message.get("content")) for message in body["messages"] if message["role"] == "user"]
     for blocks in (prefix, *user_contents[-2:]):
         cacheable = [block for block in blocks if block.get("type") != "tool_result" or "content" in block]
         for last in cacheable[-1:]:

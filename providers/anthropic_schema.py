@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ask import as_dict, as_list
+from ask.parsing import read_dict, read_list
 
 UNSUPPORTED_KEYWORDS = frozenset({"allOf", "patternProperties", "prefixItems"})
 STRING_FORMATS = frozenset(
@@ -38,7 +38,7 @@ def to_anthropic_schema(schema: Mapping[str, Any]) -> SchemaDict | None:
 
 
 def convert_members(schemas: Any) -> SchemaDict:
-    return {name: convert_schema(schema) for name, schema in as_dict(schemas).items()}
+    return {name: convert_schema(schema) for name, schema in read_dict(schemas).items()}
 
 
 def convert_schema(schema: Any) -> SchemaDict:
@@ -49,7 +49,7 @@ def convert_schema(schema: Any) -> SchemaDict:
         return {"$ref": schema["$ref"]}
     converted = {name: schema[name] for name in ("title", "description") if name in schema}
     schema_type = schema.get("type")
-    choices = schema.get("anyOf") or schema.get("oneOf") or [schema | {"type": name} for name in as_list(schema_type)]
+    choices = schema.get("anyOf") or schema.get("oneOf") or [schema | {"type": name} for name in read_list(schema_type)]
     if "enum" in schema or "const" in schema:
         converted["enum"] = schema.get("enum") or [schema.get("const")]
         if any(isinstance(value, dict | list) for value in converted["enum"]):
@@ -62,7 +62,7 @@ def convert_schema(schema: Any) -> SchemaDict:
         converted["properties"] = properties = convert_members(schema.get("properties"))
         if not properties or schema.get("additionalProperties", False) is not False:
             raise UnsupportedSchemaError
-        required = [name for name in properties if name in as_list(schema.get("required"))]
+        required = [name for name in properties if name in read_list(schema.get("required"))]
         return converted | {"additionalProperties": False} | ({"required": required} if required else {})
     if schema_type == "array":
         limits = {"minItems": schema["minItems"]} if schema.get("minItems") in ALLOWED_MIN_ITEMS else {}

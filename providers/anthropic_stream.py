@@ -5,9 +5,20 @@ from __future__ import annotations
 from io import StringIO
 from typing import Any
 
-from ask import CallDelta, Delta, ServerEvent, arguments_object, as_dict, as_int, as_list, as_text, find_error
+from ask import Delta, RawEvent, ToolCallDelta
+from ask.parsing import (
+    ITEM_OVERHEAD,
+    decode_arguments,
+    find_error,
+    merge_fields,
+    parse_event,
+    read_dict,
+    read_int,
+    read_list,
+    read_str,
+)
 
-from .stream_events import ITEM_OVERHEAD, merge_fields, parse_event, to_deltas
+from .stream_events import to_deltas
 
 INPUT_FIELD = "partial_json"
 DELTA_FIELDS = {
@@ -23,20 +34,20 @@ class AnthropicStreamReader:
     """Reads one stream; see `ask.StreamReader`."""
 
     def __init__(self) -> None:
-        self.ended = self.over = False
+        self.complete = False
         self.size = 0
         self._start_message({})
 
-    def feed(self, event: ServerEvent) -> list[Delta]:
-        if self.ended:
+    def feed(self, event: RawEvent) -> list[Delta]:
+        if self.complete:
             return []
-        fields = as_dict(parse_event(event))
-        event_type = as_text(fields.get("type")) or event.event
+        fields = read_dict(parse_event(event.data))
+        event_type = read_str(fields.get("type")) or event.event
         if event_type == "error" or fields.get("error"):
             self._message_fields["error"] = find_error(fields) or {"message": "an error without a word"}
-            self.ended = True
+            self.complete = True
         elif event_type == "message_start":
-            self._start_message(as_dict(fields.get("message")))
+            self._start_message(read_dict(fields.get("message")))
         elif event_type == "content_block_start":
             self.size += ITEM_OVERHEAD + len(event.data)
             return self._start_block(fields)
@@ -47,7 +58,7 @@ class AnthropicStreamReader:
             merge_fields(self._message_fields, fields.get("delta"))
             merge_fields(self._usage, fields.get("usage"))
         elif event_type == "message_stop":
-            self.ended = self.over = True
+            self.complete = True
         return []
 
     def response(self) -> dict[str, Any]:
@@ -65,26 +76,26 @@ class AnthropicStreamReader:
         self._call_count = 0
 
     def _start_block(self, fields: dict[str, Any]) -> list[Delta]:
-        block = as_dict(fields.get("content_block"))
-        self._blocks[as_int(fields.get("index"))] = (block, {})
+        block = read_dict(fields.get("content_block"))
+        self._blocks[read_int(fields.get("index"))] = (block, {})
         if block.get("type") == "tool_use":
             self._call_count += 1
-            return [CallDelta(self._call_count - 1, as_text(block.get("name")) or "unnamed")]
-        thinking, text = as_text(block.get("thinking")), as_text(block.get("text"))
+            return [ToolCallDelta(self._call_count - 1, read_str(block.get("name")) or "unnamed")]
+        thinking, text = read_str(block.get("thinking")), read_str(block.get("text"))
         return [*to_deltas(thinking, is_reasoning=True), *to_deltas(text, is_reasoning=False)]
 
     def _read_delta(self, fields: dict[str, Any]) -> list[Delta]:
-        delta = as_dict(fields.get("delta"))
-        delta_type = as_text(delta.get("type"))
-        index = as_int(fields.get("index"))
+        delta = read_dict(fields.get("delta"))
+        delta_type = read_str(delta.get("type"))
+        index = read_int(fields.get("index"))
         if index not in self._blocks:
             return []
         block, buffers = self._blocks[index]
         if delta_type == "citations_delta":
-            block["citations"] = [*as_list(block.get("citations")), delta.get("citation")]
+            block["citations"] = [*read_list(block.get("citations")), delta.get("citation")]
             self.size += ITEM_OVERHEAD
         name = DELTA_FIELDS.get(delta_type, "")
-        text = as_text(delta.get(name))
+        text = read_str(delta.get(name))
         if text:
             self.size += buffers.setdefault(name, StringIO()).write(text)
         return to_deltas(text, is_reasoning=name == "thinking") if name in ("text", "thinking") else []
@@ -94,8 +105,8 @@ def assemble_block(block: dict[str, Any], buffers: dict[str, StringIO]) -> dict[
     """Return a block so far; its input is an object, or the raw text if that is not complete JSON."""
     texts = {name: buffer.getvalue() for name, buffer in buffers.items()}
     input_json = texts.pop(INPUT_FIELD, "")
-    block = block | {name: as_text(block.get(name)) + text for name, text in texts.items()}
+    block = block | {name: read_str(block.get(name)) + text for name, text in texts.items()}
     if input_json.strip():
-        arguments = arguments_object(input_json)
+        arguments = decode_arguments(input_json)
         block["input"] = input_json if arguments is None else arguments
     return block

@@ -9,16 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ask import (
-    Answer,
-    ChatCompletions,
-    Message,
-    ProviderError,
-    Remedy,
-    Usage,
-    as_int,
-    first_choice,
-)
+from ask import ChatCompletions, Message, ModelResponse, ProviderError, RetryAction, Usage
+from ask.parsing import read_first_choice, read_int
 
 IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """https://api-docs.deepseek.com/guides/vision"""
@@ -27,14 +19,14 @@ IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 class DeepSeek(ChatCompletions):
     """DeepSeek, with its reasoning, JSON mode and cache statistics."""
 
-    native_fields = ("reasoning_content",)
+    state_fields = ("reasoning_content",)
     error_rules = (("^402 ", None, "top up at https://platform.deepseek.com/top_up"),)
 
-    def provider_takes_attachment(self, model: str, media_type: str) -> bool:
+    def provider_supports_attachment(self, model: str, media_type: str) -> bool:
         """Accept images for the flash models; the others are text only."""
-        return super().provider_takes_attachment(model, media_type) and "flash" in model
+        return super().provider_supports_attachment(model, media_type) and "flash" in model
 
-    def response_format(self, schema: Mapping[str, Any]) -> dict[str, Any]:
+    def format_schema(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         """Request JSON mode, because the API refuses schemas.
 
         JSON mode requires that a message mentions JSON; the system prompt does.
@@ -49,13 +41,15 @@ class DeepSeek(ChatCompletions):
 
     def parse_usage(self, usage: Mapping[str, Any]) -> Usage:
         parsed = super().parse_usage(usage)
-        hits = as_int(usage.get("prompt_cache_hit_tokens"))
+        hits = read_int(usage.get("prompt_cache_hit_tokens"))
         return parsed if hits is None else parsed._replace(cached_tokens=hits)
 
-    def failure(self, response: Mapping[str, Any], answer: Answer) -> ProviderError | None:
-        error = super().failure(response, answer)
-        if error is None and first_choice(response).get("finish_reason") == "insufficient_system_resource":
-            return ProviderError("the service ran out of resources in the middle of the answer", None, Remedy.RETRY())
+    def find_response_error(self, response: Mapping[str, Any], answer: ModelResponse) -> ProviderError | None:
+        error = super().find_response_error(response, answer)
+        if error is None and read_first_choice(response).get("finish_reason") == "insufficient_system_resource":
+            return ProviderError(
+                "the service ran out of resources in the middle of the answer", None, RetryAction.retry()
+            )
         return error
 
 

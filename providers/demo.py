@@ -12,7 +12,8 @@ from binascii import a2b_base64
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ask import ChatCompletions, ChatRequest, HttpRequest, ServerEvent, as_list, as_text
+from ask import ChatCompletions, ChatRequest, HttpRequest, RawEvent
+from ask.parsing import read_list, read_str
 
 from .demo_rules import (
     PlannedCall,
@@ -37,17 +38,17 @@ FILES_INTRODUCTION = "I am the embedded demo, not a language model: I cannot loo
 class Demo(ChatCompletions):
     """Chat Completions answered in this process."""
 
-    def provider_takes_attachment(self, model: str, media_type: str) -> bool:
+    def provider_supports_attachment(self, model: str, media_type: str) -> bool:
         return media_type.startswith(("image/", "audio/")) or media_type == "application/pdf"
 
-    def takes_schema(self, request: ChatRequest, schema: Mapping[str, Any]) -> bool:
+    def supports_schema(self, request: ChatRequest, schema: Mapping[str, Any]) -> bool:
         return True
 
-    def provider_send(self, request: HttpRequest, timeout: float) -> Iterator[ServerEvent]:
+    def provider_send(self, request: HttpRequest, timeout: float) -> Iterator[RawEvent]:
         if request.body is None:
-            return iter([ServerEvent(None, json.dumps({"object": "list", "data": [MODEL]}))])
+            return iter([RawEvent(None, json.dumps({"object": "list", "data": [MODEL]}))])
         completion = choose_completion(request.body)
-        return (ServerEvent(None, json.dumps(chunk)) for chunk in iter_chunks(completion))
+        return (RawEvent(None, json.dumps(chunk)) for chunk in iter_chunks(completion))
 
 
 provider = Demo(
@@ -66,10 +67,10 @@ provider = Demo(
 def choose_completion(body: Mapping[str, Any]) -> dict[str, Any]:
     """Choose the completion for a request, from the last user message and what followed it."""
     messages = body["messages"]
-    system_prompt = "".join(as_text(message["content"]) for message in messages if message["role"] == "system")
+    system_prompt = "".join(read_str(message["content"]) for message in messages if message["role"] == "system")
     last_user_index = max((i for i, message in enumerate(messages) if message["role"] == "user"), default=0)
     content = messages[last_user_index]["content"]
-    prompt, blocks = parse_prompt(as_text(content))
+    prompt, blocks = parse_prompt(read_str(content))
     output_format = re.search(r"^The user wants (one shell command|code)\b", system_prompt, re.MULTILINE)
     if output_format:
         return make_completion(body, find_program(prompt) if output_format[1] == "code" else find_command(prompt))
@@ -95,7 +96,7 @@ def choose_completion(body: Mapping[str, Any]) -> dict[str, Any]:
 def describe_files(content: str | list[dict[str, Any]]) -> str:
     """Describe the type and size of the files in a message's content, one per line; "" if there are none."""
     lines = [FILES_INTRODUCTION, ""]
-    for part in as_list(content):
+    for part in read_list(content):
         match part:
             case {"file": {"filename": name, "file_data": url}}:
                 lines.append(f"- file {name}: {describe_data_url(url)}")
@@ -139,7 +140,7 @@ def make_completion(body: Mapping[str, Any], text: str, calls: Sequence[PlannedC
             }
             for number, call in enumerate(calls, call_count + 1)
         ]
-    prompt_tokens = sum(len(as_text(message["content"]).split()) for message in body["messages"])
+    prompt_tokens = sum(len(read_str(message["content"]).split()) for message in body["messages"])
     completion_tokens = len(text.split())
     return {
         "id": "chatcmpl-demo",

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ask import as_dict, as_text
+from ask.parsing import read_dict, read_str
 
 PATTERN_FLAGS = re.IGNORECASE | re.DOTALL
 MAX_PROMPT_LENGTH = 2_000
@@ -324,9 +324,9 @@ def make_value(schema: Mapping[str, Any], prompt: str) -> Any:
     types = schema.get("type") or ("object" if "properties" in schema else "string")
     type_name = types[0] if isinstance(types, list) else types
     if type_name == "object":
-        return {name: make_value(subschema, prompt) for name, subschema in as_dict(schema.get("properties")).items()}
+        return {name: make_value(subschema, prompt) for name, subschema in read_dict(schema.get("properties")).items()}
     if type_name == "array":
-        return [make_value(as_dict(schema.get("items")), prompt)] * max(schema.get("minItems", 1), 1)
+        return [make_value(read_dict(schema.get("items")), prompt)] * max(schema.get("minItems", 1), 1)
     minimum = schema.get("minimum", 0)
     values_by_type = {"integer": math.ceil(minimum), "number": minimum, "boolean": True, "null": None}
-    return values_by_type.get(type_name, FORMAT_EXAMPLES.get(as_text(schema.get("format")), prompt))
+    return values_by_type.get(type_name, FORMAT_EXAMPLES.get(read_str(schema.get("format")), prompt))

@@ -12,28 +12,29 @@ from typing import Any
 from urllib.parse import quote
 
 from ask import (
-    Answer,
     ChatRequest,
-    Finish,
+    FinishReason,
     HttpRequest,
     Message,
     ModelInfo,
-    Native,
+    ModelResponse,
     Provider,
     ProviderError,
     ProviderInfo,
-    Remedy,
+    ProviderState,
+    RetryAction,
     ToolCall,
     ToolSpec,
-    arguments_object,
-    as_dict,
-    as_int,
-    as_list,
-    as_number,
-    as_text,
+)
+from ask.parsing import (
+    decode_arguments,
     find_error,
-    normalize_tool,
     parse_json,
+    read_dict,
+    read_int,
+    read_list,
+    read_number,
+    read_str,
     read_tool_calls,
 )
 
@@ -89,11 +90,11 @@ class Gemini(Provider):
     """Gemini's own API."""
 
     error_rules = (
-        ("API_KEY_INVALID", Remedy.NEXT_KEY, "check the key (ask keys set gemini)"),
-        ("credits are depleted", Remedy.NEXT_KEY, "add credits at https://ai.studio/projects, or use another key"),
-        (r'"quotaId":\s*"[^"]*PerDay', Remedy.NEXT_KEY, DAILY_QUOTA_HINT),
-        ("Function calling is not enabled", Remedy.WITHOUT_TOOLS, NO_TOOLS_HINT),
-        ("Tool use with function calling is unsupported", Remedy.WITHOUT_TOOLS, NO_TOOLS_HINT),
+        ("API_KEY_INVALID", RetryAction.NEXT_KEY, "check the key (ask keys set gemini)"),
+        ("credits are depleted", RetryAction.NEXT_KEY, "add credits at https://ai.studio/projects, or use another key"),
+        (r'"quotaId":\s*"[^"]*PerDay', RetryAction.NEXT_KEY, DAILY_QUOTA_HINT),
+        ("Function calling is not enabled", RetryAction.WITHOUT_TOOLS, NO_TOOLS_HINT),
+        ("Tool use with function calling is unsupported", RetryAction.WITHOUT_TOOLS, NO_TOOLS_HINT),
     )
 
     def build_headers(self, key: str) -> dict[str, str]:
@@ -101,7 +102,7 @@ class Gemini(Provider):
 
     # Requests
 
-    def provider_takes_attachment(self, model: str, media_type: str) -> bool:
+    def provider_supports_attachment(self, model: str, media_type: str) -> bool:
         """Accept images, documents and audio for Gemini, images for Gemma."""
         return media_type in (IMAGE_TYPES if "gemma" in model else ATTACHMENT_TYPES)
 
@@ -161,7 +162,7 @@ class Gemini(Provider):
                 ids |= map_call_ids(message, parts)
             elif message.role == "tool":
                 original_id = ids.get(message.tool_call_id)
-                function_response = as_dict(as_dict(message.formatted_result).get("functionResponse"))
+                function_response = read_dict(read_dict(message.formatted_result).get("functionResponse"))
                 parts = [{"functionResponse": function_response | ({"id": original_id} if original_id else {})}]
             else:
                 parts = format_user_parts(message) if message.role == "user" else []
@@ -172,15 +173,15 @@ class Gemini(Provider):
                 turns.append({"role": role, "parts": parts})
         return turns
 
-    def native_for(self, message: Message, model: str) -> Mapping[str, Any]:
+    def find_provider_state(self, message: Message, model: str) -> Mapping[str, Any]:
         """Drop the stored parts between Gemini 3 and older models.
 
         It is not documented that signatures are valid across these generations.
         """
-        is_other_generation = message.native and bool(OLD_MODELS_PATTERN.match(message.native.model)) != bool(
-            OLD_MODELS_PATTERN.match(model)
-        )
-        return {} if is_other_generation else super().native_for(message, model)
+        is_other_generation = message.provider_state and bool(
+            OLD_MODELS_PATTERN.match(message.provider_state.model)
+        ) != bool(OLD_MODELS_PATTERN.match(model))
+        return {} if is_other_generation else super().find_provider_state(message, model)
 
     def format_model_parts(self, message: Message, model: str) -> list[Part]:
         """Format an assistant message.
@@ -188,9 +189,9 @@ class Gemini(Provider):
         The stored parts are used if this model can read them and they match the message; otherwise parts are built from
         its text and calls.
         """
-        parts = [as_dict(part) for part in as_list(self.native_for(message, model).get("parts"))]
+        parts = [read_dict(part) for part in read_list(self.find_provider_state(message, model).get("parts"))]
         message_calls = [
-            (to_function_name(call.name), (arguments_object(call.arguments) or {})) for call in message.tool_calls
+            (to_function_name(call.name), (decode_arguments(call.arguments) or {})) for call in message.tool_calls
         ]
         stored_calls = [
             (call.get("name"), {} if call.get("args") is None else call["args"]) for call in list_function_calls(parts)
@@ -198,7 +199,7 @@ class Gemini(Provider):
         if (message.content, message_calls) != (join_text(parts), stored_calls):
             parts = [{"text": message.content}] if message.content else []
             for call in message.tool_calls:
-                function_call = {"name": to_function_name(call.name), "args": (arguments_object(call.arguments) or {})}
+                function_call = {"name": to_function_name(call.name), "args": (decode_arguments(call.arguments) or {})}
                 parts.append({"functionCall": function_call})
         first_call = next((i for i, part in enumerate(parts) if "functionCall" in part), None)
         if first_call is not None and SIGNATURE_FIELD not in parts[first_call] and not OLD_MODELS_PATTERN.match(model):
@@ -207,7 +208,7 @@ class Gemini(Provider):
 
     def provider_format_tools(self, tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
         declarations: list[dict[str, Any]] = []
-        for tool in (normalize_tool(tool, inline_references=True) for tool in tools):
+        for tool in (Provider.normalize_tool(tool, inline_references=True) for tool in tools):
             declaration = {"name": to_function_name(tool.name), "description": tool.description}
             has_parameters = bool(tool.parameters["properties"] or tool.parameters.get("additionalProperties"))
             declarations.append(
@@ -223,26 +224,28 @@ class Gemini(Provider):
     def provider_stream_reader(self) -> GeminiStreamReader:
         return GeminiStreamReader()
 
-    def provider_parse_response(self, response: Mapping[str, Any]) -> Answer:
+    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
         parts = read_parts(response)
         reason = read_finish_reason(response)
         stored_parts = [part for part in map(to_stored_part, parts) if SIGNATURE_FIELD in part or is_answer_part(part)]
         needs_state = any(
-            SIGNATURE_FIELD in part or as_dict(part.get("functionCall")).get("id") for part in stored_parts
+            SIGNATURE_FIELD in part or read_dict(part.get("functionCall")).get("id") for part in stored_parts
         )
-        answer = Answer(
+        answer = ModelResponse(
             text=join_text(parts),
             reasoning=join_text(parts, thoughts=True),
-            finish=to_finish(reason, has_calls=bool(list_function_calls(parts))),
-            usage=parse_usage(as_dict(response.get("usageMetadata"))),
-            native=Native(self.info.name, as_text(response.get("modelVersion")), {"parts": stored_parts})
+            finish_reason=to_finish(reason, has_calls=bool(list_function_calls(parts))),
+            usage=parse_usage(read_dict(response.get("usageMetadata"))),
+            provider_state=ProviderState(
+                self.info.name, read_str(response.get("modelVersion")), {"parts": stored_parts}
+            )
             if needs_state
             else None,
-            reason=format_filter_reason(response, reason),
+            finish_message=format_filter_reason(response, reason),
         )
         error = self.find_response_error(response, reason)
         if error:
-            error.answer = answer._replace(finish=Finish.ERROR)
+            error.partial_response = answer._replace(finish_reason=FinishReason.ERROR)
             raise error
         return answer
 
@@ -251,7 +254,9 @@ class Gemini(Provider):
         error = find_error(response)
         if error is not None:
             return self.parse_embedded_error(error)
-        return ProviderError(FAILURE_MESSAGES[reason], None, Remedy.RETRY()) if reason in FAILURE_MESSAGES else None
+        return (
+            ProviderError(FAILURE_MESSAGES[reason], None, RetryAction.retry()) if reason in FAILURE_MESSAGES else None
+        )
 
     def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
         calls = list_function_calls(read_parts(response))
@@ -267,9 +272,9 @@ class Gemini(Provider):
             None,
         )
         error = find_error(parse_json(body))
-        details = [as_dict(detail) for detail in as_list(as_dict(error).get("details"))]
-        if provider_error.remedy.action == "retry" and provider_error.remedy.after is None:
-            provider_error.remedy = Remedy.RETRY(parse_retry_delay(details))
+        details = [read_dict(detail) for detail in read_list(read_dict(error).get("details"))]
+        if provider_error.retry_action.kind == "retry" and provider_error.retry_action.delay is None:
+            provider_error.retry_action = RetryAction.retry(parse_retry_delay(details))
         return provider_error
 
     # Models
@@ -278,15 +283,15 @@ class Gemini(Provider):
         return HttpRequest("/v1beta/models?pageSize=1000", None, self.build_headers(key), "GET")
 
     def provider_parse_models(self, body: Any) -> list[ModelInfo]:
-        entries = [as_dict(entry) for entry in as_list(as_dict(body).get("models"))]
+        entries = [read_dict(entry) for entry in read_list(read_dict(body).get("models"))]
         return [
             ModelInfo(
-                id=as_text(entry.get("name")).removeprefix("models/"),
-                title=as_text(entry.get("displayName")),
-                context_length=as_int(entry.get("inputTokenLimit")),
+                id=read_str(entry.get("name")).removeprefix("models/"),
+                title=read_str(entry.get("displayName")),
+                context_length=read_int(entry.get("inputTokenLimit")),
             )
             for entry in entries
-            if as_text(entry.get("name")) and "generateContent" in as_list(entry.get("supportedGenerationMethods"))
+            if read_str(entry.get("name")) and "generateContent" in read_list(entry.get("supportedGenerationMethods"))
         ]
 
 
@@ -327,7 +332,7 @@ def build_thinking_config(effort: str, model: str) -> dict[str, Any]:
 
 def map_call_ids(message: Message, parts: Sequence[Part]) -> dict[str, str]:
     """Map our call ids to the ids that Gemini gave; "" if it gave none."""
-    ids = [as_text(call.get("id")) for call in list_function_calls(parts)]
+    ids = [read_str(call.get("id")) for call in list_function_calls(parts)]
     return {call.id: original_id for call, original_id in zip(message.tool_calls, ids, strict=True)}
 
 
@@ -339,7 +344,7 @@ def is_parameter_mentioned(parameter: str, message: str) -> bool:
 
 def parse_retry_delay(details: Iterable[Mapping[str, Any]]) -> float | None:
     """Return the seconds until a retry, sent as "17s"; None if there is no such value."""
-    delays = (as_number(as_text(detail.get("retryDelay")).removesuffix("s")) for detail in details)
+    delays = (read_number(read_str(detail.get("retryDelay")).removesuffix("s")) for detail in details)
     return next((delay for delay in delays if delay is not None and delay >= 0), None)
 
 

@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ask import Finish, Usage, as_dict, as_int, as_list, as_text
+from ask import FinishReason, Usage
+from ask.parsing import read_dict, read_int, read_list, read_str
 
 from .gemini_stream import PARTIAL_CALL_FIELDS, SIGNATURE_FIELD
 
@@ -34,12 +35,12 @@ FAILURE_MESSAGES = {
 def read_parts(response: Mapping[str, Any]) -> list[Part]:
     """Return the parts of the first candidate."""
     candidate = get_first_candidate(response)
-    return [as_dict(part) for part in as_list(as_dict(candidate.get("content")).get("parts"))]
+    return [read_dict(part) for part in read_list(read_dict(candidate.get("content")).get("parts"))]
 
 
 def get_first_candidate(response: Mapping[str, Any]) -> dict[str, Any]:
     """Return the first candidate of a response; {} if there is none."""
-    return as_dict(next(iter(as_list(response.get("candidates"))), None))
+    return read_dict(next(iter(read_list(response.get("candidates"))), None))
 
 
 def list_function_calls(parts: Iterable[Part]) -> list[dict[str, Any]]:
@@ -48,7 +49,7 @@ def list_function_calls(parts: Iterable[Part]) -> list[dict[str, Any]]:
 
 def join_text(parts: Iterable[Part], *, thoughts: bool = False) -> str:
     """Join the text of the parts, or their thoughts."""
-    return "".join(as_text(part.get("text")) for part in parts if bool(part.get("thought")) is thoughts)
+    return "".join(read_str(part.get("text")) for part in parts if bool(part.get("thought")) is thoughts)
 
 
 def to_stored_part(part: Part) -> Part:
@@ -85,35 +86,35 @@ def read_finish_reason(response: Mapping[str, Any]) -> str:
 
     It is "SAFETY" if the prompt itself was blocked.
     """
-    if as_dict(response.get("promptFeedback")).get("blockReason"):
+    if read_dict(response.get("promptFeedback")).get("blockReason"):
         return "SAFETY"
     reason = get_first_candidate(response).get("finishReason")
-    number = as_int(reason)
+    number = read_int(reason)
     if number is not None:
         return FINISH_REASON_NAMES[number] if 0 <= number < len(FINISH_REASON_NAMES) else ""
-    return as_text(reason)
+    return read_str(reason)
 
 
 def format_filter_reason(response: Mapping[str, Any], reason: str) -> str:
     """Return the reason, message and harm categories of a content filter; "" if none applied."""
-    prompt, candidate = as_dict(response.get("promptFeedback")), get_first_candidate(response)
+    prompt, candidate = read_dict(response.get("promptFeedback")), get_first_candidate(response)
     if reason not in FILTER_REASONS:
         return ""
     blocked = prompt.get("blockReason")
     label = f"prompt blocked: {blocked}" if blocked else reason
-    message = as_text(prompt.get("blockReasonMessage") if blocked else candidate.get("finishMessage"))
-    ratings = (as_dict(rating) for rating in as_list((prompt if blocked else candidate).get("safetyRatings")))
-    harms = [as_text(rating.get("category")) for rating in ratings if rating.get("blocked") is True]
+    message = read_str(prompt.get("blockReasonMessage") if blocked else candidate.get("finishMessage"))
+    ratings = (read_dict(rating) for rating in read_list((prompt if blocked else candidate).get("safetyRatings")))
+    harms = [read_str(rating.get("category")) for rating in ratings if rating.get("blocked") is True]
     return ": ".join(filter(None, (label, message, ", ".join(filter(None, harms)))))
 
 
-def to_finish(reason: str, *, has_calls: bool) -> Finish:
+def to_finish(reason: str, *, has_calls: bool) -> FinishReason:
     """Convert the finish reason; an unknown reason is a normal end."""
     if reason in FILTER_REASONS:
-        return Finish.FILTER
+        return FinishReason.CONTENT_FILTER
     if reason in ("MAX_TOKENS", "CONTINUATION"):
-        return Finish.LENGTH
-    return Finish.TOOL_CALLS if has_calls else Finish.STOP
+        return FinishReason.LENGTH
+    return FinishReason.TOOL_CALLS if has_calls else FinishReason.STOP
 
 
 def parse_usage(usage: Mapping[str, Any]) -> Usage:
@@ -121,9 +122,9 @@ def parse_usage(usage: Mapping[str, Any]) -> Usage:
 
     Thoughts count as output, and cached tokens are part of the input.
     """
-    output_counts = [as_int(usage.get(name)) for name in ("candidatesTokenCount", "thoughtsTokenCount")]
+    output_counts = [read_int(usage.get(name)) for name in ("candidatesTokenCount", "thoughtsTokenCount")]
     return Usage(
-        input_tokens=as_int(usage.get("promptTokenCount")),
+        input_tokens=read_int(usage.get("promptTokenCount")),
         output_tokens=None if output_counts == [None, None] else sum(tokens or 0 for tokens in output_counts),
-        cached_tokens=as_int(usage.get("cachedContentTokenCount")),
+        cached_tokens=read_int(usage.get("cachedContentTokenCount")),
     )

@@ -7,9 +7,10 @@ from io import StringIO
 from itertools import pairwise
 from typing import Any
 
-from ask import CallDelta, Delta, ServerEvent, as_dict, as_int, as_list, as_text, find_error
+from ask import Delta, RawEvent, ToolCallDelta
+from ask.parsing import ITEM_OVERHEAD, find_error, merge_fields, parse_event, read_dict, read_int, read_list, read_str
 
-from .stream_events import ITEM_OVERHEAD, merge_fields, parse_event, to_deltas
+from .stream_events import to_deltas
 
 SIGNATURE_FIELD = "thoughtSignature"
 PARTIAL_CALL_FIELDS = ("partialArgs", "willContinue")
@@ -21,7 +22,7 @@ class GeminiStreamReader:
     """Reads one stream; see `ask.StreamReader`."""
 
     def __init__(self) -> None:
-        self.ended = False
+        self.complete = False
         self.size = 0
         self._response_fields: dict[str, Any] = {}
         self._candidate: dict[str, Any] | None = None
@@ -29,23 +30,25 @@ class GeminiStreamReader:
         """The fields of each part, and its text so far."""
         self._call_count = 0
 
-    def feed(self, event: ServerEvent) -> list[Delta]:
-        chunk = parse_event(event)
+    def feed(self, event: RawEvent) -> list[Delta]:
+        chunk = parse_event(event.data)
         error = find_error(chunk)
-        chunk = as_dict(chunk)
+        chunk = read_dict(chunk)
         merge_fields(self._response_fields, chunk, "candidates", "error")
         if error is not None:
             self._response_fields["error"] = error
-        self.ended = self.ended or error is not None or bool(as_dict(chunk.get("promptFeedback")).get("blockReason"))
+        self.complete = (
+            self.complete or error is not None or bool(read_dict(chunk.get("promptFeedback")).get("blockReason"))
+        )
         deltas: list[Delta] = []
-        for candidate in map(as_dict, as_list(chunk.get("candidates"))):
-            if as_int(candidate.get("index")):
+        for candidate in map(read_dict, read_list(chunk.get("candidates"))):
+            if read_int(candidate.get("index")):
                 continue
             self._candidate = self._candidate or {}
             merge_fields(self._candidate, candidate, "content")
-            self.ended = self.ended or bool(candidate.get("finishReason"))
-            for part in as_list(as_dict(candidate.get("content")).get("parts")):
-                deltas += self._read_part(as_dict(part), len(event.data))
+            self.complete = self.complete or bool(candidate.get("finishReason"))
+            for part in read_list(read_dict(candidate.get("content")).get("parts")):
+                deltas += self._read_part(read_dict(part), len(event.data))
         return deltas
 
     def _read_part(self, part: dict[str, Any], event_size: int) -> list[Delta]:
@@ -75,8 +78,8 @@ class GeminiStreamReader:
 
     def _read_call(self, part: dict[str, Any], fragment: dict[str, Any]) -> list[Delta]:
         """Add a call, or a fragment to the call that announced more: Vertex AI can send arguments value by value."""
-        name = as_text(fragment.get("name"))
-        last_call = as_dict(self._parts[-1][0].get("functionCall")) if self._parts else {}
+        name = read_str(fragment.get("name"))
+        last_call = read_dict(self._parts[-1][0].get("functionCall")) if self._parts else {}
         if name or last_call.get("willContinue") is not True:
             call = {field: value for field, value in fragment.items() if field != "partialArgs"}
             self._parts.append((part | {"functionCall": call}, None))
@@ -85,11 +88,11 @@ class GeminiStreamReader:
             call = last_call
             call["willContinue"] = fragment.get("willContinue")
         try:
-            for value in as_list(fragment.get("partialArgs")):
-                set_argument(call, as_dict(value))
+            for value in read_list(fragment.get("partialArgs")):
+                set_argument(call, read_dict(value))
         except LookupError:
             call["partialArgs"] = fragment["partialArgs"]
-        return [CallDelta(self._call_count - 1, name)] if name else []
+        return [ToolCallDelta(self._call_count - 1, name)] if name else []
 
     def response(self) -> dict[str, Any]:
         if self._candidate is None:
@@ -105,7 +108,7 @@ def set_argument(call: dict[str, Any], fragment: dict[str, Any]) -> None:
     Raises:
         LookupError: The path does not exist.
     """
-    path = as_text(fragment.get("jsonPath"))
+    path = read_str(fragment.get("jsonPath"))
     matches = list(PATH_STEP_PATTERN.finditer(path))
     if not matches or "$" + "".join(match[0] for match in matches) != path:
         raise LookupError(path)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ask import Answer, ChatCompletions, ChatRequest, Finish, ModelInfo, as_dict, as_int, as_list, as_text
+from ask import ChatCompletions, ChatRequest, FinishReason, ModelInfo, ModelResponse
+from ask.parsing import read_dict, read_int, read_list, read_str
 
 IMAGE_TYPES = ("image/png", "image/jpeg")
 """Its own API also accepts WebP, but this endpoint does not:
@@ -23,12 +24,12 @@ EMBEDDING_PREFIX = "text-embedding-"
 class LMStudio(ChatCompletions):
     """LM Studio, with its models list and its notices."""
 
-    def provider_notice(self, request: ChatRequest, answer: Answer) -> str:
+    def provider_notice(self, request: ChatRequest, answer: ModelResponse) -> str:
         """Return a notice if the response shows an underlying problem, otherwise ""."""
         if request.tools and TOOL_CALL_MARKER in answer.text:
             return "this model wrote a tool call as text, so nothing was run; use one that is trained to call tools"
         is_empty = not answer.text.strip() and not answer.usage.output_tokens
-        if is_empty and answer.finish in (Finish.EMPTY, Finish.LENGTH):
+        if is_empty and answer.finish_reason in (FinishReason.EMPTY, FinishReason.LENGTH):
             return "an answer without a word may mean that the context is too short: lms load MODEL --context-length N"
         return ""
 
@@ -37,22 +38,24 @@ class LMStudio(ChatCompletions):
 
         Only the list at /api/v0 shows which models are loaded; the one at /v1 does not.
         """
-        entries = [as_dict(entry) for entry in as_list(body if isinstance(body, list) else as_dict(body).get("data"))]
+        entries = [
+            read_dict(entry) for entry in read_list(body if isinstance(body, list) else read_dict(body).get("data"))
+        ]
         chat = [entry for entry in entries if not is_embedding_model(entry)]
         return super().provider_parse_models(sorted(chat, key=lambda entry: entry.get("state") != "loaded"))
 
     def parse_model(self, entry: Mapping[str, Any]) -> ModelInfo:
         capabilities = entry.get("capabilities")
         return ModelInfo(
-            id=as_text(entry.get("id")),
-            context_length=as_int(entry.get("loaded_context_length") or entry.get("max_context_length")),
+            id=read_str(entry.get("id")),
+            context_length=read_int(entry.get("loaded_context_length") or entry.get("max_context_length")),
             tools="tool_use" in capabilities if isinstance(capabilities, list) else None,
         )
 
 
 def is_embedding_model(entry: Mapping[str, Any]) -> bool:
     """Check whether a model only creates embeddings."""
-    return entry.get("type") == "embeddings" or as_text(entry.get("id")).startswith(EMBEDDING_PREFIX)
+    return entry.get("type") == "embeddings" or read_str(entry.get("id")).startswith(EMBEDDING_PREFIX)
 
 
 provider = LMStudio(

@@ -9,7 +9,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ask import Answer, ChatCompletions, ChatRequest, Message, Remedy, Usage, as_int
+from ask import ChatCompletions, ChatRequest, Message, ModelResponse, RetryAction, StreamReader, Usage
+from ask.parsing import read_int
 
 from .moonshot_thinking import MoonshotStreamReader, separate_thinking
 
@@ -27,14 +28,14 @@ EMPTY_TEXT_PLACEHOLDER = " "
 class Moonshot(ChatCompletions):
     """Moonshot, with the reasoning of its models."""
 
-    native_fields = ("reasoning_content",)
-    error_rules = ((QUOTA_ERROR_TYPE, Remedy.NEXT_KEY, TOP_UP_HINT),)
+    state_fields = ("reasoning_content",)
+    error_rules = ((QUOTA_ERROR_TYPE, RetryAction.NEXT_KEY, TOP_UP_HINT),)
 
-    def provider_takes_attachment(self, model: str, media_type: str) -> bool:
-        return super().provider_takes_attachment(model, media_type) and not TEXT_ONLY_PATTERN.match(model)
+    def provider_supports_attachment(self, model: str, media_type: str) -> bool:
+        return super().provider_supports_attachment(model, media_type) and not TEXT_ONLY_PATTERN.match(model)
 
-    def body(self, request: ChatRequest) -> dict[str, Any]:
-        body = super().body(request)
+    def build_body(self, request: ChatRequest) -> dict[str, Any]:
+        body = super().build_body(request)
         if "max_tokens" in body:
             body.setdefault("max_completion_tokens", body.pop("max_tokens"))
         return body
@@ -51,17 +52,17 @@ class Moonshot(ChatCompletions):
             formatted["content"] = formatted["content"] or EMPTY_TEXT_PLACEHOLDER
         return formatted
 
-    def provider_stream_reader(self) -> MoonshotStreamReader:
-        return MoonshotStreamReader()
+    def provider_stream_reader(self) -> StreamReader:
+        return MoonshotStreamReader(super().provider_stream_reader())
 
-    def provider_parse_response(self, response: Mapping[str, Any]) -> Answer:
+    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
         return super().provider_parse_response(separate_thinking(response))
 
     def parse_usage(self, usage: Mapping[str, Any]) -> Usage:
         """Read cached tokens from OpenAI's field or from Moonshot's own, at the top level."""
         parsed = super().parse_usage(usage)
         return (
-            parsed._replace(cached_tokens=as_int(usage.get("cached_tokens")))
+            parsed._replace(cached_tokens=read_int(usage.get("cached_tokens")))
             if parsed.cached_tokens is None
             else parsed
         )

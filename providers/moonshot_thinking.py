@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from ask import ChatStreamReader, Delta, ReasoningDelta, ServerEvent, TextDelta, as_list, as_text, first_choice
+from ask import Delta, RawEvent, ReasoningDelta, StreamReader, TextDelta
+from ask.parsing import read_first_choice, read_list, read_str
 
 from .stream_events import to_deltas
 
@@ -13,20 +14,35 @@ THINKING_TAGS = {"◁think▷": "◁/think▷", "<think>": "</think>"}
 """Opening tags of the thinking, with their closing tags."""
 
 
-class MoonshotStreamReader(ChatStreamReader):
-    """Reports thinking as reasoning deltas; the assembled response keeps Moonshot's original text with the tags."""
+class MoonshotStreamReader:
+    """Reports thinking as reasoning deltas; the assembled response keeps Moonshot's original text with the tags.
 
-    def __init__(self) -> None:
-        super().__init__()
+    Args:
+        reader: reads the stream.
+    """
+
+    def __init__(self, reader: StreamReader) -> None:
+        self._reader = reader
         self._splitter = ThinkingSplitter()
 
-    def feed(self, event: ServerEvent) -> list[Delta]:
+    @property
+    def complete(self) -> bool:
+        return self._reader.complete
+
+    @property
+    def size(self) -> int | None:
+        return getattr(self._reader, "size", None)
+
+    def feed(self, event: RawEvent) -> list[Delta]:
         deltas: list[Delta] = []
-        for delta in super().feed(event):
+        for delta in self._reader.feed(event):
             deltas += self._splitter.feed(delta.text) if isinstance(delta, TextDelta) else [delta]
-        if self.ended:
+        if self.complete:
             deltas += self._splitter.finish()
         return deltas
+
+    def response(self) -> dict[str, Any]:
+        return self._reader.response()
 
 
 class ThinkingSplitter:
@@ -69,16 +85,16 @@ class ThinkingSplitter:
 
 def separate_thinking(response: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the response with the thinking moved from the text to `reasoning_content`."""
-    choice = first_choice(response)
+    choice = read_first_choice(response)
     message = choice.get("message")
     if not isinstance(message, dict):
         return response
-    original_text = as_text(message.get("content"))
+    original_text = read_str(message.get("content"))
     splitter = ThinkingSplitter()
     parts = [*splitter.feed(original_text), *splitter.finish()]
     text = "".join(part.text for part in parts if isinstance(part, TextDelta))
     if text == original_text:
         return response
     thinking = "".join(part.text for part in parts if isinstance(part, ReasoningDelta))
-    separated = message | {"content": text, "reasoning_content": as_text(message.get("reasoning_content")) + thinking}
-    return {**response, "choices": [choice | {"message": separated}, *as_list(response.get("choices"))[1:]]}
+    separated = message | {"content": text, "reasoning_content": read_str(message.get("reasoning_content")) + thinking}
+    return {**response, "choices": [choice | {"message": separated}, *read_list(response.get("choices"))[1:]]}

@@ -14,34 +14,38 @@ from io import StringIO
 from typing import Any
 
 from ask import (
-    Answer,
-    CallDelta,
     ChatRequest,
     Delta,
-    Finish,
+    FinishReason,
     HttpRequest,
     Message,
     ModelInfo,
-    Native,
+    ModelResponse,
     Provider,
     ProviderError,
     ProviderInfo,
-    Remedy,
-    ServerEvent,
+    ProviderState,
+    RawEvent,
+    RetryAction,
     ToolCall,
+    ToolCallDelta,
     ToolSpec,
     Usage,
-    arguments_object,
-    as_dict,
-    as_int,
-    as_list,
-    as_text,
-    error_text,
-    normalize_tool,
+)
+from ask.parsing import (
+    ITEM_OVERHEAD,
+    decode_arguments,
+    format_error_message,
+    merge_fields,
+    parse_event,
+    read_dict,
+    read_int,
+    read_list,
+    read_str,
     read_tool_calls,
 )
 
-from .stream_events import ITEM_OVERHEAD, merge_fields, parse_event, to_deltas
+from .stream_events import to_deltas
 
 PARAMETER_NAMES = {"max_tokens": "num_predict", "max_completion_tokens": "num_predict", "reasoning_effort": "think"}
 TOP_LEVEL_PARAMETERS = {"format", "keep_alive", "logprobs", "shift", "think", "top_logprobs", "truncate"}
@@ -63,16 +67,16 @@ class Ollama(Provider):
     """Ollama's own API."""
 
     error_rules = (
-        ("does not support tools", Remedy.WITHOUT_TOOLS, "use --no-tools, or a model that can call tools"),
+        ("does not support tools", RetryAction.WITHOUT_TOOLS, "use --no-tools, or a model that can call tools"),
         ("does not support thinking", None, "leave out think and reasoning_effort"),
-        ("(?i:grammar|(?:invalid|in|for) format|JSON schema)", Remedy.WITHOUT_SCHEMA, ""),
-        ("more system memory", Remedy.NONE, "use a smaller model, or a smaller context (-o num_ctx=N)"),
+        ("(?i:grammar|(?:invalid|in|for) format|JSON schema)", RetryAction.WITHOUT_SCHEMA, ""),
+        ("more system memory", RetryAction.NONE, "use a smaller model, or a smaller context (-o num_ctx=N)"),
         ("^401 ", None, "run ollama signin, or set OLLAMA_API_KEY"),
     )
 
     # Requests
 
-    def provider_takes_attachment(self, model: str, media_type: str) -> bool:
+    def provider_supports_attachment(self, model: str, media_type: str) -> bool:
         """Accept images, for models with vision.
 
         The API also takes audio in the same field, but the models invent what they hear.
@@ -110,75 +114,77 @@ class Ollama(Provider):
             formatted["images"] = [attachment.base64 for attachment in message.attachments]
         if message.tool_calls:
             formatted["tool_calls"] = [
-                {"id": call.id, "function": {"name": call.name, "arguments": arguments_object(call.arguments) or {}}}
+                {"id": call.id, "function": {"name": call.name, "arguments": decode_arguments(call.arguments) or {}}}
                 for call in message.tool_calls
             ]
-        return formatted | dict(self.native_for(message, model))
+        return formatted | dict(self.find_provider_state(message, model))
 
     def provider_format_tools(self, tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
-        specs = [normalize_tool(tool, inline_references=True) for tool in tools]
-        return [spec._replace(parameters=filter_parameters(spec.parameters)).as_function() for spec in specs]
+        specs = [Provider.normalize_tool(tool, inline_references=True) for tool in tools]
+        return [spec._replace(parameters=filter_parameters(spec.parameters)).to_function() for spec in specs]
 
     def provider_format_tool_result(self, tool_call_id: str, tool_name: str, result: str) -> dict[str, Any]:
         return {"role": "tool", "tool_name": tool_name, "tool_call_id": tool_call_id, "content": result}
 
-    def native_for(self, message: Message, model: str) -> Mapping[str, Any]:
+    def find_provider_state(self, message: Message, model: str) -> Mapping[str, Any]:
         """Send thinking back to models with the same name, whatever their tag.
 
         Ollama's model names include no vendor, so the name is the only sign of a common family.
         """
-        native = message.native
-        is_same_model = native is not None and strip_tag(native.model) == strip_tag(model)
-        return super().native_for(message, model) if is_same_model else {}
+        state = message.provider_state
+        is_same_model = state is not None and strip_tag(state.model) == strip_tag(model)
+        return super().find_provider_state(message, model) if is_same_model else {}
 
     # Answers
 
     def provider_stream_reader(self) -> OllamaStreamReader:
         return OllamaStreamReader()
 
-    def provider_parse_response(self, response: Mapping[str, Any]) -> Answer:
-        message = as_dict(response.get("message"))
-        thinking = as_text(message.get("thinking"))
-        native = Native(self.info.name, as_text(response.get("model")), {"thinking": thinking}) if thinking else None
-        answer = Answer(
-            text=as_text(message.get("content")),
+    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
+        message = read_dict(response.get("message"))
+        thinking = read_str(message.get("thinking"))
+        state = (
+            ProviderState(self.info.name, read_str(response.get("model")), {"thinking": thinking}) if thinking else None
+        )
+        answer = ModelResponse(
+            text=read_str(message.get("content")),
             reasoning=thinking,
-            finish=Finish.LENGTH if response.get("done_reason") == "length" else Finish.STOP,
+            finish_reason=FinishReason.LENGTH if response.get("done_reason") == "length" else FinishReason.STOP,
             usage=Usage(
                 # Ollama sends 0 for "not counted": https://github.com/ollama/ollama/issues/5370
-                input_tokens=as_int(response.get("prompt_eval_count")) or None,
-                output_tokens=as_int(response.get("eval_count")),
-                cached_tokens=as_int(response.get("prompt_eval_cached_count")),
+                input_tokens=read_int(response.get("prompt_eval_count")) or None,
+                output_tokens=read_int(response.get("eval_count")),
+                cached_tokens=read_int(response.get("prompt_eval_cached_count")),
             ),
-            native=native,
+            provider_state=state,
         )
         if response.get("error"):
             status = response.get("status")
-            error = self.parse_embedded_error({"message": error_text(response["error"]), "status": status})
-            error.answer = answer
+            error = self.parse_embedded_error({"message": format_error_message(response["error"]), "status": status})
+            error.partial_response = answer
             raise error
         return answer
 
     def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
-        return read_tool_calls(as_dict(response.get("message")).get("tool_calls"))
+        return read_tool_calls(read_dict(response.get("message")).get("tool_calls"))
 
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
         error = super().provider_parse_error(status, headers, body)
         missing = re.search(r"model ['\"]?([^'\" ]+)['\"]? not found", error.message)
         if missing and status == 404:
-            error.advice = f"ollama pull {missing[1]} installs it; ask models -p ollama lists those that are there"
+            error.hint = f"ollama pull {missing[1]} installs it; ask models -p ollama lists those that are there"
         elif "does not support thinking" in error.message:
             error.parameter = "think"
         return error
 
-    def provider_notice(self, request: ChatRequest, answer: Answer) -> str:
+    def provider_notice(self, request: ChatRequest, answer: ModelResponse) -> str:
         """Return a notice if the response shows that the front of the request was dropped, otherwise "".
 
         Past thinking does not count, because models drop it themselves. `input_tokens` includes cached tokens; None
         means that an old server did not report it.
         """
         tokens_read = answer.usage.input_tokens
-        messages = [message._replace(native=None) for message in request.messages]
+        messages = [message._replace(provider_state=None) for message in request.messages]
         minimum = self.measure_prompt(request._replace(messages=messages)) // MAX_BYTES_PER_TOKEN
         if tokens_read is None or tokens_read >= minimum:
             return ""
@@ -193,39 +199,38 @@ class Ollama(Provider):
         return HttpRequest("/api/tags", None, build_headers(key), "GET")
 
     def provider_parse_models(self, body: Any) -> list[ModelInfo]:
-        entries = [as_dict(entry) for entry in as_list(as_dict(body).get("models"))]
-        return [parse_model(entry) for entry in entries if as_text(entry.get("name")) and can_chat(entry)]
+        entries = [read_dict(entry) for entry in read_list(read_dict(body).get("models"))]
+        return [parse_model(entry) for entry in entries if read_str(entry.get("name")) and can_chat(entry)]
 
 
 class OllamaStreamReader:
     """Reads one stream; see `ask.StreamReader`."""
 
     def __init__(self) -> None:
-        self.ended = self.over = False
+        self.complete = False
         self.size = 0
         self._response_fields: dict[str, Any] = {}
         self._texts = {"content": StringIO()}
         self._tool_calls: list[Any] = []
 
-    def feed(self, event: ServerEvent) -> list[Delta]:
-        if self.ended:
+    def feed(self, event: RawEvent) -> list[Delta]:
+        if self.complete:
             return []
-        line = as_dict(parse_event(event))
-        message = as_dict(line.get("message"))
+        line = read_dict(parse_event(event.data))
+        message = read_dict(line.get("message"))
         merge_fields(self._response_fields, line, "message")
-        self.over = line.get("done") is True
-        self.ended = self.over or bool(line.get("error"))
+        self.complete = line.get("done") is True or bool(line.get("error"))
         deltas: list[Delta] = []
         for name in ("thinking", "content"):
-            text = as_text(message.get(name))
+            text = read_str(message.get(name))
             if text:
                 self.size += self._texts.setdefault(name, StringIO()).write(text)
                 deltas += to_deltas(text, is_reasoning=name == "thinking")
-        calls = as_list(message.get("tool_calls"))
+        calls = read_list(message.get("tool_calls"))
         self.size += len(event.data) + ITEM_OVERHEAD * len(calls) if calls else 0
         for call in calls:
-            name = as_text(as_dict(as_dict(call).get("function")).get("name"))
-            deltas.append(CallDelta(len(self._tool_calls), name or "unnamed"))
+            name = read_str(read_dict(read_dict(call).get("function")).get("name"))
+            deltas.append(ToolCallDelta(len(self._tool_calls), name or "unnamed"))
             self._tool_calls.append(call)
         return deltas
 
@@ -251,7 +256,7 @@ def split_parameters(parameters: Mapping[str, Any]) -> tuple[dict[str, Any], dic
     for given_name, value in parameters.items():
         name = PARAMETER_NAMES.get(given_name, given_name)
         if name == "options":
-            options |= as_dict(value)
+            options |= read_dict(value)
         elif name == "stop":
             options[name] = [value] if isinstance(value, str) else value
         elif name in TOP_LEVEL_PARAMETERS:
@@ -266,7 +271,7 @@ def compute_context_size(prompt_size: int, max_output_tokens: Any, image_count: 
 
     The size is a power of two, so that it rarely changes within a conversation: each change reloads the model.
     """
-    output_tokens = as_int(max_output_tokens) or 0
+    output_tokens = read_int(max_output_tokens) or 0
     prompt_tokens = prompt_size // BYTES_PER_TOKEN + image_count * TOKENS_PER_IMAGE
     needed = prompt_tokens + (output_tokens if output_tokens > 0 else RESERVED_OUTPUT_TOKENS)
     return max(MIN_CONTEXT_SIZE, 1 << (needed - 1).bit_length())
@@ -287,21 +292,23 @@ def can_chat(entry: Mapping[str, Any]) -> bool:
 
     Old servers do not list capabilities; for them the name decides.
     """
-    capabilities = as_list(entry.get("capabilities"))
+    capabilities = read_list(entry.get("capabilities"))
     if capabilities:
         return "completion" in capabilities
-    family = as_text(as_dict(entry.get("details")).get("family"))
-    return "bert" not in family and "embed" not in as_text(entry.get("name"))
+    family = read_str(read_dict(entry.get("details")).get("family"))
+    return "bert" not in family and "embed" not in read_str(entry.get("name"))
 
 
 def parse_model(entry: Mapping[str, Any]) -> ModelInfo:
     """Parse one entry of the list of installed models."""
-    details = as_dict(entry.get("details"))
-    capabilities = as_list(entry.get("capabilities"))
+    details = read_dict(entry.get("details"))
+    capabilities = read_list(entry.get("capabilities"))
     return ModelInfo(
-        id=as_text(entry.get("name")),
-        title=" ".join(filter(None, (as_text(details.get(name)) for name in ("parameter_size", "quantization_level")))),
-        context_length=as_int(details.get("context_length")),
+        id=read_str(entry.get("name")),
+        title=" ".join(
+            filter(None, (read_str(details.get(name)) for name in ("parameter_size", "quantization_level")))
+        ),
+        context_length=read_int(details.get("context_length")),
         tools="tools" in capabilities if capabilities else None,
     )
 
@@ -313,10 +320,10 @@ provider = Ollama(
         base_url="http://localhost:11434",
         key_env=("OLLAMA_API_KEY",),
         needs_key=False,
-        framing="ndjson",
+        stream_format="ndjson",
         docs="https://docs.ollama.com/api",
         base_url_env=("OLLAMA_HOST",),
-        offline_advice="start it with ollama serve, or set OLLAMA_HOST to where it runs",
-        no_model_advice="install one with ollama pull MODEL (https://ollama.com/library)",
+        offline_hint="start it with ollama serve, or set OLLAMA_HOST to where it runs",
+        no_models_hint="install one with ollama pull MODEL (https://ollama.com/library)",
     )
 )

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ask import ChatCompletions, ChatRequest, ProviderError, Remedy, Responses
+from ask import ChatCompletions, ChatRequest, ProviderError, Responses, RetryAction
 
 ADD_CREDIT_HINT = "add credit at https://platform.openai.com/settings/organization/billing, or use another key"
 DEFAULT_MODEL = "gpt-6-sol"
@@ -26,13 +26,13 @@ REASONING_DEFAULT_VERSION = (5, 5)
 class OpenAIChat(ChatCompletions):
     """OpenAI on Chat Completions, with the rules of its own models."""
 
-    schema_beside_tools = True
+    supports_schema_with_tools = True
     error_rules = (
-        ("insufficient_quota|credit_balance_exhausted", Remedy.NEXT_KEY, ADD_CREDIT_HINT),
+        ("insufficient_quota|credit_balance_exhausted", RetryAction.NEXT_KEY, ADD_CREDIT_HINT),
         ("reasoning_effort", None, NO_REASONING_HINT),
     )
 
-    def provider_takes_attachment(self, model: str, media_type: str) -> bool:
+    def provider_supports_attachment(self, model: str, media_type: str) -> bool:
         """Accept audio for the audio models, and other files for models with vision.
 
         The audio models have no vision.
@@ -40,10 +40,10 @@ class OpenAIChat(ChatCompletions):
         is_audio_model = "audio" in model
         if media_type in AUDIO_TYPES or is_audio_model:
             return is_audio_model and media_type in AUDIO_TYPES
-        return super().provider_takes_attachment(model, media_type) and not TEXT_ONLY_PATTERN.match(model)
+        return super().provider_supports_attachment(model, media_type) and not TEXT_ONLY_PATTERN.match(model)
 
-    def body(self, request: ChatRequest) -> dict[str, Any]:
-        body = super().body(request)
+    def build_body(self, request: ChatRequest) -> dict[str, Any]:
+        body = super().build_body(request)
         if "max_tokens" in body:
             body.setdefault("max_completion_tokens", body.pop("max_tokens"))
         if "tools" in body and parse_gpt_version(request.model) >= REASONING_DEFAULT_VERSION:

@@ -10,22 +10,17 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ask import (
-    ChatCompletions,
-    ChatRequest,
-    Message,
-    ModelInfo,
-    ProviderError,
-    Remedy,
-    as_dict,
-    as_int,
-    as_number,
-    as_text,
+from ask import ChatCompletions, ChatRequest, Message, ModelInfo, ProviderError, RetryAction
+from ask.parsing import (
     find_error,
-    first_choice,
-    model_family,
+    get_model_family,
     parse_json,
-    retry_after,
+    parse_retry_after,
+    read_dict,
+    read_first_choice,
+    read_int,
+    read_number,
+    read_str,
 )
 
 TOKENS_PER_PRICE = 1_000_000
@@ -51,61 +46,67 @@ ATTRIBUTION_HEADERS = {
 class OpenRouter(ChatCompletions):
     """OpenRouter, with its additions to Chat Completions."""
 
-    native_fields = ("reasoning_details",)
-    error_rules = (("^404 .*(support tool use|tool_choice)", Remedy.WITHOUT_TOOLS, NO_TOOLS_HINT),)
+    state_fields = ("reasoning_details",)
+    error_rules = (("^404 .*(support tool use|tool_choice)", RetryAction.WITHOUT_TOOLS, NO_TOOLS_HINT),)
 
-    def headers(self, key: str) -> dict[str, str]:
-        return super().headers(key) | ATTRIBUTION_HEADERS
+    def build_headers(self, key: str) -> dict[str, str]:
+        return super().build_headers(key) | ATTRIBUTION_HEADERS
 
-    def body(self, request: ChatRequest) -> dict[str, Any]:
-        body = super().body(request._replace(messages=drop_stale_reasoning(request.messages)))
-        if model_family(request.model) == "anthropic":
+    def build_body(self, request: ChatRequest) -> dict[str, Any]:
+        body = super().build_body(request._replace(messages=drop_stale_reasoning(request.messages)))
+        if get_model_family(request.model) == "anthropic":
             body["messages"] = add_cache_markers(body["messages"])
         return body
 
-    def takes_schema(self, request: ChatRequest, schema: Mapping[str, Any]) -> bool:
+    def supports_schema(self, request: ChatRequest, schema: Mapping[str, Any]) -> bool:
         """Accept a schema together with tools only for vendors whose models can then still call them."""
-        checked = request._replace(tools=()) if model_family(request.model) in SCHEMA_WITH_TOOLS_VENDORS else request
-        return super().takes_schema(checked, schema)
+        checked = (
+            request._replace(tools=()) if get_model_family(request.model) in SCHEMA_WITH_TOOLS_VENDORS else request
+        )
+        return super().supports_schema(checked, schema)
 
-    def native_for(self, message: Message, model: str) -> Mapping[str, Any]:
+    def find_provider_state(self, message: Message, model: str) -> Mapping[str, Any]:
         """Also send reasoning back to routers and presets, which belong to no model family.
 
         OpenRouter drops what the model it chooses cannot read.
         """
-        if message.native and message.native.provider == self.info.name and model_family(model) in ROUTER_PREFIXES:
-            return message.native.data
-        return super().native_for(message, model)
+        if (
+            message.provider_state
+            and message.provider_state.provider == self.info.name
+            and get_model_family(model) in ROUTER_PREFIXES
+        ):
+            return message.provider_state.data
+        return super().find_provider_state(message, model)
 
-    def failure(self, response: Mapping[str, Any], answer: Any) -> ProviderError | None:
+    def find_response_error(self, response: Mapping[str, Any], answer: Any) -> ProviderError | None:
         """Also detect an unreadable tool call, which arrives with any finish reason."""
-        choice = first_choice(response)
+        choice = read_first_choice(response)
         if find_error(response) is None and choice.get("native_finish_reason") == "MALFORMED_FUNCTION_CALL":
-            return ProviderError("the model wrote a tool call that cannot be read", None, Remedy.RETRY())
-        return super().failure(response, answer)
+            return ProviderError("the model wrote a tool call that cannot be read", None, RetryAction.retry())
+        return super().find_response_error(response, answer)
 
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
         error = super().provider_parse_error(status, headers, body)
         metadata = read_error_metadata(body)
         delay = parse_retry_delay(headers, metadata)
-        upstream = " ".join(as_text(metadata.get("provider_name")).split())
+        upstream = " ".join(read_str(metadata.get("provider_name")).split())
         if upstream not in error.message:
             error.message = f"{upstream}: {error.message}"
         if status == 402:
-            error.advice = " ".join(as_text(metadata.get("remedy_hint")).split()) or ADD_CREDITS_HINT
+            error.hint = " ".join(read_str(metadata.get("remedy_hint")).split()) or ADD_CREDITS_HINT
             if delay is not None:
-                error.remedy = Remedy.RETRY(delay)
-        elif error.remedy.action == "retry":
-            error.remedy = Remedy.RETRY(delay)
+                error.retry_action = RetryAction.retry(delay)
+        elif error.retry_action.kind == "retry":
+            error.retry_action = RetryAction.retry(delay)
         return error
 
     def parse_model(self, entry: Mapping[str, Any]) -> ModelInfo:
-        pricing = as_dict(entry.get("pricing"))
+        pricing = read_dict(entry.get("pricing"))
         parameters = entry.get("supported_parameters")
         return ModelInfo(
-            id=as_text(entry.get("id")),
-            title=as_text(entry.get("name")),
-            context_length=as_int(entry.get("context_length")),
+            id=read_str(entry.get("id")),
+            title=read_str(entry.get("name")),
+            context_length=read_int(entry.get("context_length")),
             tools="tools" in parameters if isinstance(parameters, list) else None,
             input_price=parse_price(pricing.get("prompt")),
             output_price=parse_price(pricing.get("completion")),
@@ -120,10 +121,10 @@ def drop_stale_reasoning(messages: Sequence[Message]) -> list[Message]:
     """
     last_user_index = max((i for i, message in enumerate(messages) if message.role == "user"), default=-1)
     return [
-        message._replace(native=None)
-        if message.native
-        and model_family(message.native.model) == "anthropic"
-        and (i < last_user_index or message.native.displaced)
+        message._replace(provider_state=None)
+        if message.provider_state
+        and get_model_family(message.provider_state.model) == "anthropic"
+        and (i < last_user_index or message.provider_state.context_truncated)
         else message
         for i, message in enumerate(messages)
     ]
@@ -157,7 +158,7 @@ def to_text_part(message: dict[str, Any]) -> dict[str, Any]:
 
 def read_error_metadata(body: str) -> dict[str, Any]:
     """Return the metadata of an error; {} if there is none."""
-    return as_dict(as_dict(find_error(parse_json(body))).get("metadata"))
+    return read_dict(read_dict(find_error(parse_json(body))).get("metadata"))
 
 
 def parse_retry_delay(headers: Mapping[str, str], metadata: Mapping[str, Any]) -> float | None:
@@ -165,10 +166,10 @@ def parse_retry_delay(headers: Mapping[str, str], metadata: Mapping[str, Any]) -
 
     The reset time of OpenRouter's own rate limits is in Unix milliseconds.
     """
-    upstream_headers = as_dict(metadata.get("headers"))
+    upstream_headers = read_dict(metadata.get("headers"))
     all_headers = {name.lower(): str(value) for name, value in (*upstream_headers.items(), *headers.items())}
-    delay = retry_after(all_headers)
-    reset = as_number(all_headers.get("x-ratelimit-reset"))
+    delay = parse_retry_after(all_headers)
+    reset = read_number(all_headers.get("x-ratelimit-reset"))
     if delay is None and reset is not None:
         seconds = reset / 1000 - time.time()
         return seconds if seconds > 0 else None
@@ -177,7 +178,7 @@ def parse_retry_delay(headers: Mapping[str, str], metadata: Mapping[str, Any]) -
 
 def parse_price(per_token: Any) -> float | None:
     """Convert a price per token to US dollars per million tokens; None if it varies (sent as -1)."""
-    dollars = as_number(per_token)
+    dollars = read_number(per_token)
     return None if dollars is None or dollars < 0 else dollars * TOKENS_PER_PRICE
 
 

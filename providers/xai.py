@@ -10,7 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ask import ChatCompletions, ModelInfo, ProviderError, Remedy, Responses, Usage, as_int, as_number
+from ask import ChatCompletions, ModelInfo, ProviderError, Responses, RetryAction, Usage
+from ask.parsing import read_int, read_number
 
 ADD_CREDITS_HINT = "buy credits or raise the limit at https://console.x.ai, or use another key"
 IMAGE_TYPES = ("image/jpeg", "image/png")
@@ -27,14 +28,14 @@ PRICE_UNITS_PER_DOLLAR = 10_000
 class XAIChat(ChatCompletions):
     """xAI on Chat Completions, with its errors, usage and prices."""
 
-    schema_beside_tools = True
+    supports_schema_with_tools = True
     error_rules = (
-        ("^400 .*API key", Remedy.NEXT_KEY, "check the key (ask keys set xai)"),
-        ("credits|spending limit", Remedy.NEXT_KEY, ADD_CREDITS_HINT),
+        ("^400 .*API key", RetryAction.NEXT_KEY, "check the key (ask keys set xai)"),
+        ("credits|spending limit", RetryAction.NEXT_KEY, ADD_CREDITS_HINT),
     )
 
-    def provider_takes_attachment(self, model: str, media_type: str) -> bool:
-        return super().provider_takes_attachment(model, media_type) and not TEXT_ONLY_PATTERN.match(model)
+    def provider_supports_attachment(self, model: str, media_type: str) -> bool:
+        return super().provider_supports_attachment(model, media_type) and not TEXT_ONLY_PATTERN.match(model)
 
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
         error = super().provider_parse_error(status, headers, body)
@@ -44,7 +45,7 @@ class XAIChat(ChatCompletions):
     def parse_usage(self, usage: Mapping[str, Any]) -> Usage:
         """Count reasoning as output, as it is billed; only the total includes it."""
         parsed = super().parse_usage(usage)
-        total = as_int(usage.get("total_tokens"))
+        total = read_int(usage.get("total_tokens"))
         if total is not None and parsed.input_tokens is not None:
             parsed = parsed._replace(output_tokens=total - parsed.input_tokens)
         return add_cost(parsed, usage)
@@ -69,7 +70,7 @@ class XAI(Responses):
 
 def add_cost(parsed: Usage, usage: Mapping[str, Any]) -> Usage:
     """Add the cost that a response reports."""
-    ticks = as_number(usage.get("cost_in_usd_ticks"))
+    ticks = read_number(usage.get("cost_in_usd_ticks"))
     return parsed if ticks is None else parsed._replace(cost=ticks / TICKS_PER_DOLLAR)
 
 
@@ -81,7 +82,7 @@ def find_parameter_name(message: str) -> str | None:
 
 def parse_price(listed_price: Any) -> float | None:
     """Convert a listed price to US dollars per million tokens; None if it is missing."""
-    number = as_number(listed_price)
+    number = read_number(listed_price)
     return None if number is None else number / PRICE_UNITS_PER_DOLLAR
 
 

@@ -75,7 +75,7 @@ ATTACHMENTS = st.lists(
     ),
     max_size=1,
 )
-NATIVES = st.none() | st.fixed_dictionaries(
+PROVIDER_STATES = st.none() | st.fixed_dictionaries(
     {"provider": TEXTS, "model": TEXTS, "data": st.dictionaries(st.text(max_size=3), JSON, max_size=3)}
 )
 
@@ -94,7 +94,7 @@ def messages(draw: st.DrawFn, role: str, calling: Sequence[dict[str, Any]] = ())
         "tool_name": draw(TEXTS),
         "calls": list(calling),
         "attachments": draw(ATTACHMENTS),
-        "native": draw(NATIVES),
+        "provider_state": draw(PROVIDER_STATES),
     }
 
 

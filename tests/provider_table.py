@@ -11,7 +11,7 @@ from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
-from ask import Answer, ChatCompletions, ChatRequest, Message, Provider, Responses, ToolSpec
+from ask import ChatCompletions, ChatRequest, Message, ModelResponse, Provider, Responses, ToolSpec
 from ask.plugin_api.loader import PROVIDER_GROUP
 from tests import wire
 from tests.host_requests import prepare_request
@@ -48,7 +48,7 @@ class Sample:
         self.model = self.info.default_model or "m"
         own = SAMPLE_ANSWERS.get("openai-responses" if isinstance(provider, Responses) else self.info.name)
         response = (own.whole | CACHED if own else CHAT_ANSWER) | {"model": self.model}
-        self.answer: Answer = provider.provider_parse_response(response)
+        self.answer: ModelResponse = provider.provider_parse_response(response)
         self.calls = provider.provider_parse_tool_calls(response)
 
     def body(self, messages: Sequence[Message] = (QUESTION,), *, stream: bool = True) -> Mapping[str, Any]:
@@ -58,7 +58,9 @@ class Sample:
 
     def second_body(self) -> str:
         """Return the JSON of the request that follows the answer, with the results "result 0" and "result 1"."""
-        assistant_message = Message("assistant", self.answer.text, tuple(self.calls), native=self.answer.native)
+        assistant_message = Message(
+            "assistant", self.answer.text, tuple(self.calls), provider_state=self.answer.provider_state
+        )
         results = [Message("tool", f"result {i}", (), call.id, call.name) for i, call in enumerate(self.calls)]
         return json.dumps(self.body([QUESTION, assistant_message, *results]))
 
@@ -84,11 +86,11 @@ class Sample:
         def asked(stream: bool) -> Any:
             return self.provider.provider_build_request(ChatRequest(self.model, [QUESTION], stream=stream), "key")
 
-        return FRAMINGS[self.info.framing] if asked(True) != asked(False) else "no"
+        return FRAMINGS[self.info.stream_format] if asked(True) != asked(False) else "no"
 
     def reasoning_goes_back(self) -> bool:
-        native = self.answer.native
-        return native is not None and any(part in self.second_body() for part in find_reasoning_texts(native.data))
+        state = self.answer.provider_state
+        return state is not None and any(part in self.second_body() for part in find_reasoning_texts(state.data))
 
     def caching(self) -> str:
         if '"cache_control"' in json.dumps(self.body()):
@@ -136,7 +138,7 @@ def build_tables() -> str:
         model = f"`{info.default_model}`" if info.default_model else "the first of its list"
         who.append((names, info.title, model, sample.key(), f"`{info.base_url}`"))
         facts = (sample.tools(), sample.parallel_calls(), sample.streaming(), sample.reasoning_goes_back())
-        rest = (sample.caching(), sample.models(), info.tells_cost)
+        rest = (sample.caching(), sample.models(), info.reports_cost)
         what.append((f"`{name}`", sample.wire(), *map(format_cell, facts), *map(format_cell, rest)))
     return f"{table(WHO, who)}\n{table(WHAT, what)}"
 

@@ -74,7 +74,7 @@ def send_tool_results(
 ) -> Any:
     """Send a result for each call of a recorded answer; return the body of that request."""
     assistant_message = Message(
-        "assistant", came.result.answer.text, came.result.tool_calls, native=came.result.answer.native
+        "assistant", came.result.answer.text, came.result.tool_calls, provider_state=came.result.answer.provider_state
     )
     results = [Message("tool", make_tool_result(call), (), call.id, call.name) for call in came.result.tool_calls]
     server.reply(make_reply(recording))
@@ -108,7 +108,7 @@ def classify_outcome(turn: RequestResult) -> str:
         case None:
             return "ok"
         case IncompleteResponseError():
-            return turn.answer.finish
+            return turn.answer.finish_reason
         case IncompleteStreamError():
             return "cut"
         case ProviderError():

@@ -68,7 +68,7 @@ class RecordingTests:
         assert [(one["role"], one["tool_call_id"], one["content"]) for one in results] == [
             ("tool", call.id, make_tool_result(call)) for call in came.result.tool_calls
         ]
-        if self.provider.native_fields:
+        if self.provider.state_fields:
             assert assistant_message["reasoning_content"].strip() == came.result.answer.reasoning
         else:
             assert "reasoning_content" not in assistant_message

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from ask import ServerEvent
+from ask import RawEvent
 from tests import wire
 from tests.model_server import Ending, Reply
 from tests.wire import Json
@@ -115,8 +115,8 @@ def error(message: str = "it failed", code: str = "server_error") -> Json:
     return {"type": "error", "code": code, "message": message, "param": None, "sequence_number": 9}
 
 
-def to_server_event(event: Json) -> ServerEvent:
-    return ServerEvent(event["type"], json.dumps(event, ensure_ascii=False))
+def to_server_event(event: Json) -> RawEvent:
+    return RawEvent(event["type"], json.dumps(event, ensure_ascii=False))
 
 
 # Replies

@@ -46,7 +46,7 @@ class SampleAnswers(NamedTuple):
 
     def streamed(self, events: Sequence[Any]) -> Reply:
         """Return a streamed reply; strings are sent unchanged, other events as JSON."""
-        lines = self.provider.provider_info().framing == "ndjson"
+        lines = self.provider.provider_info().stream_format == "ndjson"
         framed = [f"{data_of(event)}\n".encode() if lines else server_event(event) for event in events]
         content_type = "application/x-ndjson" if lines else "text/event-stream"
         return Reply([b"".join(framed)], content_type=content_type, responses_api=isinstance(self.provider, Responses))

@@ -85,7 +85,7 @@ def test_the_command_is_found(answer: str, command: str) -> None:
 def test_an_answer_without_a_command_is_quoted_in_the_error(answer: str, quoted: str) -> None:
     with pytest.raises(IncompleteResponseError, match="there is no command in the answer") as failure:
         extract_command(answer)
-    assert quoted in failure.value.advice
+    assert quoted in failure.value.hint
 
 
 @pytest.mark.parametrize("sign", ["\x1b[2K", "\x07", "\b", "\u202e", "\x9b"])

@@ -73,7 +73,7 @@ def test_any_bytes_are_text_or_an_attachment_or_a_one_line_error(data: bytes) ->
         kept = parse_content("a", data)
     except FileError as refusal:
         assert "\n" not in str(refusal)
-        assert refusal.advice
+        assert refusal.hint
         return
     assert len(kept.texts) + len(kept.attachments) == 1
     for attachment in kept.attachments:

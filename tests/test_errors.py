@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ask import errors
-from ask.errors import AskError, IncompleteStreamError, NetworkError, ProviderError, Remedy, to_ask_error
+from ask.errors import AskError, IncompleteStreamError, NetworkError, ProviderError, RetryAction, to_ask_error
 
 
 def list_subclasses(root: type[AskError]) -> list[type[AskError]]:
@@ -25,7 +25,7 @@ def test_an_error_is_formatted_with_its_advice() -> None:
 
 
 @pytest.mark.parametrize(
-    ("provider", "status", "advice", "text"),
+    ("provider", "status", "hint", "text"),
     [
         ("", None, "", "it failed"),
         ("openrouter", None, "", "it failed (openrouter)"),
@@ -34,9 +34,9 @@ def test_an_error_is_formatted_with_its_advice() -> None:
     ],
 )
 def test_a_provider_error_names_the_provider_and_the_status(
-    provider: str, status: int | None, advice: str, text: str
+    provider: str, status: int | None, hint: str, text: str
 ) -> None:
-    error = ProviderError("it failed", status, advice=advice)
+    error = ProviderError("it failed", status, hint=hint)
     error.provider = provider
     assert str(error) == text
 
@@ -48,10 +48,10 @@ def test_an_incomplete_stream_is_a_network_error_with_exit_code_10() -> None:
 
 
 def test_remedies_compare_by_value() -> None:
-    assert Remedy.RETRY(3) == Remedy("retry", 3)
-    assert Remedy.RETRY() == Remedy("retry", None)
-    assert ProviderError("x").remedy == Remedy.NONE == Remedy("none")
-    assert (Remedy.NEXT_KEY.action, Remedy.WITHOUT_TOOLS.action) == ("next_key", "without_tools")
+    assert RetryAction.retry(3) == RetryAction("retry", 3)
+    assert RetryAction.retry() == RetryAction("retry", None)
+    assert ProviderError("x").retry_action == RetryAction.NONE == RetryAction("none")
+    assert (RetryAction.NEXT_KEY.kind, RetryAction.WITHOUT_TOOLS.kind) == ("next_key", "without_tools")
 
 
 def test_a_wrapped_keyboard_interrupt_is_recognized() -> None:

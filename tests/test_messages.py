@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from ask import Finish, Message, ToolCall, ToolSpec, Usage
+from ask import FinishReason, Message, ToolCall, ToolSpec, Usage
 
 
 def test_tools_are_serialized_as_functions() -> None:
     schema = {"type": "object", "properties": {}}
-    assert ToolSpec("bash", "Run a command", schema).as_function() == {
+    assert ToolSpec("bash", "Run a command", schema).to_function() == {
         "type": "function",
         "function": {"name": "bash", "description": "Run a command", "parameters": schema},
     }
@@ -38,4 +38,4 @@ def test_usage_is_summed_and_unreported_fields_stay_none(one: Usage, other: Usag
 
 
 def test_finish_reasons_are_formatted_as_their_value() -> None:
-    assert f"{Finish.TOOL_CALLS}" == "tool_calls"
+    assert f"{FinishReason.TOOL_CALLS}" == "tool_calls"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from ask import as_dict, as_int, as_list, as_number, as_text
+from ask.parsing import read_dict, read_int, read_list, read_number, read_str
 from tests.json_strategies import any_json
 
 
@@ -24,7 +24,7 @@ from tests.json_strategies import any_json
     ],
 )
 def test_text_can_be_given_as_a_string_or_as_parts(value: Any, text: str) -> None:
-    assert as_text(value) == text
+    assert read_str(value) == text
 
 
 @pytest.mark.parametrize(
@@ -45,19 +45,19 @@ def test_text_can_be_given_as_a_string_or_as_parts(value: Any, text: str) -> Non
     ],
 )
 def test_a_number_can_be_given_as_a_string_and_must_be_finite(value: Any, number: float | None) -> None:
-    assert as_number(value) == number
+    assert read_number(value) == number
 
 
 @pytest.mark.parametrize(("value", "number"), [(7, 7), (7.0, 7), ("7", 7), (10**400, None), (False, None), ("x", None)])
 def test_an_integer_can_be_given_as_a_float_or_string(value: Any, number: int | None) -> None:
-    assert as_int(value) == number
-    assert type(as_int(value)) in (int, type(None))
+    assert read_int(value) == number
+    assert type(read_int(value)) in (int, type(None))
 
 
 @given(any_json())
 def test_any_value_can_be_read_as_each_type(value: Any) -> None:
-    assert isinstance(as_dict(value), dict)
-    assert isinstance(as_list(value), list)
-    assert isinstance(as_text(value), str)
-    number = as_number(value)
+    assert isinstance(read_dict(value), dict)
+    assert isinstance(read_list(value), list)
+    assert isinstance(read_str(value), str)
+    number = read_number(value)
     assert number is None or math.isfinite(number)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.messages import Message, Native, ToolCall
+from ask.messages import Message, ProviderState, ToolCall
 from ask.secrets import REDACTED, Redactor
 from ask.tools.base import ToolContext
 from ask.tools.shell import BASH
@@ -114,10 +114,10 @@ def test_json_without_a_secret_is_unchanged() -> None:
 
 def test_all_parts_of_a_message_are_redacted_and_changed_native_parts_removed() -> None:
     redactor = Redactor([KEY])
-    signed = Native("p", "m", {"content": [{"thinking": f"the key is {KEY}", "signature": "x"}]})
-    message = Message("assistant", KEY, (ToolCall(KEY, KEY, f'{{"a": "{KEY}"}}'),), native=signed)
+    signed = ProviderState("p", "m", {"content": [{"thinking": f"the key is {KEY}", "signature": "x"}]})
+    message = Message("assistant", KEY, (ToolCall(KEY, KEY, f'{{"a": "{KEY}"}}'),), provider_state=signed)
     redacted = redactor.redact_message(message)
     assert KEY not in repr(redacted)
-    assert redacted.native is None
-    kept = message._replace(native=Native("p", "m", {"content": [{"thinking": "hm", "signature": "x"}]}))
-    assert redactor.redact_message(kept).native == kept.native
+    assert redacted.provider_state is None
+    kept = message._replace(provider_state=ProviderState("p", "m", {"content": [{"thinking": "hm", "signature": "x"}]}))
+    assert redactor.redact_message(kept).provider_state == kept.provider_state

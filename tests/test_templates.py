@@ -94,7 +94,7 @@ def test_an_error_names_the_line(front: str, line: int, expected: str) -> None:
         parse_template("mine", FILE, f"+++\n{front}\n+++\nSing.")
     assert caught.value.message.startswith(f"{FILE}, line {line}: ")
     assert expected in caught.value.message
-    assert caught.value.advice
+    assert caught.value.hint
 
 
 @pytest.mark.parametrize("text", ["+++\nmodel = 'a'\n", "+++", "---\nmodel: a\n---\nSing."])

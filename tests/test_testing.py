@@ -19,19 +19,19 @@ import pytest
 import ask.plugin_api.provider
 import ask.testing.base
 from ask import (
-    Answer,
     ChatCompletions,
     ChatRequest,
-    ChatStreamReader,
     HttpRequest,
     Message,
+    ModelResponse,
     Provider,
     ProviderError,
-    Remedy,
-    ServerEvent,
+    RawEvent,
+    RetryAction,
     ToolCall,
     ToolSpec,
 )
+from ask.plugin_api.chat_completions import ChatStreamReader
 from ask.plugin_api.loader import list_hook_names
 from ask.plugin_api.provider import MODULE_HOOKS, REQUIRED_HOOKS
 from ask.testing import CHAT_COMPLETIONS_SAMPLES, CHAT_COMPLETIONS_WHOLE, ProviderContract
@@ -87,38 +87,38 @@ class KeyInPath(Service):
     broken = "test_key_is_in_the_headers_only"
 
     def provider_models_request(self, key: str) -> HttpRequest:
-        return HttpRequest(f"/models?key={key}", None, self.headers(key), "GET")
+        return HttpRequest(f"/models?key={key}", None, self.build_headers(key), "GET")
 
 
 class NoKey(Service):
     broken = "test_key_is_in_the_headers_only"
 
-    def headers(self, key: str) -> dict[str, str]:
+    def build_headers(self, key: str) -> dict[str, str]:
         return {}
 
 
 class EmptyToken(Service):
     broken = "test_without_a_key_there_is_no_empty_token"
 
-    def headers(self, key: str) -> dict[str, str]:
+    def build_headers(self, key: str) -> dict[str, str]:
         return {"Authorization": f"Bearer {key}"}
 
 
 class ResultDropped(Service):
     broken = "test_each_result_is_sent_once_and_after_the_calls"
 
-    def body(self, request: ChatRequest) -> dict[str, Any]:
+    def build_body(self, request: ChatRequest) -> dict[str, Any]:
         last = [message for message in request.messages if message.role == "tool"][1:]
-        return super().body(request._replace(messages=[m for m in request.messages if m not in last]))
+        return super().build_body(request._replace(messages=[m for m in request.messages if m not in last]))
 
 
 class ResultsSwapped(Service):
     broken = "test_each_result_is_sent_once_and_after_the_calls"
 
-    def body(self, request: ChatRequest) -> dict[str, Any]:
+    def build_body(self, request: ChatRequest) -> dict[str, Any]:
         head = [message for message in request.messages if message.role != "tool"]
         tail = [message for message in request.messages if message.role == "tool"]
-        return super().body(request._replace(messages=[*head, *reversed(tail)]))
+        return super().build_body(request._replace(messages=[*head, *reversed(tail)]))
 
 
 class ResultUnnamed(Service):
@@ -137,8 +137,8 @@ class ToolsFormattedAgain(Service):
         self.tools = formatted
         return formatted
 
-    def body(self, request: ChatRequest) -> dict[str, Any]:
-        return super().body(request._replace(tools=self.tools) if request.tools else request)
+    def build_body(self, request: ChatRequest) -> dict[str, Any]:
+        return super().build_body(request._replace(tools=self.tools) if request.tools else request)
 
 
 class ResultFormattedAgain(Service):
@@ -153,24 +153,24 @@ class ResultFormattedAgain(Service):
 class ForeignNativeKept(Service):
     broken = "test_native_parts_of_another_provider_are_dropped"
 
-    def native_for(self, message: Message, model: str) -> Mapping[str, Any]:
-        return message.native.data if message.native else {}
+    def find_provider_state(self, message: Message, model: str) -> Mapping[str, Any]:
+        return message.provider_state.data if message.provider_state else {}
 
 
 class FamilyIgnored(Service):
     broken = "test_native_parts_of_another_model_family_are_dropped"
 
-    def native_for(self, message: Message, model: str) -> Mapping[str, Any]:
-        native = message.native
-        return native.data if native and native.provider == self.info.name else {}
+    def find_provider_state(self, message: Message, model: str) -> Mapping[str, Any]:
+        state = message.provider_state
+        return state.data if state and state.provider == self.info.name else {}
 
 
 class NativeLost(Service):
     broken = "test_result_goes_back_with_what_the_model_needs"
-    native_fields = ("content",)
+    state_fields = ("content",)
 
-    def native_for(self, message: Message, model: str) -> Mapping[str, Any]:
-        return {"content": "something else"} if message.native else {}
+    def find_provider_state(self, message: Message, model: str) -> Mapping[str, Any]:
+        return {"content": "something else"} if message.provider_state else {}
 
 
 class ArgumentsTrusted(Service):
@@ -186,15 +186,15 @@ class Restless(Service):
     broken = "test_same_request_builds_the_same_bytes"
     count = itertools.count()
 
-    def body(self, request: ChatRequest) -> dict[str, Any]:
-        return {**super().body(request), "user": f"request {next(self.count)}"}
+    def build_body(self, request: ChatRequest) -> dict[str, Any]:
+        return {**super().build_body(request), "user": f"request {next(self.count)}"}
 
 
 class PrefixChanged(Service):
     broken = "test_longer_conversation_begins_with_the_shorter_one"
 
-    def body(self, request: ChatRequest) -> dict[str, Any]:
-        body = super().body(request)
+    def build_body(self, request: ChatRequest) -> dict[str, Any]:
+        body = super().build_body(request)
         body["messages"][0]["content"] += f" This is message {len(request.messages)}."
         return body
 
@@ -202,22 +202,22 @@ class PrefixChanged(Service):
 class OptionsDropped(Service):
     broken = "test_options_are_passed_on"
 
-    def body(self, request: ChatRequest) -> dict[str, Any]:
-        return super().body(request._replace(options={}))
+    def build_body(self, request: ChatRequest) -> dict[str, Any]:
+        return super().build_body(request._replace(options={}))
 
 
 class ToolChoiceIgnored(Service):
     broken = "test_tool_choice_none_changes_the_request"
 
-    def body(self, request: ChatRequest) -> dict[str, Any]:
-        return super().body(request._replace(tool_choice="auto"))
+    def build_body(self, request: ChatRequest) -> dict[str, Any]:
+        return super().build_body(request._replace(tool_choice="auto"))
 
 
 class NotJson(Service):
     broken = "test_request_holds_each_text_once"
 
-    def body(self, request: ChatRequest) -> dict[str, Any]:
-        return {**super().body(request), "modalities": {"text"}}
+    def build_body(self, request: ChatRequest) -> dict[str, Any]:
+        return {**super().build_body(request), "modalities": {"text"}}
 
 
 class DescriptionsDropped(Service):
@@ -230,7 +230,7 @@ class DescriptionsDropped(Service):
 class GarbageTrusted(Service):
     broken = "test_values_of_wrong_types_in_a_whole_answer_are_survived"
 
-    def provider_parse_response(self, response: Mapping[str, Any]) -> Answer:
+    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
         answer = super().provider_parse_response(response)
         response["choices"][0]["message"]["content"]
         return answer
@@ -241,9 +241,8 @@ class EventsTrusted(Service):
 
     def provider_stream_reader(self) -> ChatStreamReader:
         class Reader(ChatStreamReader):
-            def feed(self, event: ServerEvent) -> list[Any]:
-                if event.data != "[DONE]":
-                    json.loads(event.data)
+            def feed(self, event: RawEvent) -> list[Any]:
+                json.loads(event.data)
                 return super().feed(event)
 
         return Reader()
@@ -262,9 +261,9 @@ class EndUnseen(Service):
 
     def provider_stream_reader(self) -> ChatStreamReader:
         class Reader(ChatStreamReader):
-            def feed(self, event: ServerEvent) -> list[Any]:
+            def feed(self, event: RawEvent) -> list[Any]:
                 seen = super().feed(event)
-                self.ended = False
+                self.complete = False
                 return seen
 
         return Reader()
@@ -280,16 +279,20 @@ class CallsForgotten(Service):
 class WholeReadOtherwise(Service):
     broken = "test_stream_and_whole_answer_read_the_same"
 
-    def provider_parse_response(self, response: Mapping[str, Any]) -> Answer:
+    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
         answer = super().provider_parse_response(response)
-        return answer if response.get("object") else answer._replace(native=None, usage=answer.usage + answer.usage)
+        return (
+            answer
+            if response.get("object")
+            else answer._replace(provider_state=None, usage=answer.usage + answer.usage)
+        )
 
 
 class RefusalRetried(Service):
     broken = "test_refusal_is_not_retried"
 
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
-        return ProviderError("no", status, Remedy.RETRY())
+        return ProviderError("no", status, RetryAction.retry())
 
 
 class WaitIgnored(Service):
@@ -317,9 +320,9 @@ class KeyInError(Service):
     broken = "test_any_error_reads_as_one_line_without_the_key"
     used = ""
 
-    def headers(self, key: str) -> dict[str, str]:
+    def build_headers(self, key: str) -> dict[str, str]:
         self.used = key
-        return super().headers(key)
+        return super().build_headers(key)
 
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
         return ProviderError(f"the key {self.used} is no good", status)
@@ -336,7 +339,7 @@ class ModelsPosted(Service):
     broken = "test_models_request_is_a_get"
 
     def provider_models_request(self, key: str) -> HttpRequest:
-        return HttpRequest("/models", None, self.headers(key))
+        return HttpRequest("/models", None, self.build_headers(key))
 
 
 class ToolHookMissing(Service):

@@ -40,17 +40,17 @@ class TestServiceWithFiles(ProviderContract):
 class DropsAttachments(ServiceWithFiles):
     broken = "test_attachment_that_is_taken_is_sent_once_and_whole"
 
-    def body(self, request: ChatRequest) -> dict[str, Any]:
-        return super().body(request._replace(messages=[m._replace(attachments=()) for m in request.messages]))
+    def build_body(self, request: ChatRequest) -> dict[str, Any]:
+        return super().build_body(request._replace(messages=[m._replace(attachments=()) for m in request.messages]))
 
 
 class DropsEarlierAttachments(ServiceWithFiles):
     broken = "test_attachment_that_is_taken_is_sent_once_and_whole"
 
-    def body(self, request: ChatRequest) -> dict[str, Any]:
+    def build_body(self, request: ChatRequest) -> dict[str, Any]:
         last = len(request.messages) - 1
         kept = [m if i == last else m._replace(attachments=()) for i, m in enumerate(request.messages)]
-        return super().body(request._replace(messages=kept))
+        return super().build_body(request._replace(messages=kept))
 
 
 class TruncatesAttachments(ServiceWithFiles):
@@ -63,22 +63,22 @@ class TruncatesAttachments(ServiceWithFiles):
 class ReversesAttachments(ServiceWithFiles):
     broken = "test_several_attachments_stay_in_order"
 
-    def body(self, request: ChatRequest) -> dict[str, Any]:
+    def build_body(self, request: ChatRequest) -> dict[str, Any]:
         turned = [m._replace(attachments=m.attachments[::-1]) for m in request.messages]
-        return super().body(request._replace(messages=turned))
+        return super().build_body(request._replace(messages=turned))
 
 
 class AcceptsEverything(ServiceWithFiles):
     broken = "test_takes_attachment_says_yes_or_no"
 
-    def provider_takes_attachment(self, model: str, media_type: str) -> bool:
+    def provider_supports_attachment(self, model: str, media_type: str) -> bool:
         return True
 
 
 class ReturnsNone(ServiceWithFiles):
     broken = "test_takes_attachment_says_yes_or_no"
 
-    def provider_takes_attachment(self, model: str, media_type: str) -> bool:
+    def provider_supports_attachment(self, model: str, media_type: str) -> bool:
         return None  # type: ignore[return-value]
 
 
@@ -106,12 +106,12 @@ def test_each_broken_provider_fails_the_test_named_for_it(tmp_path: Path) -> Non
 def test_a_module_without_the_hook_supports_no_attachments() -> None:
     module = as_module(ServiceWithFiles())
     assert check_provider(module, "service", "").supports_attachment("m", "image/png")
-    del module.provider_takes_attachment
+    del module.provider_supports_attachment
     assert not check_provider(module, "service", "").supports_attachment("m", "image/png")
 
 
 def test_services_support_no_attachments_by_default() -> None:
-    assert not any(Service().provider_takes_attachment("m", kind) for kind in KINDS)
+    assert not any(Service().provider_supports_attachment("m", kind) for kind in KINDS)
 
 
 SOURCE = """
@@ -140,7 +140,9 @@ def test_a_third_party_provider_gets_supported_attachments(
 
 def test_a_plugin_whose_hook_fails_is_named(ask: Ask, home: Home, server: ModelServer) -> None:
     (ask.cwd / "photo.png").write_bytes(png())
-    source = SOURCE.format(url=server.base_url, more="") + "provider.provider_takes_attachment = lambda model: 1 / 0\n"
+    source = (
+        SOURCE.format(url=server.base_url, more="") + "provider.provider_supports_attachment = lambda model: 1 / 0\n"
+    )
     packages = install_provider(home.path / "packages", "owl", source)
     result = ask("-p", "owl", "-f", "photo.png", "what?", env={"PYTHONPATH": str(packages)})
     assert (result.code, server.requests) == (4, [])

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from ask import ServerEvent
+from ask import RawEvent
+from ask.parsing import DONE_DATA
 from tests.model_server import Ending, Reply, Step
 
 MODEL = "test/model"
@@ -82,14 +83,14 @@ def event(one: Json | str | bytes) -> bytes:
     return f"data: {data}\n\n".encode()
 
 
-def events(stream: bytes) -> Iterator[ServerEvent]:
-    """Return the events of a complete stream, split in the simplest way."""
+def events(stream: bytes) -> Iterator[RawEvent]:
+    """Return the events of a complete stream that readers get, split in the simplest way."""
     for block in stream.decode().replace("\r\n", "\n").split("\n\n"):
         fields = [line.partition(":") for line in block.split("\n")]
         data = [value.removeprefix(" ") for name, _, value in fields if name == "data"]
         kind = next((value.strip() for name, _, value in fields if name == "event"), None)
-        if data:
-            yield ServerEvent(kind, "\n".join(data))
+        if data and data != [DONE_DATA]:
+            yield RawEvent(kind, "\n".join(data))
 
 
 def answer(content: str | None = None, calls: Sequence[Call] = (), *, finish: str | None = None, **more: Any) -> Json:

@@ -61,7 +61,7 @@ def estimate_file_tokens(message: Message) -> int:
 
 def estimate_tool_tokens(tools: Sequence[ToolSpec]) -> int:
     """Estimate the tokens of the tool definitions in a request."""
-    return estimate_text_tokens(json.dumps([tool.as_function() for tool in tools], ensure_ascii=False))
+    return estimate_text_tokens(json.dumps([tool.to_function() for tool in tools], ensure_ascii=False))
 
 
 def calculate_input_limit(context_limit: int, options: Mapping[str, Any]) -> int:
@@ -239,5 +239,9 @@ def format_removed_messages(count: int) -> str:
 
 
 def mark_context_truncated(message: Message) -> Message:
-    """Mark a message's native parts as no longer preceded by the same messages."""
-    return message._replace(native=message.native._replace(displaced=True)) if message.native else message
+    """Mark a message's provider state as no longer preceded by the same messages."""
+    return (
+        message._replace(provider_state=message.provider_state._replace(context_truncated=True))
+        if message.provider_state
+        else message
+    )

@@ -352,7 +352,7 @@ def create_cost_calculator(endpoint: ModelEndpoint, client: ProviderClient) -> C
         AskError: the models list cannot be fetched.
     """
     get_price_calculator = cache(partial(create_price_calculator, endpoint, client))
-    if not endpoint.provider.info.tells_cost:
+    if not endpoint.provider.info.reports_cost:
         return get_price_calculator()
     return lambda usage: get_price_calculator()(usage) if usage.cost is None else usage.cost
 
@@ -370,7 +370,7 @@ def create_price_calculator(endpoint: ModelEndpoint, client: ProviderClient) -> 
         models = client.list_models()
     except (ProviderError, NetworkError) as error:
         error.message = f"the price list that --max-cost needs could not be had: {error.message}"
-        error.advice = "; ".join(filter(None, (error.advice, "leave out --max-cost to go on without")))
+        error.hint = "; ".join(filter(None, (error.hint, "leave out --max-cost to go on without")))
         raise
     for model in models:
         if model.id == endpoint.model and model.input_price is not None and model.output_price is not None:
@@ -396,6 +396,6 @@ def fetch_first_model(endpoint: ModelEndpoint, notify: Callable[[str], None], se
     """
     models = create_client(endpoint, notify, settings).list_models()
     if not models:
-        advice = endpoint.provider.info.no_model_advice or f"name one with -m (ask models -p {endpoint.provider_name})"
+        advice = endpoint.provider.info.no_models_hint or f"name one with -m (ask models -p {endpoint.provider_name})"
         raise ConfigError(f"{endpoint.provider_name} has no model to ask", advice)
     return models[0].id

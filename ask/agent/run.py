@@ -71,7 +71,7 @@ def record_exit_code_on_error(result: RunResult, request: RunRequest, app: AppCo
     except BaseException as error:
         ask_error = error if isinstance(error, AskError) else None
         if ask_error is not None:
-            ask_error.take_out(request.secrets.redact)
+            ask_error.redact(request.secrets.redact)
         record_exit_code(result, app, get_exit_code(error), ask_error)
         raise
 
@@ -126,9 +126,9 @@ def run_tool_loop(request: RunRequest, app: AppContext, on_event: Callable[[Even
             directory=request.directory,
             environment=secrets.build_child_environment(),
             command_timeout=settings.command_timeout,
-            spill_directory=safe_mode.sandbox_config.overflow_directory if safe_mode else app.app_dirs.results,
+            overflow_directory=safe_mode.sandbox_config.overflow_directory if safe_mode else app.app_dirs.results,
             on_output=lambda text: on_event(ToolCallOutput(secrets.redact(text))),
-            keep_original=backups.before_write,
+            before_write=backups.before_write,
             redactor=secrets.redactor,
             restrict_hosts=safe_mode.allowed_hosts if safe_mode else None,
         )
@@ -157,5 +157,5 @@ def run_tool_loop(request: RunRequest, app: AppContext, on_event: Callable[[Even
             calculate_cost=calculate_cost,
         ).run()
     if result.error is not None:
-        result.error.take_out(secrets.redact)  # before the error is saved
+        result.error.redact(secrets.redact)  # before the error is saved
     return result

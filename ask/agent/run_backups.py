@@ -49,7 +49,7 @@ class RunBackups:
         return FileBackups(self._app.app_dirs.data, header, self._notify)
 
     def before_write(self, path: Path, new_content: bytes) -> None:
-        """Back up a file before it is written. This is the `keep_original` of the run's `ToolContext`."""
+        """Back up a file before it is written. This is the `before_write` of the run's `ToolContext`."""
         if self._request.settings.save and not any(map(path.is_relative_to, self._backed_up_folders)):
             self._file_backups.before_write(path, new_content)
 
@@ -59,7 +59,7 @@ class RunBackups:
         This is done in safe mode only; otherwise `before_write` backs up single files.
         """
         safe_mode = self._request.safe_mode
-        if safe_mode and self._request.settings.save and tool.changes and not self._has_tried_folder_backup:
+        if safe_mode and self._request.settings.save and tool.has_side_effects and not self._has_tried_folder_backup:
             self._has_tried_folder_backup = True
             self._back_up_folders(safe_mode)
 

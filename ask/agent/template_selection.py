@@ -124,4 +124,4 @@ def check_template_options(template: Template) -> None:
         for key, value in template.options.items():
             check_model_option(key, value)
     except AskError as error:
-        raise ConfigError(f"{template.file}: in [options], {error.message}", error.advice) from None
+        raise ConfigError(f"{template.file}: in [options], {error.message}", error.hint) from None

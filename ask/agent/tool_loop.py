@@ -25,12 +25,12 @@ from ask.errors import (
     IncompleteResponseError,
     LimitReachedError,
     ProviderError,
-    Remedy,
+    RetryAction,
     RunInterruptedError,
     SafetyError,
 )
 from ask.events import Event, MessageAdded, Notice, RequestStarted
-from ask.messages import Finish, Message, ToolCall, ToolSpec, Usage
+from ask.messages import FinishReason, Message, ToolCall, ToolSpec, Usage
 from ask.plugin_api.provider import ChatRequest
 
 MAX_REPEATED_CALLS = 3
@@ -61,7 +61,7 @@ class RunResult:
         self.messages = messages
         self.usage = Usage()
         self.rounds = 0
-        self.finish_reason = Finish.CUT
+        self.finish_reason = FinishReason.STREAM_INCOMPLETE
         self.corrections = 0
         self.error: AskError | None = None
         self.saved_run_number: int | None = None
@@ -161,12 +161,14 @@ class ToolLoop:
             if isinstance(response.error, ProviderError) and self._adapt_request(response.error, response):
                 continue
             result.usage += response.answer.usage
-            result.finish_reason = response.answer.finish
+            result.finish_reason = response.answer.finish_reason
             self._context_window.calibrate(result.messages, response.answer.usage.input_tokens)
             self._add_answer(response, () if is_final else response.tool_calls)
             if response.error is not None:
                 raise response.error
-            is_done = is_final or (not response.tool_calls and response.answer.finish is not Finish.CONTINUE)
+            is_done = is_final or (
+                not response.tool_calls and response.answer.finish_reason is not FinishReason.CONTINUE
+            )
             if is_done and self._request_correction():
                 continue
             if limit:
@@ -213,7 +215,7 @@ class ToolLoop:
             show_reasoning=request.settings.show_reasoning,
         )
         self._on_event(RequestStarted())
-        self._result.finish_reason = Finish.CUT
+        self._result.finish_reason = FinishReason.STREAM_INCOMPLETE
         return self._client.send(chat_request, self._on_event, self._tools)
 
     def _truncate_context(self) -> None:
@@ -228,32 +230,32 @@ class ToolLoop:
 
     def _adapt_request(self, error: ProviderError, response: RequestResult) -> bool:
         """Drop from the next request what the provider rejected; return whether it should be sent."""
-        if self._schema is not None and error.remedy is Remedy.WITHOUT_SCHEMA:
-            self._on_event(Notice(f"{error.brief}; asking once more with the schema in words alone"))
+        if self._schema is not None and error.retry_action is RetryAction.WITHOUT_SCHEMA:
+            self._on_event(Notice(f"{error.summary}; asking once more with the schema in words alone"))
             self._schema = None
             return True
-        if self._tools and error.remedy is Remedy.WITHOUT_TOOLS:
+        if self._tools and error.retry_action is RetryAction.WITHOUT_TOOLS:
             self._on_event(Notice(f"{error}; asking once more without tools"))
             self._offer_tools(())
             return True
         if response.answer.text or response.answer.reasoning:
             return False
-        if error.remedy is Remedy.WITHOUT_REASONING:
+        if error.retry_action is RetryAction.WITHOUT_REASONING:
             return self._drop_reasoning(error)
-        if error.remedy is not Remedy.SHORTER:
+        if error.retry_action is not RetryAction.SHORTER:
             return False
         removed_count = self._context_window.halve(self._result.messages)
         if removed_count:
-            self._on_event(Notice(f"{error.brief}; asking once more {format_removed_messages(removed_count)}"))
+            self._on_event(Notice(f"{error.summary}; asking once more {format_removed_messages(removed_count)}"))
         return removed_count > 0
 
     def _drop_reasoning(self, error: ProviderError) -> bool:
         """Drop the reasoning of earlier answers from this run's messages; return whether there was any."""
         messages = self._result.messages
-        if not any(message.native for message in messages):
+        if not any(message.provider_state for message in messages):
             return False
-        self._on_event(Notice(f"{error.brief}; asking once more without the reasoning of earlier answers"))
-        messages[:] = [message._replace(native=None) for message in messages]
+        self._on_event(Notice(f"{error.summary}; asking once more without the reasoning of earlier answers"))
+        messages[:] = [message._replace(provider_state=None) for message in messages]
         return True
 
     def _request_correction(self) -> bool:
@@ -278,9 +280,9 @@ class ToolLoop:
 
     def _add_answer(self, response: RequestResult, tool_calls: tuple[ToolCall, ...]) -> None:
         answer = response.answer
-        if answer.text or tool_calls or (answer.native and response.error is None):
+        if answer.text or tool_calls or (answer.provider_state and response.error is None):
             redacted = tuple(map(self._client.redactor.redact_call, tool_calls))
-            message = Message("assistant", answer.text, redacted, native=answer.native)
+            message = Message("assistant", answer.text, redacted, provider_state=answer.provider_state)
             self._add_message(MessageAdded(message, response.error is None, answer))
 
     def _execute_calls(self, tool_calls: Sequence[ToolCall]) -> None:
@@ -310,7 +312,7 @@ class ToolLoop:
 
 
 def replace_tool_call(message: Message, index: int, tool_call: ToolCall) -> Message:
-    """Replace one tool call of a message. Its native parts stay unchanged, since the model may have signed them."""
+    """Replace one tool call of a message. Its provider state stays unchanged, since the model may have signed it."""
     return message._replace(tool_calls=(*message.tool_calls[:index], tool_call, *message.tool_calls[index + 1 :]))
 
 

@@ -217,7 +217,7 @@ class ToolRunner:
         name = tool.spec.name
         if (name, decision.rule) in self._always_approved:
             return ApprovedToolCall(Decision(Verdict.ALLOW, f"{decision.rule}: always"), arguments)
-        host = tool.host_of(arguments) if tool.host_of else ""
+        host = tool.get_host(arguments) if tool.get_host else ""
         response = self._request_approval(PendingToolCall(name, arguments, self._context, host))
         if response is None:
             self.unattended_denial = decision

@@ -179,7 +179,7 @@ def parse_value(key: ConfigKey, text: str) -> Any:
     except TypeError:
         raise UsageError("config.toml cannot hold null", "ask config unset takes a key out") from None
     except ConfigError as error:
-        raise UsageError(error.message.partition(": ")[2], error.advice) from None
+        raise UsageError(error.message.partition(": ")[2], error.hint) from None
     return value
 
 

@@ -106,7 +106,7 @@ def run_checks(app: AppContext, *, offline: bool) -> list[CheckResult]:
             results += check(app)
         except Exception as error:  # noqa: BLE001 - a failed check must not prevent the others
             ask_error = error if isinstance(error, AskError) else to_ask_error(error)
-            results.append(problem(name, ask_error.brief, ask_error.advice or "see whether you may use it"))
+            results.append(problem(name, ask_error.summary, ask_error.hint or "see whether you may use it"))
     redact = app.collect_secrets().redact
     return [result._replace(found=redact(result.found), fix=redact(result.fix)) for result in results]
 
@@ -157,7 +157,7 @@ def check_config_file(app: AppContext) -> Iterator[CheckResult]:
             read_switch(app.environment, variable)
         except ConfigError as error:
             app.environment = {**app.environment, variable: ""}
-            yield problem(variable, error.message, error.advice)
+            yield problem(variable, error.message, error.hint)
 
 
 PUBLIC_BITS = stat.S_IRWXG | stat.S_IRWXO
@@ -305,7 +305,7 @@ def check_mcp_servers(app: AppContext) -> Iterator[CheckResult]:
         try:
             expanded = expand_variables(server, app.environment, Path.cwd())
         except ConfigError as error:
-            yield warning(check, error.message, error.advice)
+            yield warning(check, error.message, error.hint)
             continue
         path = expanded.env.get("PATH", app.environment.get("PATH"))
         if expanded.command and not shutil.which(Path(expanded.command).expanduser(), path=path):
@@ -352,7 +352,7 @@ def probe_sandbox(settings: Settings, directory: Path, app: AppContext) -> Itera
             yield from (ok(result.name, "tried: it cannot be done") for result in sandbox.self_test_results)
             yield from (warning("what is guarded", text) for text in sandbox.warnings)
     except SafetyError as error:
-        yield problem("sandbox", error.message, error.advice)
+        yield problem("sandbox", error.message, error.hint)
         return
     yield ok("can be written", ", ".join(map(str, sandbox_config.writable_folders)))
     yield ok("can be fetched from", f"{hosts}; other hosts after asking" if hosts else "any host, after asking")
@@ -458,7 +458,7 @@ def query_provider(loaded: CheckResult, endpoint: ModelEndpoint) -> CheckResult:
         advice = "-v with a question shows where it arose"
         unforeseen = AskError(f"{type(error).__name__}: {error}", advice)
         ask_error = error if isinstance(error, AskError) else unforeseen
-        return add_failure(loaded, ask_error.brief, ask_error.advice)
+        return add_failure(loaded, ask_error.summary, ask_error.hint)
     listed = f"lists {format_count(count, 'model')}" if count else "answers"
     return loaded._replace(state=OK, found=f"{loaded.found}, {listed}")
 

@@ -70,7 +70,7 @@ def edit_until_valid(copy: Path, path: Path, validate: FileValidator) -> bytes:
             message = error.message.replace(str(copy), str(path))
             if sys.stdin is None or not sys.stdin.isatty():
                 raise ConfigError(message, "nothing was changed") from None
-            print_notice(f"{message}: {error.advice}")
+            print_notice(f"{message}: {error.hint}")
         if not confirm("Edit it again? No gives up what you wrote.", default=True):
             raise ConfigError("what you wrote is not valid", "nothing was changed")
 

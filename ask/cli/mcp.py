@@ -226,7 +226,7 @@ def parse_server(words: Sequence[str], options: Mapping[str, Any], origin: Path)
     try:
         check_server_tables(origin, {name: table})
     except ConfigError as error:
-        raise UsageError(error.message.partition(": ")[2], error.advice) from None
+        raise UsageError(error.message.partition(": ")[2], error.hint) from None
     return parse_server_table(name, table, origin)
 
 

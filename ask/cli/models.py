@@ -36,7 +36,7 @@ def command(*, provider: str | None, timeout: float, as_json: bool) -> None:
         settings = resolve_settings({"timeout": timeout}, app.environment, app.config)
         models = create_client(endpoint, lambda text: console.print_line(f"ask: {text}"), settings).list_models()
         if not models:
-            raise ProviderError(f"{endpoint.provider_name} lists no models", advice="see its documentation, and use -m")
+            raise ProviderError(f"{endpoint.provider_name} lists no models", hint="see its documentation, and use -m")
         write_models(get_cache_file(app.app_dirs.cache, endpoint.provider_name, endpoint.base_url), models)
     rows = [
         {

@@ -91,7 +91,7 @@ def redact_errors(console: StderrConsole, *, verbose: bool) -> Iterator[None]:
 
             console.print_line("".join(traceback.format_exception(error)).rstrip())
         ask_error = error if isinstance(error, AskError) else to_ask_error(error)
-        ask_error.take_out(console.redact)
+        ask_error.redact(console.redact)
         raise ask_error from None
 
 

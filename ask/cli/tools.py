@@ -12,7 +12,7 @@ from ask.agent.mcp_servers import load_withheld_tools
 from ask.agent.toolset import Toolset, has_mcp_configuration
 from ask.cli.groups import JSON_OPTION, subcommand
 from ask.console import StandardOutput, StderrConsole
-from ask.parsing import as_dict, as_list
+from ask.parsing import read_dict, read_list
 from ask.render.table import write_table
 from ask.safety.policy import BUILTIN_ORIGIN
 from ask.settings import resolve_settings
@@ -73,17 +73,17 @@ def describe_safe_mode(tool: Tool) -> str:
     """Describe how safe mode restricts a tool."""
     if tool.origin != BUILTIN_ORIGIN:
         return NEEDS_ALLOW_TOOL.format(tool.spec.name)
-    return ASKS_FOR_HOSTS if tool.host_of else SANDBOXED
+    return ASKS_FOR_HOSTS if tool.get_host else SANDBOXED
 
 
 def to_tool_row(tool: Tool) -> dict[str, Any]:
     """Convert a tool to a table row with its parameter names; its schema is not trusted."""
     schema = tool.spec.parameters
-    required = as_list(schema.get("required"))
-    names = (name if name in required else f"{name}?" for name in as_dict(schema.get("properties")))
+    required = read_list(schema.get("required"))
+    names = (name if name in required else f"{name}?" for name in read_dict(schema.get("properties")))
     return {
         "name": tool.spec.name,
         "parameters": ", ".join(names),
         "description": tool.spec.description,
-        "runs_or_writes": tool.changes,
+        "runs_or_writes": tool.has_side_effects,
     }

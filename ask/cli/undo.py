@@ -346,7 +346,7 @@ def filter_backup_sets(
             full_id = find_conversation(store, decode_argument(conversation_id)).id
     except UsageError as error:
         prompt_hint = f"as a question: ask -- undo {conversation_id}"
-        raise UsageError(error.message, f"{error.advice}; {prompt_hint}") from None
+        raise UsageError(error.message, f"{error.hint}; {prompt_hint}") from None
     return [backup_set for backup_set in backup_sets if backup_set.header.conversation == full_id]
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ask.errors import AskError, ParameterError, ProviderError, Remedy
+from ask.errors import AskError, ParameterError, ProviderError, RetryAction
 from ask.messages import ToolSpec
 
 TOOLS_UNSUPPORTED_PATTERN = re.compile(
@@ -59,25 +59,25 @@ def classify_error(error: ProviderError) -> ProviderError:
     The error is changed in place and returned.
     """
     if (
-        error.remedy == Remedy.NONE
+        error.retry_action == RetryAction.NONE
         and error.status in (400, 404, 422)
         and TOOLS_UNSUPPORTED_PATTERN.search(error.message)
     ):
-        error.remedy = Remedy.WITHOUT_TOOLS
-        error.advice = error.advice or "use --no-tools, or a model that can call tools"
-    elif error.remedy == Remedy.NONE and (error.status == 413 or is_context_exceeded(error)):
-        error.remedy = Remedy.SHORTER
-        error.advice = error.advice or "send less, or use a model with a longer context"
-    elif error.remedy.action == "retry" and INPUT_UNSUPPORTED_PATTERN.search(error.message):
-        error.remedy = Remedy.NONE
-        error.advice = error.advice or "use a model that takes such files"
-    error.advice = error.advice or choose_hint(error)
+        error.retry_action = RetryAction.WITHOUT_TOOLS
+        error.hint = error.hint or "use --no-tools, or a model that can call tools"
+    elif error.retry_action == RetryAction.NONE and (error.status == 413 or is_context_exceeded(error)):
+        error.retry_action = RetryAction.SHORTER
+        error.hint = error.hint or "send less, or use a model with a longer context"
+    elif error.retry_action.kind == "retry" and INPUT_UNSUPPORTED_PATTERN.search(error.message):
+        error.retry_action = RetryAction.NONE
+        error.hint = error.hint or "use a model that takes such files"
+    error.hint = error.hint or choose_hint(error)
     return error
 
 
 def find_rejected_tool(error: ProviderError, tools: Sequence[ToolSpec]) -> str:
     """Return the name of the tool that caused a request to be rejected, or ""."""
-    if error.status not in (400, 422) or error.remedy != Remedy.NONE:
+    if error.status not in (400, 422) or error.retry_action != RetryAction.NONE:
         return ""
     text = f"{error.parameter or ''} {error.message}"
     for pattern in TOOL_INDEX_PATTERNS:
@@ -92,7 +92,7 @@ def find_rejected_tool(error: ProviderError, tools: Sequence[ToolSpec]) -> str:
 def set_rejected_tool_message(error: ProviderError, tool: str) -> None:
     """Add to an error which tool caused it and how to disable that tool."""
     error.message = f"the tool {tool} is refused: {error.message}"
-    error.advice = f"--disable-tool {tool} leaves it out"
+    error.hint = f"--disable-tool {tool} leaves it out"
 
 
 def is_schema_rejected(error: ProviderError) -> bool:
@@ -113,7 +113,7 @@ def convert_to_parameter_error(error: ProviderError, options: Mapping[str, Any])
     rejected = next((o for o in options if o == error.parameter or is_option_named(o, error.message)), "")
     if not rejected or error.status not in (400, 422):
         return error
-    return ParameterError(error.brief, f"leave out or change {rejected}")
+    return ParameterError(error.summary, f"leave out or change {rejected}")
 
 
 def is_option_named(option: str, message: str) -> bool:

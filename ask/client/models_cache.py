@@ -15,7 +15,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 from ask.atomic_files import write_private_file
-from ask.parsing import as_dict, as_int, as_list, as_number, as_text
+from ask.parsing import read_dict, read_int, read_list, read_number, read_str
 from ask.plugin_api.provider import ModelInfo
 
 
@@ -47,20 +47,20 @@ def _sanitize_file_name(provider: str) -> str:
 def read_models(file: Path) -> CachedModels:
     """Read a cached list; return an empty one if it is missing or damaged."""
     try:
-        content = as_dict(json.loads(file.read_bytes()))
+        content = read_dict(json.loads(file.read_bytes()))
     except (OSError, ValueError, RecursionError):
         return CachedModels()
-    write_time = as_number(content.get("time"))
+    write_time = read_number(content.get("time"))
     age = time.time() - write_time if write_time is not None else -1
-    entries = [as_dict(entry) for entry in as_list(content.get("models"))]
+    entries = [read_dict(entry) for entry in read_list(content.get("models"))]
     models = tuple(
         ModelInfo(
-            id=as_text(entry.get("id")),
-            context_length=as_int(entry.get("context_length")),
+            id=read_str(entry.get("id")),
+            context_length=read_int(entry.get("context_length")),
             tools=entry["tools"] if isinstance(entry.get("tools"), bool) else None,
         )
         for entry in entries
-        if as_text(entry.get("id"))
+        if read_str(entry.get("id"))
     )
     return CachedModels(models, age if age >= 0 else float("inf"))
 

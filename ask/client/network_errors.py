@@ -12,7 +12,7 @@ from urllib.parse import SplitResult, urlsplit
 from ask.client.certificates import explain_certificate_error
 from ask.client.http_adapter import HeadersTooLargeError
 from ask.errors import AskError, ConfigError, MissingDependencyError, NetworkError, walk_causes
-from ask.retries import RETRY_STATUSES
+from ask.parsing import RETRY_STATUSES
 
 if TYPE_CHECKING:
     from ask.client.certificates import CaBundle

@@ -15,21 +15,21 @@ from ask.errors import (
     IncompleteStreamError,
     NetworkError,
     ProviderError,
-    Remedy,
+    RetryAction,
     RunInterruptedError,
 )
-from ask.messages import EMPTY_MAPPING, Answer, Finish, Message, Native, ToolCall, ToolSpec
-from ask.parsing import find_error
+from ask.messages import EMPTY_MAPPING, FinishReason, Message, ModelResponse, ProviderState, ToolCall, ToolSpec
+from ask.parsing import DONE_DATA, find_error
 from ask.plugin_api.loaded_provider import GuardedStreamReader, LoadedProvider
 from ask.plugin_api.provider import (
-    CallDelta,
     ChatRequest,
     Delta,
     HttpRequest,
     ModelInfo,
+    RawEvent,
     ReasoningDelta,
-    ServerEvent,
     TextDelta,
+    ToolCallDelta,
     format_tool_results,
 )
 from ask.retries import choose_retry_delay
@@ -50,10 +50,10 @@ class PluginResponse:
 
     status = 200
     headers: Mapping[str, str] = EMPTY_MAPPING
-    end_marker_seen = complete = False
+    end_marker_seen = done_seen = False
     """Set by the caller, as for an `HttpResponse`. The end of the events is the end of the answer, too."""
 
-    def __init__(self, events: Generator[ServerEvent]) -> None:
+    def __init__(self, events: Generator[RawEvent]) -> None:
         self._events = events
 
     def __enter__(self) -> PluginResponse:
@@ -65,7 +65,7 @@ class PluginResponse:
     def is_stream(self) -> bool:
         return True
 
-    def iter_event_batches(self) -> Iterator[list[ServerEvent]]:
+    def iter_event_batches(self) -> Iterator[list[RawEvent]]:
         """Yield the events as they arrive."""
         for event in self._events:
             yield [event]
@@ -83,14 +83,14 @@ class PluginResponse:
         return "".join(event.data for event in self._events)
 
 
-def redact_answer(redactor: Redactor, answer: Answer) -> Answer:
+def redact_answer(redactor: Redactor, answer: ModelResponse) -> ModelResponse:
     """Replace the secrets in an answer."""
-    message = redactor.redact_message(Message("assistant", answer.text, native=answer.native))
+    message = redactor.redact_message(Message("assistant", answer.text, provider_state=answer.provider_state))
     return answer._replace(
         text=message.content,
         reasoning=redactor.redact(answer.reasoning),
-        native=message.native,
-        reason=redactor.redact(answer.reason),
+        provider_state=message.provider_state,
+        finish_message=redactor.redact(answer.finish_message),
     )
 
 
@@ -109,8 +109,8 @@ class DeltaRedactor:
                 self._on_delta(TextDelta(self._text_redactor.feed(text)))
             case ReasoningDelta(text):
                 self._on_delta(ReasoningDelta(self._reasoning_redactor.feed(text)))
-            case CallDelta():
-                self._on_delta(CallDelta(delta.index, self._redact(delta.name)))
+            case ToolCallDelta():
+                self._on_delta(ToolCallDelta(delta.index, self._redact(delta.name)))
 
     def finish(self) -> None:
         """Forward the text that was held back."""
@@ -139,9 +139,9 @@ MAX_REASON_LENGTH = 300
 """The limit for a provider's explanation of an incomplete answer, in characters."""
 
 INCOMPLETE_MESSAGES = {
-    Finish.LENGTH: ("the answer stopped at the token limit", "raise it with -o max_tokens=N"),
-    Finish.FILTER: ("the model refused, or a content filter stopped the answer", ""),
-    Finish.EMPTY: ("the model answered with nothing", "ask again, or try another model"),
+    FinishReason.LENGTH: ("the answer stopped at the token limit", "raise it with -o max_tokens=N"),
+    FinishReason.CONTENT_FILTER: ("the model refused, or a content filter stopped the answer", ""),
+    FinishReason.EMPTY: ("the model answered with nothing", "ask again, or try another model"),
 }
 
 
@@ -163,7 +163,7 @@ class KeyRotation:
     def switch(self, error: AskError) -> bool:
         """Switch to the next key if there is one and it may help after this error; return whether it did."""
         may_help = isinstance(error, ProviderError) and (
-            error.status in NEXT_KEY_STATUSES or error.remedy == Remedy.NEXT_KEY
+            error.status in NEXT_KEY_STATUSES or error.retry_action == RetryAction.NEXT_KEY
         )
         if may_help and len(self._keys) > 1:
             del self._keys[0]
@@ -174,7 +174,7 @@ class KeyRotation:
 class RequestResult(NamedTuple):
     """The result of one request."""
 
-    answer: Answer
+    answer: ModelResponse
     """The model's answer, possibly incomplete."""
     tool_calls: tuple[ToolCall, ...] = ()
     """The answer's tool calls; empty if it is incomplete."""
@@ -271,15 +271,15 @@ class ProviderClient:
             if tool:
                 set_rejected_tool_message(error, tool)
             elif request.schema is not None and is_schema_rejected(error):
-                error.remedy = Remedy.WITHOUT_SCHEMA
-            answer = error.answer or Answer()
+                error.retry_action = RetryAction.WITHOUT_SCHEMA
+            answer = error.partial_response or ModelResponse()
             self._emit_answer(answer, on_delta)
             return RequestResult(
-                answer._replace(finish=Finish.ERROR),
+                answer._replace(finish_reason=FinishReason.ERROR),
                 error=error if tool else convert_to_parameter_error(error, request.options),
             )
         except AskError as error:
-            return RequestResult(Answer(finish=Finish.CUT), error=error)
+            return RequestResult(ModelResponse(finish_reason=FinishReason.STREAM_INCOMPLETE), error=error)
         notice = self.provider.get_notice(request, result.answer)
         if notice:
             self._on_notice(notice)
@@ -300,19 +300,19 @@ class ProviderClient:
                 return attempt()
             except AskError as error:
                 if self._keys.switch(error):
-                    self._on_notice(f"{error.brief}; trying the next key")
+                    self._on_notice(f"{error.summary}; trying the next key")
                     continue
                 seconds = choose_retry_delay(error, count, self._backoff) if count < self._tries else None
                 if seconds is None:
                     self._add_offline_hint(error)
                     raise
-                self._on_notice(f"{error.brief}; trying again in {seconds:.1f} s ({count} of {self._tries - 1})")
+                self._on_notice(f"{error.summary}; trying again in {seconds:.1f} s ({count} of {self._tries - 1})")
                 time.sleep(seconds)
                 count += 1
 
     def _add_offline_hint(self, error: AskError) -> None:
         if isinstance(error, NetworkError) and error.offline:
-            error.advice = self.provider.info.offline_advice or error.advice
+            error.hint = self.provider.info.offline_hint or error.hint
 
     def _fetch_json(self, request: HttpRequest) -> Any:
         with self._open_response(request) as http_response:
@@ -327,7 +327,9 @@ class ProviderClient:
 
     def _open_response(self, request: HttpRequest) -> Response:
         events = self.provider.send(request)
-        return PluginResponse(events) if events else self._get_transport().send(request, self.provider.info.framing)
+        return (
+            PluginResponse(events) if events else self._get_transport().send(request, self.provider.info.stream_format)
+        )
 
     def _send_once(self, request: ChatRequest, on_delta: Callable[[Delta], None]) -> RequestResult:
         """Send the request once.
@@ -345,7 +347,7 @@ class ProviderClient:
                 raise self._parse_error(http_response, body)
             if self._chat_fallback and self._chat_fallback.is_active:
                 self._chat_fallback.remember()
-            if http_response.is_stream() and (request.stream or self.provider.info.framing == "sse"):
+            if http_response.is_stream() and (request.stream or self.provider.info.stream_format == "sse"):
                 return self._read_stream(request, http_response, on_delta)
             result = self._build_result(request, self._parse_body(http_response), None)
         try:
@@ -364,7 +366,7 @@ class ProviderClient:
             for delta in self._read_deltas(reader, http_response):
                 has_deltas = True
                 on_delta(delta)
-            if not (reader.ended or http_response.end_marker_seen):
+            if not (reader.complete or http_response.end_marker_seen):
                 if not has_deltas and (unexpected_text := http_response.read_unexpected_text()):
                     raise self._make_unexpected_body_error(http_response, unexpected_text)
                 message = "the answer was cut off in the middle" if has_deltas else "the answer never came"
@@ -377,38 +379,40 @@ class ProviderClient:
             if not has_deltas:
                 raise
             is_network_error = isinstance(error, NetworkError)
-            stream_error = IncompleteStreamError(error.message, error.advice) if is_network_error else error
+            stream_error = IncompleteStreamError(error.message, error.hint) if is_network_error else error
         try:
             return self._build_result(request, reader.response(), stream_error)
         except ProviderError as error:
             if not has_deltas and stream_error is None:
                 raise
-            answer = error.answer or Answer()
+            answer = error.partial_response or ModelResponse()
             final_error = stream_error if isinstance(stream_error, RunInterruptedError) else error
-            return RequestResult(answer._replace(finish=Finish.ERROR), error=final_error)
+            return RequestResult(answer._replace(finish_reason=FinishReason.ERROR), error=final_error)
 
     def _read_deltas(self, reader: GuardedStreamReader, http_response: Response) -> Iterator[Delta]:
         """Yield the deltas of a stream as they arrive, merging those received together."""
         joiners: Mapping[type, SurrogateJoiner] = {TextDelta: SurrogateJoiner(), ReasoningDelta: SurrogateJoiner()}
         size, event_size, limit = 0, 0, MAX_ANSWER_CHARACTERS
-        for events in http_response.iter_event_batches():
+        for batch in http_response.iter_event_batches():
+            events = [event for event in batch if event.data.strip() != DONE_DATA]
+            http_response.done_seen = http_response.done_seen or len(events) < len(batch)
             unmerged: list[Delta] = []
             try:
                 reader.feed(events, unmerged)
             finally:  # if the plugin fails, still show what it returned before
                 deltas = list(merge_deltas(unmerged, joiners))
                 yield from deltas
-            if any(not isinstance(delta, CallDelta) and not delta.text.isascii() for delta in deltas):
+            if any(not isinstance(delta, ToolCallDelta) and not delta.text.isascii() for delta in deltas):
                 limit = MAX_NON_ASCII_CHARACTERS
             event_size += sum(len(event.data) for event in events)
             previous_size, size = size, event_size if reader.size is None else reader.size
-            if size > limit and reader.ended:
+            if size > limit and reader.complete:
                 return
             if size > limit:
                 raise NetworkError("the answer is longer than any model's", "ask again, or use another model")
-            if size > previous_size or reader.ended:
+            if size > previous_size or reader.complete:
                 http_response.mark_progress()
-            http_response.end_marker_seen, http_response.complete = reader.ended, reader.over
+            http_response.end_marker_seen = reader.complete or http_response.done_seen
 
     def _build_result(
         self, request: ChatRequest, response: Mapping[str, Any], stream_error: AskError | None
@@ -424,18 +428,22 @@ class ProviderClient:
         answer = answer._replace(
             text=repair_surrogates(answer.text), reasoning=repair_surrogates(answer.reasoning), usage=usage
         )
-        if answer.native and not answer.native.model:
-            native = Native(answer.native.provider, request.model, answer.native.data)
-            answer = answer._replace(native=native)
+        if answer.provider_state and not answer.provider_state.model:
+            state = ProviderState(answer.provider_state.provider, request.model, answer.provider_state.data)
+            answer = answer._replace(provider_state=state)
         if stream_error is not None:
-            return RequestResult(answer._replace(finish=Finish.CUT), error=stream_error)
-        if not calls and not answer.text.strip() and answer.finish in (Finish.STOP, Finish.TOOL_CALLS):
-            answer = answer._replace(finish=Finish.EMPTY)
-        if answer.finish is Finish.ERROR:
+            return RequestResult(answer._replace(finish_reason=FinishReason.STREAM_INCOMPLETE), error=stream_error)
+        if (
+            not calls
+            and not answer.text.strip()
+            and answer.finish_reason in (FinishReason.STOP, FinishReason.TOOL_CALLS)
+        ):
+            answer = answer._replace(finish_reason=FinishReason.EMPTY)
+        if answer.finish_reason is FinishReason.ERROR:
             raise self._classify_error(ProviderError("the model stopped with an error"))
-        if answer.finish in INCOMPLETE_MESSAGES:
-            message, hint = INCOMPLETE_MESSAGES[answer.finish]
-            reason = repair_surrogates(" ".join(answer.reason.split()))[:MAX_REASON_LENGTH]
+        if answer.finish_reason in INCOMPLETE_MESSAGES:
+            message, hint = INCOMPLETE_MESSAGES[answer.finish_reason]
+            reason = repair_surrogates(" ".join(answer.finish_message.split()))[:MAX_REASON_LENGTH]
             return RequestResult(
                 answer, error=IncompleteResponseError(f"{message} ({reason})" if reason else message, hint)
             )
@@ -463,10 +471,10 @@ class ProviderClient:
         Gemini sends such an array if a proxy drops `alt=sse` from the URL.
         """
         reader = self.provider.create_stream_reader()
-        reader.feed([ServerEvent(None, json.dumps(event)) for event in events], [])
-        return reader.response() if reader.ended else events
+        reader.feed([RawEvent(None, json.dumps(event)) for event in events], [])
+        return reader.response() if reader.complete else events
 
-    def _emit_answer(self, answer: Answer, on_delta: Callable[[Delta], None]) -> None:
+    def _emit_answer(self, answer: ModelResponse, on_delta: Callable[[Delta], None]) -> None:
         if answer.reasoning:
             on_delta(ReasoningDelta(answer.reasoning))
         if answer.text:
@@ -477,7 +485,7 @@ class ProviderClient:
         if 300 <= http_response.status < 400:
             location = http_response.headers.get("Location", "another place")
             error = ProviderError(
-                f"redirected to {location}", http_response.status, advice="set the base URL to where it moved"
+                f"redirected to {location}", http_response.status, hint="set the base URL to where it moved"
             )
             return self._classify_error(error)
         return self._classify_error(self.provider.parse_error(http_response.status, http_response.headers, body))
@@ -490,7 +498,7 @@ class ProviderClient:
             error = self._classify_error(
                 ProviderError(f"what came is no answer of its API: {format_one_line(text, MAX_EXCERPT_LENGTH)}")
             )
-        error.advice = "check the base URL"
+        error.hint = "check the base URL"
         return error
 
     def _classify_error(self, error: ProviderError) -> ProviderError:
@@ -503,8 +511,8 @@ class ProviderClient:
 def merge_deltas(deltas: Iterable[Delta], joiners: Mapping[type, SurrogateJoiner]) -> Iterator[Delta]:
     """Merge consecutive deltas of the same type; half of a surrogate pair is held back."""
     for delta_type, group in groupby(deltas, type):
-        if delta_type is CallDelta:
+        if delta_type is ToolCallDelta:
             yield from group
         else:
-            text = "".join(delta.text for delta in group)  # type: ignore[union-attr]  # not a CallDelta
+            text = "".join(delta.text for delta in group)  # type: ignore[union-attr]  # not a ToolCallDelta
             yield delta_type(joiners[delta_type].feed(text))

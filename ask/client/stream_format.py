@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from ask.plugin_api.provider import ServerEvent
+from ask.plugin_api.provider import RawEvent
 
 MAX_EVENT_BYTES = 8_000_000
 """The limit for one event, and for an answer that is not a stream."""
@@ -66,7 +66,7 @@ class SseDecoder:
         rest = self._line_decoder.incomplete_line
         return self._data_bytes + (len(rest) if rest.startswith(b"data:") else 0)
 
-    def feed(self, chunk: bytes) -> list[ServerEvent]:
+    def feed(self, chunk: bytes) -> list[RawEvent]:
         """Add a chunk and return the events that are now complete.
 
         Raises:
@@ -77,14 +77,14 @@ class SseDecoder:
             raise EventTooLargeError
         return events
 
-    def flush(self) -> list[ServerEvent]:
+    def flush(self) -> list[RawEvent]:
         """Return the last event if only its final blank line is missing."""
         last_line = bytes(self._line_decoder.incomplete_line)
         if last_line:
             self._decode_line(last_line)
         return self._decode_line(b"") if not last_line or is_complete_event(b"\n".join(self._data_lines)) else []
 
-    def _decode_line(self, line: bytes) -> list[ServerEvent]:
+    def _decode_line(self, line: bytes) -> list[RawEvent]:
         if self._is_first_line:
             line = line.removeprefix(b"\xef\xbb\xbf")
             self._is_first_line = False
@@ -98,7 +98,7 @@ class SseDecoder:
         elif not line and self._data_lines:
             data = b"\n".join(self._data_lines)
             check_size(data)
-            event = ServerEvent(self._event_type, data.decode("utf-8", "replace"))
+            event = RawEvent(self._event_type, data.decode("utf-8", "replace"))
             self._event_type, self._data_lines, self._data_bytes = None, [], 0
             return [event]
         elif not line:
@@ -117,7 +117,7 @@ class NdjsonDecoder:
         """The number of bytes received for the next line."""
         return len(self._line_decoder.incomplete_line)
 
-    def feed(self, chunk: bytes) -> list[ServerEvent]:
+    def feed(self, chunk: bytes) -> list[RawEvent]:
         """Add a chunk and return the lines that are now complete.
 
         Raises:
@@ -128,16 +128,16 @@ class NdjsonDecoder:
             raise EventTooLargeError
         return events
 
-    def flush(self) -> list[ServerEvent]:
+    def flush(self) -> list[RawEvent]:
         """Return the last line if only its line end is missing."""
         last_line = bytes(self._line_decoder.incomplete_line)
         return self._decode_line(last_line) if is_complete_event(last_line) else []
 
-    def _decode_line(self, line: bytes) -> list[ServerEvent]:
+    def _decode_line(self, line: bytes) -> list[RawEvent]:
         if not line.strip():
             return []
         check_size(line)
-        return [ServerEvent(None, line.decode("utf-8", "replace"))]
+        return [RawEvent(None, line.decode("utf-8", "replace"))]
 
 
 def is_complete_event(data: bytes) -> bool:

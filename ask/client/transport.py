@@ -27,7 +27,7 @@ from ask.client.network_errors import (
 from ask.client.preconnect import CONNECT_SECONDS, Preconnection
 from ask.client.stream_format import MAX_EVENT_BYTES, EventTooLargeError, NdjsonDecoder, SseDecoder, check_size
 from ask.errors import ConfigError, IncompleteStreamError, NetworkError, walk_causes
-from ask.plugin_api.provider import HttpRequest, ServerEvent
+from ask.plugin_api.provider import HttpRequest, RawEvent
 from ask.version import VERSION
 
 if TYPE_CHECKING:
@@ -181,9 +181,9 @@ class HttpResponse:
         self._last_progress = time.monotonic()
         self._bytes_received = self._bytes_at_progress = 0
         self.end_marker_seen = False
-        """Set by the caller once it has seen the end marker; then only `GRACE_PERIOD` is spent on waiting."""
-        self.complete = False
-        """Also set by the caller if nothing more can follow; then only `FINAL_GRACE_PERIOD` is spent on waiting."""
+        """Set by the caller once the answer is complete; then only `GRACE_PERIOD` is spent on waiting."""
+        self.done_seen = False
+        """Also set by the caller once "[DONE]" arrived; then only `FINAL_GRACE_PERIOD` is spent on waiting."""
 
     def mark_progress(self) -> None:
         """Restart the timeout because the answer has grown."""
@@ -221,7 +221,7 @@ class HttpResponse:
             self.mark_progress()
         return not is_document
 
-    def iter_event_batches(self) -> Iterator[list[ServerEvent]]:
+    def iter_event_batches(self) -> Iterator[list[RawEvent]]:
         """Yield the events of a stream as they arrive, in lists received together.
 
         The caller must call `mark_progress` when they have added to the answer.
@@ -299,7 +299,7 @@ class HttpResponse:
         """
         from urllib3.exceptions import HTTPError, ReadTimeoutError
 
-        grace = FINAL_GRACE_PERIOD if self.complete else GRACE_PERIOD
+        grace = FINAL_GRACE_PERIOD if self.done_seen else GRACE_PERIOD
         deadline = self._last_progress + (grace if self.end_marker_seen else self._transport.stall_timeout)
         try:
             data = self._read_decoded(deadline)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ask.history.store import Store
-from ask.messages import Attachment, Message, Native, ToolCall, Usage
+from ask.messages import Attachment, Message, ProviderState, ToolCall, Usage
 from ask.text import repair_surrogates
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def insert_row(connection: sqlite3.Connection, table: str, **values: Any) -> int
 
 def insert_entry(connection: sqlite3.Connection, run_number: int, entry: HistoryEntry) -> int:
     """Insert a message with its tool calls and attachments, and return its number."""
-    message, native = entry.message, entry.message.native
+    message, state = entry.message, entry.message.provider_state
     number = insert_row(
         connection,
         "messages",
@@ -127,7 +127,7 @@ def insert_entry(connection: sqlite3.Connection, run_number: int, entry: History
         content=message.content,
         tool_call_id=message.tool_call_id,
         tool_name=message.tool_name,
-        native=json.dumps([*native[:2], dict(native.data)]) if native else None,
+        provider_state=json.dumps([*state[:2], dict(state.data)]) if state else None,
         whole=entry.complete,
         reasoning=entry.reasoning,
         finish=entry.finish_reason,
@@ -182,7 +182,7 @@ def _parse_entry(row: sqlite3.Row, calls: Sequence[ToolCallRecord], attachments:
         tool_call_id=row["tool_call_id"],
         tool_name=row["tool_name"],
         attachments=tuple(attachments),
-        native=Native(*json.loads(row["native"])) if row["native"] else None,
+        provider_state=ProviderState(*json.loads(row["provider_state"])) if row["provider_state"] else None,
     )
     usage = parse_usage(row)
     return HistoryEntry(row["time"], message, bool(row["whole"]), row["reasoning"], row["finish"], usage, tuple(calls))

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from ask.errors import FileError
 from ask.history.entries import MAX_SQLITE_INTEGER, Conversation, HistoryEntry, Run, ToolCallRecord
-from ask.messages import Attachment, Message, Native, ToolCall, Usage
+from ask.messages import Attachment, Message, ProviderState, ToolCall, Usage
 from ask.text import repair_surrogates
 
 FORMAT, FORMAT_VERSION = "ask-conversation", 1
@@ -53,7 +53,7 @@ def _run_to_json(run: Run, run_numbers: Sequence[int]) -> dict[str, Any]:
 
 
 def _message_to_json(entry: HistoryEntry) -> dict[str, Any]:
-    message, native = entry.message, entry.message.native
+    message, state = entry.message, entry.message.provider_state
     return {
         "time": entry.time,
         "role": message.role,
@@ -68,7 +68,7 @@ def _message_to_json(entry: HistoryEntry) -> dict[str, Any]:
         "attachments": [
             {**attachment._asdict(), "data": b64encode(attachment.data).decode()} for attachment in message.attachments
         ],
-        "native": {name: getattr(native, name) for name in NATIVE_FIELDS} if native else None,
+        "provider_state": {name: getattr(state, name) for name in STATE_FIELDS} if state else None,
     }
 
 
@@ -135,7 +135,7 @@ CALL_FIELDS = {
     "exit_status": INTEGER | None,
 }
 ATTACHMENT_FIELDS = {"name": TEXT, "media_type": TEXT, "data": Field((str,), "base64", _is_base64)}
-NATIVE_FIELDS = {"provider": TEXT, "model": TEXT, "data": OBJECT}
+STATE_FIELDS = {"provider": TEXT, "model": TEXT, "data": OBJECT}
 MESSAGE_FIELDS = {
     "role": Field((str,), f"one of {', '.join(ROLES)}", ROLES.__contains__),
     **dict.fromkeys(("content", "reasoning", "finish", "tool_call_id", "tool_name"), TEXT | ""),
@@ -144,7 +144,7 @@ MESSAGE_FIELDS = {
     "usage": OBJECT._replace(fields=USAGE_FIELDS) | {},
     "calls": LIST._replace(fields=CALL_FIELDS) | [],
     "attachments": LIST._replace(fields=ATTACHMENT_FIELDS) | [],
-    "native": OBJECT._replace(fields=NATIVE_FIELDS) | None,
+    "provider_state": OBJECT._replace(fields=STATE_FIELDS) | None,
 }
 RUN_FIELDS = {
     **dict.fromkeys(("provider", "model"), TEXT),
@@ -195,7 +195,7 @@ def _make_run(index: int, usage: dict[str, Any], messages: list[dict[str, Any]],
 
 
 def _make_entry(fields: dict[str, Any]) -> HistoryEntry:
-    native = fields.pop("native")
+    state = fields.pop("provider_state")
     records = tuple(
         ToolCallRecord(ToolCall(call.pop("id"), call.pop("name"), call.pop("arguments")), **call)
         for call in fields.pop("calls")
@@ -206,7 +206,7 @@ def _make_entry(fields: dict[str, Any]) -> HistoryEntry:
         attachments=tuple(
             Attachment(each["name"], each["media_type"], b64decode(each["data"])) for each in fields["attachments"]
         ),
-        native=Native(**native) if native else None,
+        provider_state=ProviderState(**state) if state else None,
     )
     details = (fields["whole"], fields["reasoning"], fields["finish"], Usage(**fields["usage"]))
     return HistoryEntry(fields["time"], message, *details, records)
@@ -264,7 +264,7 @@ def read_exports(file: BinaryIO, name: str) -> Iterator[ConversationExport]:
         try:
             yield from_json_value(value)
         except FileError as error:
-            raise FileError(f"{name}, {location}: {error.message}", error.advice) from None
+            raise FileError(f"{name}, {location}: {error.message}", error.hint) from None
 
 
 def _read_values(file: BinaryIO, name: str) -> Iterator[tuple[str, Any]]:

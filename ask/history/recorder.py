@@ -90,7 +90,7 @@ class Recorder:
                 )
                 if response is not None:
                     entry = entry._replace(
-                        reasoning=response.reasoning, finish_reason=response.finish, usage=response.usage
+                        reasoning=response.reasoning, finish_reason=response.finish_reason, usage=response.usage
                     )
                 finished_call, self._finished_call = self._finished_call, None
                 self._save(partial(self._add_entry, entry, finished_call))

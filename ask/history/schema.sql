@@ -43,7 +43,7 @@ CREATE TABLE messages (
     content TEXT NOT NULL,
     tool_call_id TEXT NOT NULL,
     tool_name TEXT NOT NULL,
-    native TEXT,
+    provider_state TEXT,
     whole INTEGER NOT NULL,
     reasoning TEXT NOT NULL,
     finish TEXT NOT NULL,

@@ -19,7 +19,7 @@ from ask.mcp.process import SHUTDOWN_TIMEOUT, ServerProcess
 from ask.mcp.server_config import ServerConfig
 from ask.mcp.tool_listing import TOOLS_LIMIT, ToolListing
 from ask.mcp.tool_results import to_tool_result
-from ask.parsing import as_dict, as_list
+from ask.parsing import read_dict, read_list
 from ask.text import format_one_line
 from ask.tools.base import ToolError, ToolResult
 from ask.version import VERSION
@@ -322,9 +322,9 @@ def describe_error(error: BaseException) -> str:
     module = type(error).__module__.partition(".")[0]
     reason = str(getattr(error, "message", error)) or type(error).__name__
     if isinstance(error, AskError):
-        reason = error.brief
+        reason = error.summary
     elif module == "mcp" and getattr(error, "code", None) == URL_ELICITATION_REQUIRED:
-        pages = [as_dict(item) for item in as_list(as_dict(getattr(error, "data", None)).get("elicitations"))]
+        pages = [read_dict(item) for item in read_list(read_dict(getattr(error, "data", None)).get("elicitations"))]
         urls = "; ".join(format_question(str(page.get("message", "")), str(page.get("url", ""))) for page in pages)
         reason = f"the user must open a page first: {urls}"
     elif module.startswith("pydantic"):

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from ask.errors import ConfigError
 from ask.messages import EMPTY_MAPPING
-from ask.parsing import as_dict, as_list
+from ask.parsing import read_dict, read_list
 from ask.settings import SERVER_KEYS, SERVER_NAME_PATTERN, Config, check_server_tables
 
 MCP_EXTRA = "mcp"
@@ -122,7 +122,7 @@ def read_servers(path: Path) -> ConfiguredServers:
     for name, entry in tables.items():
         server_name = normalize_server_name(name)
         try:
-            table = normalize_server_entry(as_dict(entry))
+            table = normalize_server_entry(read_dict(entry))
             check_server_tables(path, {server_name: table})
         except ConfigError as error:
             warnings.append(f"{error.message}; it is left out")
@@ -166,7 +166,7 @@ def normalize_server_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
     for key in ("env", "headers"):
         if isinstance(table.get(key), dict):
             table[key] = {name: str(value) for name, value in table[key].items() if value is not None}
-    if "*" in as_list(table.get("tools")):
+    if "*" in read_list(table.get("tools")):
         del table["tools"]
     return table
 

@@ -19,7 +19,7 @@ from ask.atomic_files import write_private_file
 from ask.errors import ConfigError
 from ask.mcp.server_config import ServerConfig, expand_variables, resolve_server_folder
 from ask.mcp.tool_listing import ServerTools, ToolListing, normalize_listing
-from ask.parsing import as_dict
+from ask.parsing import read_dict
 from ask.version import VERSION
 
 FORMAT_VERSION = 2
@@ -36,7 +36,7 @@ class ToolListCache:
     def read(self, server: ServerConfig, fingerprint: str) -> ServerTools | None:
         """Return the tools of a server, None if there is no valid entry with this fingerprint."""
         try:
-            entry = as_dict(json.loads(self._build_path(server.name).read_bytes()))
+            entry = read_dict(json.loads(self._build_path(server.name).read_bytes()))
             if (entry.get("format"), entry.get("fingerprint")) != (FORMAT_VERSION, fingerprint):
                 return None
             if not 0 <= time.time() - entry["time"] < MAX_AGE:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ask.mcp.server_config import ServerConfig
 from ask.messages import ToolSpec
-from ask.parsing import as_dict
+from ask.parsing import read_dict
 from ask.text import format_one_line, repair_surrogates
 from ask.tools.base import Tool, ToolContext, ToolResult
 
@@ -140,7 +140,7 @@ def to_tool(server: ServerConfig, listing: ToolListing, name: str, call_tool: To
         return call_tool(listing.name, arguments, context.command_timeout)
 
     spec = ToolSpec(name, listing.description, listing.schema)
-    return Tool(spec, run, changes=not listing.reads_only, origin=f"mcp:{server.name}")
+    return Tool(spec, run, has_side_effects=not listing.reads_only, origin=f"mcp:{server.name}")
 
 
 def normalize_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -148,4 +148,4 @@ def normalize_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 
     All other keys are kept: `$schema` selects the draft that arguments are validated against, and `$ref` needs `$defs`.
     """
-    return {**schema, "type": "object", "properties": as_dict(schema.get("properties"))}
+    return {**schema, "type": "object", "properties": read_dict(schema.get("properties"))}

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ask.parsing import as_dict
+from ask.parsing import read_dict
 from ask.tools.base import ToolResult
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def drop_duplicates(structured_content: Any, blocks: Sequence[Any]) -> Any:
     Remaining media are replaced by their size, since a model cannot read Base64.
     """
     dumps = [part.model_dump(mode="json", by_alias=True, exclude_none=True) for part in blocks]
-    media = {text for dump in dumps for text in (dump.get("data"), as_dict(dump.get("resource")).get("blob")) if text}
+    media = {text for dump in dumps for text in (dump.get("data"), read_dict(dump.get("resource")).get("blob")) if text}
 
     def drop_from(value: Any) -> Any:
         if isinstance(value, str):

@@ -1,47 +1,58 @@
 """The base class for providers that use OpenAI's Chat Completions API, as most services do, and its stream reader.
 
-A provider states how it differs through constructor arguments or by overriding `headers`, `body` or a hook.
+A provider states how it differs through constructor arguments or by overriding `build_headers`, `build_body` or a hook.
 Response JSON is untrusted: every value's type is checked before use.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from binascii import crc32
 from collections.abc import Mapping, Sequence
 from io import StringIO
 from typing import Any
 
-from ask.errors import ProviderError, Remedy
-from ask.messages import Answer, Attachment, Finish, Message, Native, ToolCall, Usage
-from ask.parsing import arguments_object, as_dict, as_int, as_list, as_number, as_text, find_error, parse_json
+from ask.errors import ProviderError, RetryAction
+from ask.messages import Attachment, FinishReason, Message, ModelResponse, ProviderState, ToolCall, Usage
+from ask.parsing import (
+    ITEM_OVERHEAD,
+    MAX_FIELDS,
+    decode_arguments,
+    find_error,
+    merge_fields,
+    parse_json,
+    read_dict,
+    read_first_choice,
+    read_int,
+    read_list,
+    read_number,
+    read_str,
+    read_tool_calls,
+    to_call_list,
+)
 from ask.plugin_api.provider import (
-    CallDelta,
     ChatRequest,
     Delta,
     HttpRequest,
     ModelInfo,
     Provider,
     ProviderInfo,
+    RawEvent,
     ReasoningDelta,
-    ServerEvent,
+    StreamReader,
     TextDelta,
+    ToolCallDelta,
 )
 
 REASONING_FIELDS = ("reasoning", "reasoning_content")
 TEXT_FIELDS = ("content", "refusal", *REASONING_FIELDS)
-MAX_FIELDS = 100
-"""The limit for how many fields of a stream's chunks, its choice and each reasoning detail are kept."""
-ITEM_OVERHEAD = 10_000
-"""Characters added to `size` for each tool call or `reasoning_details` item, to bound the memory they take."""
 
 
 class ChatStreamReader:
     """The `ask.StreamReader` for Chat Completions streams."""
 
     def __init__(self) -> None:
-        self.ended = self.over = False
+        self.complete = False
         self.size = 0
         self._top_level_fields: dict[str, Any] = {}
         self._choice_fields: dict[str, Any] = {}
@@ -50,34 +61,31 @@ class ChatStreamReader:
         self._calls_by_index: dict[int, PartialToolCall] = {}
         self._reasoning_details: dict[Any, tuple[dict[str, Any], dict[str, StringIO]]] = {}
 
-    def feed(self, event: ServerEvent) -> list[Delta]:
-        if event.data.strip() == "[DONE]":
-            self.ended = self.over = True
-            return []
+    def feed(self, event: RawEvent) -> list[Delta]:
         chunk = parse_json(event.data)
         if chunk is None and event.data.strip() != "null":
             chunk = {"error": {"message": f"an event that is not JSON: {event.data[:200]}"}}
         if event.event == "error" and find_error(chunk) is None:
             chunk = {"error": chunk}
         error = find_error(chunk)
-        chunk = as_dict(chunk)
-        _merge_fields(self._top_level_fields, chunk, "choices", "error")
+        chunk = read_dict(chunk)
+        merge_fields(self._top_level_fields, chunk, "choices", "error")
         if error is not None:
             self._top_level_fields["error"] = error
-            self.ended = True
-        return [delta for choice in as_list(chunk.get("choices")) for delta in self._read_choice(as_dict(choice))]
+            self.complete = True
+        return [delta for choice in read_list(chunk.get("choices")) for delta in self._read_choice(read_dict(choice))]
 
     def _read_choice(self, choice: dict[str, Any]) -> list[Delta]:
-        if as_int(choice.get("index")):
+        if read_int(choice.get("index")):
             return []
-        delta = as_dict(choice.get("delta")) or as_dict(choice.get("message"))
+        delta = read_dict(choice.get("delta")) or read_dict(choice.get("message"))
         deltas = self._read_text_fields(delta)
-        for fragment in as_list(delta.get("reasoning_details")):
-            self._add_reasoning_detail(as_dict(fragment))
+        for fragment in read_list(delta.get("reasoning_details")):
+            self._add_reasoning_detail(read_dict(fragment))
         for fragment in to_call_list(delta.get("tool_calls")):
-            deltas += self._add_call_fragment(as_dict(fragment))
-        _merge_fields(self._choice_fields, choice, "delta", "message", "index")
-        self.ended = self.ended or choice.get("finish_reason") is not None
+            deltas += self._add_call_fragment(read_dict(fragment))
+        merge_fields(self._choice_fields, choice, "delta", "message", "index")
+        self.complete = self.complete or choice.get("finish_reason") is not None
         return deltas
 
     def _read_text_fields(self, delta: dict[str, Any]) -> list[Delta]:
@@ -87,7 +95,7 @@ class ChatStreamReader:
         for name, value in delta.items():
             if value is None or name not in TEXT_FIELDS:
                 continue
-            text = as_text(value)
+            text = read_str(value)
             self.size += self._texts.setdefault(name, StringIO()).write(text)
             if name in REASONING_FIELDS:
                 reasoning = reasoning or text
@@ -117,9 +125,13 @@ class ChatStreamReader:
 
         Some services send several calls with one index, or repeat the name in each fragment.
         """
-        function = as_dict(fragment.get("function"))
-        call_id, name, arguments = as_text(fragment.get("id")), as_text(function.get("name")), function.get("arguments")
-        index = as_int(fragment.get("index"))
+        function = read_dict(fragment.get("function"))
+        call_id, name, arguments = (
+            read_str(fragment.get("id")),
+            read_str(function.get("name")),
+            function.get("arguments"),
+        )
+        index = read_int(fragment.get("index"))
         call = self._calls_by_index.get(index) if index is not None else next(reversed(self._calls), None)
         if call and name:
             is_finished = bool(call.id) and call.id != call_id if call_id else index is None and bool(call.name)
@@ -138,7 +150,7 @@ class ChatStreamReader:
             return []
         call.name += name
         self.size += len(name)
-        return [CallDelta(call.position, call.name)]
+        return [ToolCallDelta(call.position, call.name)]
 
     def response(self) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": None}
@@ -152,16 +164,6 @@ class ChatStreamReader:
             message["tool_calls"] = [call.to_dict() for call in self._calls]
         choice = {"index": 0, "finish_reason": None} | self._choice_fields | {"message": message}
         return self._top_level_fields | {"object": "chat.completion", "choices": [choice]}
-
-
-def _merge_fields(fields: dict[str, Any], update: Mapping[str, Any], *excluded_names: str) -> None:
-    if len(fields) < MAX_FIELDS:
-        fields |= {name: value for name, value in update.items() if value is not None and name not in excluded_names}
-
-
-def to_call_list(calls: Any) -> list[Any]:
-    """Return `tool_calls` as a list; some services send a single call in its place."""
-    return [calls] if isinstance(calls, dict) else as_list(calls)
 
 
 class PartialToolCall:
@@ -180,11 +182,11 @@ class PartialToolCall:
 
 
 FINISH_REASONS = {
-    "tool_calls": Finish.TOOL_CALLS,
-    "length": Finish.LENGTH,
-    "max_tokens": Finish.LENGTH,
-    "content_filter": Finish.FILTER,
-    "error": Finish.ERROR,
+    "tool_calls": FinishReason.TOOL_CALLS,
+    "length": FinishReason.LENGTH,
+    "max_tokens": FinishReason.LENGTH,
+    "content_filter": FinishReason.CONTENT_FILTER,
+    "error": FinishReason.ERROR,
 }
 """Finish reasons with a meaning of their own; any other is a normal stop."""
 STANDARD_MEDIA_TYPES = (
@@ -217,9 +219,9 @@ class ChatCompletions(Provider):
         stall_timeout: the default of `--timeout` in seconds, if models may be silent for longer than usual.
     """
 
-    native_fields: tuple[str, ...] = ()
+    state_fields: tuple[str, ...] = ()
     """Fields of an assistant message to send back verbatim in later requests."""
-    schema_beside_tools = False
+    supports_schema_with_tools = False
     """Whether a request may combine a schema with callable tools, and the model still calls them."""
 
     def __init__(
@@ -249,43 +251,43 @@ class ChatCompletions(Provider):
                 key_env=names,
                 needs_key=needs_key,
                 docs=docs,
-                tells_cost=tells_cost,
-                offline_advice=offline_advice,
-                no_model_advice=no_model_advice,
+                reports_cost=tells_cost,
+                offline_hint=offline_advice,
+                no_models_hint=no_model_advice,
                 stall_timeout=stall_timeout,
             )
         )
 
     # Requests
 
-    def headers(self, key: str) -> dict[str, str]:
+    def build_headers(self, key: str) -> dict[str, str]:
         """Return the headers of every request: the key as a bearer token, if there is one."""
         return {"Authorization": f"Bearer {key}"} if key else {}
 
-    def body(self, request: ChatRequest) -> dict[str, Any]:
+    def build_body(self, request: ChatRequest) -> dict[str, Any]:
         """Return the body of a chat request; override to add a service's own parameters."""
         body: dict[str, Any] = {"model": request.model}
         body["messages"] = [self.format_message(message, request.model) for message in request.messages]
         if request.tools:
             body["tools"] = list(request.tools)
             body["tool_choice"] = request.tool_choice
-        if request.schema is not None and self.takes_schema(request, request.schema):
-            body["response_format"] = self.response_format(request.schema)
+        if request.schema is not None and self.supports_schema(request, request.schema):
+            body["response_format"] = self.format_schema(request.schema)
         if request.stream:
             body |= {"stream": True, "stream_options": {"include_usage": True}}
         return body | dict(request.options)
 
-    def takes_schema(self, request: ChatRequest, schema: Mapping[str, Any]) -> bool:
+    def supports_schema(self, request: ChatRequest, schema: Mapping[str, Any]) -> bool:
         """Check whether to send the schema in the request.
 
         Services reject schemas whose type is not an object. Most also reject a schema combined with callable tools, or
-        stop calling the tools (see `schema_beside_tools`).
+        stop calling the tools (see `supports_schema_with_tools`).
         """
-        is_compatible = not request.tools or request.tool_choice == "none" or self.schema_beside_tools
+        is_compatible = not request.tools or request.tool_choice == "none" or self.supports_schema_with_tools
         return is_compatible and schema.get("type") == "object"
 
-    def response_format(self, schema: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the `response_format` that requests answers matching a schema."""
+    def format_schema(self, schema: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the `format_schema` that requests answers matching a schema."""
         from ask.plugin_api.strict_schema import to_strict_schema
 
         strict = to_strict_schema(schema)
@@ -308,14 +310,14 @@ class ChatCompletions(Provider):
                     "type": "function",
                     "function": {
                         "name": sanitize_tool_name(call.name),
-                        "arguments": "{}" if arguments_object(call.arguments) is None else call.arguments,
+                        "arguments": "{}" if decode_arguments(call.arguments) is None else call.arguments,
                     },
                 }
                 for call in message.tool_calls
             ]
-        return formatted | dict(self.native_for(message, model))
+        return formatted | dict(self.find_provider_state(message, model))
 
-    def provider_takes_attachment(self, model: str, media_type: str) -> bool:
+    def provider_supports_attachment(self, model: str, media_type: str) -> bool:
         return media_type in self.attachments
 
     def format_attachment(self, attachment: Attachment) -> dict[str, Any]:
@@ -332,98 +334,71 @@ class ChatCompletions(Provider):
         return {"role": "tool", "tool_call_id": shorten_call_id(tool_call_id), "content": result}
 
     def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
-        return HttpRequest("/chat/completions", self.body(request), self.headers(key))
+        return HttpRequest("/chat/completions", self.build_body(request), self.build_headers(key))
 
     # Answers
 
-    def provider_stream_reader(self) -> ChatStreamReader:
+    def provider_stream_reader(self) -> StreamReader:
         return ChatStreamReader()
 
-    def provider_parse_response(self, response: Mapping[str, Any]) -> Answer:
-        choice = first_choice(response)
-        message = as_dict(choice.get("message"))
-        refusal = as_text(message.get("refusal"))
-        native = {name: message[name] for name in self.native_fields if message.get(name) is not None}
-        answer = Answer(
-            text=as_text(message.get("content")) + refusal,
-            reasoning=as_text(message.get("reasoning") or message.get("reasoning_content")),
-            finish=Finish.FILTER if refusal else FINISH_REASONS.get(str(choice.get("finish_reason")), Finish.STOP),
-            usage=self.parse_usage(as_dict(response.get("usage") or choice.get("usage"))),
-            native=Native(self.info.name, as_text(response.get("model")), native) if native else None,
+    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
+        choice = read_first_choice(response)
+        message = read_dict(choice.get("message"))
+        refusal = read_str(message.get("refusal"))
+        state = {name: message[name] for name in self.state_fields if message.get(name) is not None}
+        answer = ModelResponse(
+            text=read_str(message.get("content")) + refusal,
+            reasoning=read_str(message.get("reasoning") or message.get("reasoning_content")),
+            finish_reason=FinishReason.CONTENT_FILTER
+            if refusal
+            else FINISH_REASONS.get(str(choice.get("finish_reason")), FinishReason.STOP),
+            usage=self.parse_usage(read_dict(response.get("usage") or choice.get("usage"))),
+            provider_state=ProviderState(self.info.name, read_str(response.get("model")), state) if state else None,
         )
-        error = self.failure(response, answer)
+        error = self.find_response_error(response, answer)
         if error:
-            error.answer = answer
+            error.partial_response = answer
             raise error
         return answer
 
-    def failure(self, response: Mapping[str, Any], answer: Answer) -> ProviderError | None:
+    def find_response_error(self, response: Mapping[str, Any], answer: ModelResponse) -> ProviderError | None:
         """Return the error inside a response with status 200, or None."""
         error = find_error(response)
         if error is not None:
             return self.parse_embedded_error(error)
-        if answer.finish is Finish.ERROR:
-            reason = as_text(first_choice(response).get("native_finish_reason")) or "error"
-            return ProviderError(f"the model stopped with {reason}", None, Remedy.RETRY())
+        if answer.finish_reason is FinishReason.ERROR:
+            reason = read_str(read_first_choice(response).get("native_finish_reason")) or "error"
+            return ProviderError(f"the model stopped with {reason}", None, RetryAction.retry())
         return None
 
     def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
-        return read_tool_calls(as_dict(first_choice(response).get("message")).get("tool_calls"))
+        return read_tool_calls(read_dict(read_first_choice(response).get("message")).get("tool_calls"))
 
     def parse_usage(self, usage: Mapping[str, Any]) -> Usage:
         """Parse the tokens and the cost, as far as they are reported."""
         return Usage(
-            input_tokens=as_int(usage.get("prompt_tokens")),
-            output_tokens=as_int(usage.get("completion_tokens")),
-            cached_tokens=as_int(as_dict(usage.get("prompt_tokens_details")).get("cached_tokens")),
-            cost=as_number(usage.get("cost")),
+            input_tokens=read_int(usage.get("prompt_tokens")),
+            output_tokens=read_int(usage.get("completion_tokens")),
+            cached_tokens=read_int(read_dict(usage.get("prompt_tokens_details")).get("cached_tokens")),
+            cost=read_number(usage.get("cost")),
         )
 
     # Models
 
     def provider_models_request(self, key: str) -> HttpRequest:
-        return HttpRequest("/models", None, self.headers(key), "GET")
+        return HttpRequest("/models", None, self.build_headers(key), "GET")
 
     def provider_parse_models(self, body: Any) -> list[ModelInfo]:
-        entries = as_list(body if isinstance(body, list) else as_dict(body).get("data"))
-        return [self.parse_model(as_dict(entry)) for entry in entries if as_text(as_dict(entry).get("id"))]
+        entries = read_list(body if isinstance(body, list) else read_dict(body).get("data"))
+        return [self.parse_model(read_dict(entry)) for entry in entries if read_str(read_dict(entry).get("id"))]
 
     def parse_model(self, entry: Mapping[str, Any]) -> ModelInfo:
         """Parse one entry of the models list."""
         return ModelInfo(
-            id=as_text(entry.get("id")),
-            title=as_text(entry.get("name")),
-            context_length=as_int(entry.get("context_length") or entry.get("context_window")),
+            id=read_str(entry.get("id")),
+            title=read_str(entry.get("name")),
+            context_length=read_int(entry.get("context_length") or entry.get("context_window")),
         )
-
-
-def first_choice(response: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the first choice of a response, or {} if there is none."""
-    return as_dict(next(iter(as_list(response.get("choices"))), None))
-
-
-def read_tool_calls(entries: Any) -> list[ToolCall]:
-    """Parse a `tool_calls` array, or a single call in its place.
-
-    Missing and duplicate ids are replaced with generated ones. Arguments sent as an object are serialized to JSON.
-    """
-    calls: list[ToolCall] = []
-    seen_ids: set[str] = set()
-    for entry in to_call_list(entries):
-        function = as_dict(as_dict(entry).get("function"))
-        arguments = function.get("arguments")
-        arguments_json = arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
-        call_id = as_text(as_dict(entry).get("id"))
-        if not call_id or call_id in seen_ids:
-            call_id = invent_id()
-        seen_ids.add(call_id)
-        calls.append(ToolCall(call_id, as_text(function.get("name")) or "unnamed", arguments_json))
-    return calls
-
-
-def invent_id() -> str:
-    """Generate a random id for a tool call that came without one."""
-    return f"call_{os.urandom(8).hex()}"
 
 
 def shorten_call_id(call_id: str) -> str:

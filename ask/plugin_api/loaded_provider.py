@@ -12,19 +12,19 @@ from types import FrameType, NoneType
 from typing import TYPE_CHECKING, Any
 
 from ask.errors import AskError, MissingDependencyError, NetworkError, PluginError, ProviderError, SignalExit
-from ask.messages import Answer, Finish, Native, ToolCall, ToolSpec, Usage
+from ask.messages import FinishReason, ModelResponse, ProviderState, ToolCall, ToolSpec, Usage
 from ask.plugin_api.provider import (
-    CallDelta,
     ChatRequest,
     Delta,
     HttpRequest,
     ModelInfo,
     Provider,
     ProviderInfo,
+    RawEvent,
     ReasoningDelta,
-    ServerEvent,
     StreamReader,
     TextDelta,
+    ToolCallDelta,
 )
 from ask.text import format_one_line
 
@@ -37,12 +37,12 @@ MAX_VALUE_LENGTH = 60
 """The limit for a value in an error message, in characters."""
 FIELD_TYPES: Mapping[type, Sequence[type | tuple[type, ...]]] = {
     ToolCall: (str, str, str),
-    Answer: (str, str, Finish, Usage, (Native, NoneType), str),
+    ModelResponse: (str, str, FinishReason, Usage, (ProviderState, NoneType), str),
     Usage: ((int, NoneType), (int, NoneType), (int, NoneType), (int, float, NoneType)),
     HttpRequest: (str, (Mapping, NoneType), Mapping, str),
     TextDelta: (str,),
     ReasoningDelta: (str,),
-    CallDelta: (int, str),
+    ToolCallDelta: (int, str),
     ModelInfo: (str, str, (int, NoneType), (bool, NoneType), (int, float, NoneType), (int, float, NoneType)),
 }
 """The types of the fields of what hooks return, in order."""
@@ -95,7 +95,7 @@ class LoadedProvider:
 
     def supports_attachment(self, model: str, media_type: str) -> bool:
         """Check whether a message to this model may contain a file of this MIME type."""
-        supported: bool = self._call("provider_takes_attachment", bool, model=model, media_type=media_type)
+        supported: bool = self._call("provider_supports_attachment", bool, model=model, media_type=media_type)
         return supported
 
     def format_tools(self, tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
@@ -117,7 +117,7 @@ class LoadedProvider:
         built: HttpRequest = self._call("provider_build_request", HttpRequest, request=request, key=key)
         return built
 
-    def send(self, request: HttpRequest) -> Generator[ServerEvent] | None:
+    def send(self, request: HttpRequest) -> Generator[RawEvent] | None:
         """Send a request without HTTP and return its events; return None for a provider that uses HTTP.
 
         Raises:
@@ -128,15 +128,15 @@ class LoadedProvider:
         events = self._call("provider_send", (Iterator, NoneType), request=request, timeout=timeout)
         return None if events is None else self._iter_events(events)
 
-    def _iter_events(self, events: Iterator[ServerEvent]) -> Generator[ServerEvent]:
+    def _iter_events(self, events: Iterator[RawEvent]) -> Generator[RawEvent]:
         try:
             while True:
                 with self.guard("provider_send"):
                     event = next(events, None)
                 if event is None:
                     return
-                if not isinstance(event, ServerEvent):
-                    raise self._make_type_error("provider_send", "an iterator of ServerEvent", event)
+                if not isinstance(event, RawEvent):
+                    raise self._make_type_error("provider_send", "an iterator of RawEvent", event)
                 yield event
         finally:
             if isinstance(events, Generator):
@@ -145,13 +145,13 @@ class LoadedProvider:
 
     def create_stream_reader(self) -> GuardedStreamReader:
         reader = self._call("provider_stream_reader", object)
-        for name in ("feed", "response", "ended"):
+        for name in ("feed", "response", "complete"):
             if not hasattr(reader, name):
                 raise self.make_error("provider_stream_reader", f"returned {describe(reader)} without {name!r}")
         return GuardedStreamReader(self, reader)
 
-    def parse_response(self, response: Mapping[str, Any]) -> Answer:
-        answer: Answer = self._call("provider_parse_response", Answer, response=response)
+    def parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
+        answer: ModelResponse = self._call("provider_parse_response", ModelResponse, response=response)
         return answer
 
     def parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
@@ -160,7 +160,7 @@ class LoadedProvider:
         )
         return error
 
-    def get_notice(self, request: ChatRequest, answer: Answer) -> str:
+    def get_notice(self, request: ChatRequest, answer: ModelResponse) -> str:
         notice: str = self._call("provider_notice", str, request=request, answer=answer)
         return notice
 
@@ -265,19 +265,19 @@ class GuardedStreamReader:
         self._provider = provider
         self._reader = reader
 
-    def feed(self, events: Sequence[ServerEvent], deltas: list[Delta]) -> None:
+    def feed(self, events: Sequence[RawEvent], deltas: list[Delta]) -> None:
         """Process events, and add the resulting deltas to `deltas`, also those before an error."""
         start = len(deltas)
         with self._provider.guard(FEED):
             for event in events:
                 deltas += self._reader.feed(event)
         if not self._provider.is_builtin:
-            self._provider.check_items(FEED, deltas[start:], (TextDelta, ReasoningDelta, CallDelta))
+            self._provider.check_items(FEED, deltas[start:], (TextDelta, ReasoningDelta, ToolCallDelta))
 
     @property
-    def ended(self) -> bool:
+    def complete(self) -> bool:
         """Whether the provider's end marker was seen."""
-        return self._reader.ended
+        return self._reader.complete
 
     @property
     def size(self) -> int | None:
@@ -288,10 +288,6 @@ class GuardedStreamReader:
     def notice(self) -> str:
         """A line for the user about the stream, to be shown once it has ended; "" for none."""
         return getattr(self._reader, "notice", "")
-
-    @property
-    def over(self) -> bool:
-        return getattr(self._reader, "over", False)
 
     def response(self) -> dict[str, Any]:
         """Return the answer so far, in the format of the non-streaming API."""

@@ -11,12 +11,21 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
-from ask.errors import ProviderError, Remedy
-from ask.messages import EMPTY_MAPPING, Answer, Message, ToolCall, ToolSpec
-from ask.parsing import as_dict, as_int, as_text, error_text, find_error, page_text, parse_json
-from ask.retries import default_remedy
+from ask.errors import ProviderError, RetryAction
+from ask.messages import EMPTY_MAPPING, Message, ModelResponse, ToolCall, ToolSpec
+from ask.parsing import (
+    choose_retry_action,
+    extract_error_text,
+    find_error,
+    format_error_message,
+    get_model_family,
+    parse_json,
+    read_dict,
+    read_int,
+    read_str,
+)
 
-CONTRACT = 1
+API_VERSION = 2
 """The version of the plugin API."""
 
 
@@ -31,13 +40,13 @@ class ProviderInfo(NamedTuple):
         default_model: the model to use unless the user names one; "" for none.
         key_env: the environment variables that may contain the API key; the first is the one named in hints.
         needs_key: whether the provider refuses requests without a key.
-        framing: the format of its streams.
+        stream_format: the format of its streams.
         docs: the URL of the API documentation.
-        tells_cost: whether answers report their cost.
+        reports_cost: whether answers report their cost.
         base_url_env: environment variables besides `<NAME>_BASE_URL` that may contain the base URL, or a host
             without a scheme or port.
-        offline_advice: the hint to show if the provider cannot be reached; "" for the default.
-        no_model_advice: the hint to show if the provider lists no models; "" for the default.
+        offline_hint: the hint to show if the provider cannot be reached; "" for the default.
+        no_models_hint: the hint to show if the provider lists no models; "" for the default.
         stall_timeout: the default of `--timeout` in seconds, if models may be silent for longer than usual.
     """
 
@@ -47,12 +56,12 @@ class ProviderInfo(NamedTuple):
     default_model: str = ""
     key_env: tuple[str, ...] = ()
     needs_key: bool = True
-    framing: Literal["sse", "ndjson"] = "sse"
+    stream_format: Literal["sse", "ndjson"] = "sse"
     docs: str = ""
-    tells_cost: bool = False
+    reports_cost: bool = False
     base_url_env: tuple[str, ...] = ()
-    offline_advice: str = ""
-    no_model_advice: str = ""
+    offline_hint: str = ""
+    no_models_hint: str = ""
     stall_timeout: float | None = None
 
 
@@ -102,7 +111,7 @@ class HttpRequest(NamedTuple):
     method: str = "POST"
 
 
-class ServerEvent(NamedTuple):
+class RawEvent(NamedTuple):
     """One server-sent event, or one line of NDJSON, for which `event` is None."""
 
     event: str | None
@@ -146,7 +155,7 @@ class ReasoningDelta(_Delta):
         self.text = text
 
 
-class CallDelta(_Delta):
+class ToolCallDelta(_Delta):
     """The start of a tool call. `index` is its position among the answer's calls, from 0.
 
     If a service sends the name in parts, each part produces another delta with the same index and the name so far.
@@ -159,7 +168,7 @@ class CallDelta(_Delta):
         self.name = name
 
 
-Delta = TextDelta | ReasoningDelta | CallDelta
+Delta = TextDelta | ReasoningDelta | ToolCallDelta
 
 
 class ModelInfo(NamedTuple):
@@ -182,18 +191,22 @@ class StreamReader(Protocol):
 
     A reader may also have these attributes:
 
-    - `over`, a bool: whether nothing more can follow, not even the usage. Then ask stops waiting for the connection to
-      end.
     - `size`, an int: the number of characters in the answer so far, including reasoning and tool call arguments. It is
       limited, and the stream times out if it has not grown for `--timeout` seconds. Without this attribute, the size
       of every event counts.
     - `notice`, a str: a line for the user about the stream, shown once it has ended; "" for none.
     """
 
-    ended: bool
-    """Whether the provider's end marker was seen."""
+    @property
+    def complete(self) -> bool:
+        """Whether the answer is complete: the provider's end marker, or an error, was seen.
 
-    def feed(self, event: ServerEvent) -> list[Delta]:
+        The host then waits at most two seconds for further events, such as one with the usage. An event with the data
+        "[DONE]" is not fed to the reader; the host takes it as the end.
+        """
+        ...
+
+    def feed(self, event: RawEvent) -> list[Delta]:
         """Process one event and return the deltas to show to the user."""
         ...
 
@@ -223,11 +236,11 @@ class Provider:
     no waiting, no printing. Any exception other than an `ask.AskError` is reported as a bug in the plugin.
     """
 
-    error_rules: Sequence[tuple[str, Remedy | None, str]] = ()
+    error_rules: Sequence[tuple[str, RetryAction | None, str]] = ()
     """What `provider_parse_error` knows of the service's errors; the first that matches counts.
 
     Each has a regular expression, searched for in the status, the message and the body (separated by spaces), the
-    remedy, or None for the default, and the hint for the user.
+    retry_action, or None for the default, and the hint for the user.
     """
 
     def __init__(self, info: ProviderInfo) -> None:
@@ -237,7 +250,7 @@ class Provider:
         """Return the provider's description. Runs at any time, also to list providers."""
         return self.info
 
-    def provider_send(self, request: HttpRequest, timeout: float) -> Iterator[ServerEvent] | None:
+    def provider_send(self, request: HttpRequest, timeout: float) -> Iterator[RawEvent] | None:
         """Send a request without HTTP, and yield the events of the answer as they arrive.
 
         For a provider that runs a program, calls an SDK or answers by itself. Runs after `provider_build_request` in
@@ -254,7 +267,7 @@ class Provider:
         """
         return True
 
-    def provider_takes_attachment(self, model: str, media_type: str) -> bool:
+    def provider_supports_attachment(self, model: str, media_type: str) -> bool:
         """Check whether a message to this model may contain a file of this MIME type.
 
         Runs before a request whose messages contain such files, and to list what the user can attach. The default is
@@ -270,9 +283,7 @@ class Provider:
         Runs once for each request that carries tools; the result becomes `ChatRequest.tools`. The default is the format
         of the Chat Completions API.
         """
-        from ask.plugin_api.tool_schemas import normalize_tool
-
-        return [normalize_tool(tool).as_function() for tool in tools]
+        return [self.normalize_tool(tool).to_function() for tool in tools]
 
     def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
         """Return the tool calls in a response, in the model's order and with unique ids.
@@ -304,7 +315,7 @@ class Provider:
         """Return a new stream reader. Runs before each streamed answer is read."""
         raise NotImplementedError
 
-    def provider_parse_response(self, response: Mapping[str, Any]) -> Answer:
+    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
         """Parse the answer in a response, or in what `StreamReader.response` returned.
 
         Runs once per answer. Raises `ask.ProviderError`, preferably made by `provider_parse_error`, if the response is
@@ -313,32 +324,32 @@ class Provider:
         raise NotImplementedError
 
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
-        """Return (do not raise) the error for an HTTP response, with its remedy.
+        """Return (do not raise) the error for an HTTP response, with its retry_action.
 
         Runs for each response with an error status, and for a response with status 200 that cannot be parsed, such
         as an HTML page.
         """
         error = find_error(parse_json(body))
         provider_error = ProviderError(
-            error_text(error) or page_text(body) or "no explanation",
+            format_error_message(error) or extract_error_text(body) or "no explanation",
             None if status == 200 else status,
-            default_remedy(status, headers),
-            parameter=as_text(as_dict(error).get("param")) or None,
+            choose_retry_action(status, headers),
+            parameter=read_str(read_dict(error).get("param")) or None,
         )
-        for pattern, remedy, hint in self.error_rules:
+        for pattern, retry_action, hint in self.error_rules:
             if re.search(pattern, f"{status} {provider_error.message} {body}", re.DOTALL):
-                provider_error.remedy = remedy or provider_error.remedy
-                provider_error.advice = hint
+                provider_error.retry_action = retry_action or provider_error.retry_action
+                provider_error.hint = hint
                 break
         return provider_error
 
     def parse_embedded_error(self, error: Any) -> ProviderError:
         """Return the error for one inside a response with status 200, which may contain another status."""
-        code = as_int(as_dict(error).get("code") or as_dict(error).get("status"))
+        code = read_int(read_dict(error).get("code") or read_dict(error).get("status"))
         status = code if code and 400 <= code <= 599 else 200
         return self.provider_parse_error(status, {}, json.dumps({"error": error}))
 
-    def provider_notice(self, request: ChatRequest, answer: Answer) -> str:
+    def provider_notice(self, request: ChatRequest, answer: ModelResponse) -> str:
         """Return a one-line notice for the user about an answer; "" for none.
 
         Runs after each answer, even an empty one. It reports what is not an error. The default is "".
@@ -359,24 +370,25 @@ class Provider:
         """
         return []
 
-    def native_for(self, message: Message, model: str) -> Mapping[str, Any]:
+    @staticmethod
+    def normalize_tool(tool: ToolSpec, *, inline_references: bool = False) -> ToolSpec:
+        """Return a tool whose schema uses only what all services accept, for `provider_format_tools`.
+
+        `inline_references` replaces each `$ref` with its definition.
+        """
+        from ask.plugin_api.tool_schemas import normalize_tool
+
+        return normalize_tool(tool, inline_references=inline_references)
+
+    def find_provider_state(self, message: Message, model: str) -> Mapping[str, Any]:
         """Return the provider-specific parts of a message to send back to a model.
 
         Parts from another provider or model family are not sent back: the result is then {}.
         """
-        native = message.native
-        if native and native.provider == self.info.name and model_family(native.model) == model_family(model):
-            return native.data
+        state = message.provider_state
+        if state and state.provider == self.info.name and get_model_family(state.model) == get_model_family(model):
+            return state.data
         return {}
-
-
-def model_family(model: str) -> str:
-    """Return the vendor in a model's name: "anthropic" for "anthropic/claude-x".
-
-    A name without a vendor returns "".
-    """
-    vendor, slash, _ = model.partition("/")
-    return vendor.lstrip("~") if slash else ""
 
 
 def format_tool_results(

@@ -12,10 +12,20 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ask.errors import ProviderError, Remedy
-from ask.messages import Answer, Attachment, Finish, Message, Native, ToolCall, ToolSpec, Usage
-from ask.parsing import arguments_object, as_dict, as_int, as_list, as_number, as_text, find_error, parse_json
-from ask.plugin_api.chat_completions import ChatCompletions, invent_id, sanitize_tool_name, shorten_call_id
+from ask.errors import ProviderError, RetryAction
+from ask.messages import Attachment, FinishReason, Message, ModelResponse, ProviderState, ToolCall, ToolSpec, Usage
+from ask.parsing import (
+    decode_arguments,
+    find_error,
+    generate_call_id,
+    parse_json,
+    read_dict,
+    read_int,
+    read_list,
+    read_number,
+    read_str,
+)
+from ask.plugin_api.chat_completions import ChatCompletions, sanitize_tool_name, shorten_call_id
 from ask.plugin_api.provider import ChatRequest, HttpRequest, ModelInfo, Provider, format_tool_results
 from ask.plugin_api.responses_stream import (
     ResponsesStreamReader,
@@ -31,7 +41,7 @@ MAX_CALL_ID_LENGTH = 64
 NO_REASONING_PATTERN = re.compile(r"(?:ft:)?(?:gpt-3\.5|gpt-4|chatgpt-|gpt-5(?:\.\d+)?-chat)")
 """OpenAI's models without reasoning."""
 ENCRYPTED_REASONING = "reasoning.encrypted_content"
-INCOMPLETE_REASONS = {"content_filter": Finish.FILTER}
+INCOMPLETE_REASONS = {"content_filter": FinishReason.CONTENT_FILTER}
 """The reasons for an incomplete response other than the token limit."""
 TOKEN_LIMIT_OPTIONS = ("max_output_tokens", "max_completion_tokens", "max_tokens")
 """The names under which the user may set the token limit; the first one set applies."""
@@ -66,14 +76,14 @@ class Responses(Provider):
 
     @property
     def state_owner(self) -> str:
-        """The provider's name in `Native`: the same service has other native parts on Chat Completions."""
+        """The provider's name in `ProviderState`: the same service has other provider state on Chat Completions."""
         return f"{self.info.name}:responses"
 
     # Requests
 
-    def headers(self, key: str) -> dict[str, str]:
+    def build_headers(self, key: str) -> dict[str, str]:
         """Return the headers of every request."""
-        return self.chat.headers(key)
+        return self.chat.build_headers(key)
 
     def requires_chat(self, model: str) -> bool:
         """Check whether the service offers a model on Chat Completions only."""
@@ -86,7 +96,7 @@ class Responses(Provider):
         """
         return not NO_REASONING_PATTERN.match(model.rpartition("/")[2])
 
-    def body(self, request: ChatRequest) -> dict[str, Any]:
+    def build_body(self, request: ChatRequest) -> dict[str, Any]:
         """Return the body of a request; override to add a service's own parameters."""
         body: dict[str, Any] = {"model": request.model, "input": self.format_input(request), "store": False}
         if request.tools:
@@ -100,8 +110,8 @@ class Responses(Provider):
             body["prompt_cache_key"] = request.conversation
         if request.stream:
             body["stream"] = True
-        if request.schema is not None and self.chat.takes_schema(request, request.schema):
-            json_schema = as_dict(self.chat.response_format(request.schema).get("json_schema"))
+        if request.schema is not None and self.chat.supports_schema(request, request.schema):
+            json_schema = read_dict(self.chat.format_schema(request.schema).get("json_schema"))
             body["text"] = {"format": {"type": "json_schema", **json_schema}}
         return merge_parameters(body, to_api_parameters(request.options))
 
@@ -143,11 +153,11 @@ class Responses(Provider):
                 "type": "function_call",
                 "call_id": call_ids.assign_id(call.id),
                 "name": sanitize_tool_name(call.name),
-                "arguments": "{}" if arguments_object(call.arguments) is None else call.arguments,
+                "arguments": "{}" if decode_arguments(call.arguments) is None else call.arguments,
             }
             for call in message.tool_calls
         ]
-        items = [as_dict(item) for item in as_list(self.native_for(message, model).get("output"))]
+        items = [read_dict(item) for item in read_list(self.find_provider_state(message, model).get("output"))]
         is_same_text = "".join(map(read_text, items)) == message.content
         if not items or not is_same_text or list_call_ids(items) != [call.id for call in message.tool_calls]:
             return [{"role": "assistant", "content": message.content}, *calls] if message.content else calls
@@ -158,22 +168,22 @@ class Responses(Provider):
             if can_send_back(item)
         ]
 
-    def native_for(self, message: Message, model: str) -> Mapping[str, Any]:
-        if message.native is None or message.native.provider != self.state_owner:
+    def find_provider_state(self, message: Message, model: str) -> Mapping[str, Any]:
+        if message.provider_state is None or message.provider_state.provider != self.state_owner:
             return {}
-        native = message.native._replace(provider=self.info.name)
-        return super().native_for(message._replace(native=native), model)
+        state = message.provider_state._replace(provider=self.info.name)
+        return super().find_provider_state(message._replace(provider_state=state), model)
 
     def provider_supports_tools(self, model: str) -> bool:
         return self.chat.provider_supports_tools(model)
 
-    def provider_takes_attachment(self, model: str, media_type: str) -> bool:
+    def provider_supports_attachment(self, model: str, media_type: str) -> bool:
         is_audio = media_type.startswith("audio/") and not self.requires_chat(model)
-        return not is_audio and self.chat.provider_takes_attachment(model, media_type)
+        return not is_audio and self.chat.provider_supports_attachment(model, media_type)
 
     def provider_format_tools(self, tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
         # Unless told otherwise, the API treats tools as strict, which would make optional parameters required.
-        functions = [as_dict(tool.get("function")) for tool in self.chat.provider_format_tools(tools)]
+        functions = [read_dict(tool.get("function")) for tool in self.chat.provider_format_tools(tools)]
         return [{"type": "function", **function, "strict": False} for function in functions]
 
     def provider_format_tool_result(self, tool_call_id: str, tool_name: str, result: str) -> dict[str, Any]:
@@ -182,7 +192,7 @@ class Responses(Provider):
     def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
         if self.requires_chat(request.model):
             return self.chat.provider_build_request(self.to_chat_request(request), key)
-        return HttpRequest("/responses", self.body(request), self.headers(key))
+        return HttpRequest("/responses", self.build_body(request), self.build_headers(key))
 
     def to_chat_request(self, request: ChatRequest) -> ChatRequest:
         """Convert the formatted tools and tool results of a request to those of Chat Completions."""
@@ -198,33 +208,35 @@ class Responses(Provider):
     def provider_stream_reader(self) -> ResponsesStreamReader:
         return ResponsesStreamReader(self.chat.provider_stream_reader)
 
-    def provider_parse_response(self, response: Mapping[str, Any]) -> Answer:
+    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
         if "choices" in response:
             return self.chat.provider_parse_response(response)
         items = list(read_items(response))
-        answer = Answer(
+        answer = ModelResponse(
             text="".join(map(read_text, items)),
             reasoning=join_parts(list(map(read_reasoning, items))),
-            finish=read_finish(response, items),
-            usage=self.parse_usage(as_dict(response.get("usage"))),
-            native=self.build_provider_state(response, items),
+            finish_reason=read_finish(response, items),
+            usage=self.parse_usage(read_dict(response.get("usage"))),
+            provider_state=self.build_provider_state(response, items),
         )
-        error = self.failure(response)
+        error = self.find_response_error(response)
         if error:
-            error.answer = answer
+            error.partial_response = answer
             raise error
         return answer
 
-    def failure(self, response: Mapping[str, Any]) -> ProviderError | None:
+    def find_response_error(self, response: Mapping[str, Any]) -> ProviderError | None:
         """Return the error inside a response with status 200, or None."""
         error = response.get("error") if "output" in response else find_error(dict(response))
         if not error:
             return None
-        code = as_dict(error).get("code") or as_dict(error).get("status")
-        status = ERROR_STATUSES.get(as_text(code)) or as_int(code) or 200
+        code = read_dict(error).get("code") or read_dict(error).get("status")
+        status = ERROR_STATUSES.get(read_str(code)) or read_int(code) or 200
         return self.provider_parse_error(status if 400 <= status <= 599 else 200, {}, json.dumps({"error": error}))
 
-    def build_provider_state(self, response: Mapping[str, Any], items: Sequence[dict[str, Any]]) -> Native | None:
+    def build_provider_state(
+        self, response: Mapping[str, Any], items: Sequence[dict[str, Any]]
+    ) -> ProviderState | None:
         """Keep the items of a complete response, if they contain more than one text and calls.
 
         None is kept if the reasoning is lost: OpenAI rejects items without the reasoning before them.
@@ -239,7 +251,9 @@ class Responses(Provider):
         )
         if not is_complete or is_reasoning_lost or not has_own_parts:
             return None
-        return Native(self.state_owner, as_text(response.get("model")), {"output": list(map(clean_item, items))})
+        return ProviderState(
+            self.state_owner, read_str(response.get("model")), {"output": list(map(clean_item, items))}
+        )
 
     def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
         if "choices" in response:
@@ -251,32 +265,32 @@ class Responses(Provider):
                 continue
             arguments = item.get("arguments")
             text = arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
-            call_id = as_text(item.get("call_id")) or as_text(item.get("id"))
+            call_id = read_str(item.get("call_id")) or read_str(item.get("id"))
             if not call_id or call_id in seen_ids:
-                call_id = invent_id()
+                call_id = generate_call_id()
             seen_ids.add(call_id)
-            calls.append(ToolCall(call_id, as_text(item.get("name")) or "unnamed", text))
+            calls.append(ToolCall(call_id, read_str(item.get("name")) or "unnamed", text))
         return calls
 
     def parse_usage(self, usage: Mapping[str, Any]) -> Usage:
         """Parse the tokens and the cost, as far as they are reported. Reasoning is part of the output."""
         return Usage(
-            input_tokens=as_int(usage.get("input_tokens")),
-            output_tokens=as_int(usage.get("output_tokens")),
-            cached_tokens=as_int(as_dict(usage.get("input_tokens_details")).get("cached_tokens")),
-            cost=as_number(usage.get("cost")),
+            input_tokens=read_int(usage.get("input_tokens")),
+            output_tokens=read_int(usage.get("output_tokens")),
+            cached_tokens=read_int(read_dict(usage.get("input_tokens_details")).get("cached_tokens")),
+            cost=read_number(usage.get("cost")),
         )
 
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
         error = self.chat.provider_parse_error(status, headers, body)
         if error.parameter == "reasoning.summary":  # OpenAI has summaries for verified organizations only
-            error.advice = NO_SUMMARY_HINT
+            error.hint = NO_SUMMARY_HINT
         error.parameter = OPTION_NAMES.get(error.parameter or "", error.parameter)
-        if as_dict(find_error(parse_json(body))).get("code") == INVALID_REASONING_CODE:
-            error.remedy = Remedy.WITHOUT_REASONING
+        if read_dict(find_error(parse_json(body))).get("code") == INVALID_REASONING_CODE:
+            error.retry_action = RetryAction.WITHOUT_REASONING
         return error
 
-    def provider_notice(self, request: ChatRequest, answer: Answer) -> str:
+    def provider_notice(self, request: ChatRequest, answer: ModelResponse) -> str:
         return self.chat.provider_notice(request, answer)
 
     # Models
@@ -317,7 +331,7 @@ def limit_call_id(call_id: str) -> str:
 def list_call_ids(items: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the call ids of items, as in the tool calls that were parsed from them."""
     calls = (item for item in items if item.get("type") == "function_call")
-    return [as_text(call.get("call_id")) or as_text(call.get("id")) for call in calls]
+    return [read_str(call.get("call_id")) or read_str(call.get("id")) for call in calls]
 
 
 def can_send_back(item: Mapping[str, Any]) -> bool:
@@ -327,7 +341,7 @@ def can_send_back(item: Mapping[str, Any]) -> bool:
     """
     if item.get("type") != "reasoning":
         return True
-    return bool(as_text(item.get("encrypted_content")) or any(read_parts(item, "content")))
+    return bool(read_str(item.get("encrypted_content")) or any(read_parts(item, "content")))
 
 
 def clean_item(item: dict[str, Any]) -> dict[str, Any]:
@@ -340,18 +354,18 @@ def clean_item(item: dict[str, Any]) -> dict[str, Any]:
     return item | {"role": "assistant", "content": parts}
 
 
-def read_finish(response: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> Finish:
+def read_finish(response: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> FinishReason:
     """Return why a response ended. A call that was cut off makes it incomplete, whatever its status."""
-    status = as_text(response.get("status"))
-    reason = as_text(as_dict(response.get("incomplete_details")).get("reason"))
+    status = read_str(response.get("status"))
+    reason = read_str(read_dict(response.get("incomplete_details")).get("reason"))
     calls = [item for item in items if item.get("type") == "function_call"]
     if status in ("failed", "cancelled"):
-        return Finish.ERROR
+        return FinishReason.ERROR
     if status == "incomplete" or any(call.get("status") == "incomplete" for call in calls):
-        return INCOMPLETE_REASONS.get(reason, Finish.LENGTH)
+        return INCOMPLETE_REASONS.get(reason, FinishReason.LENGTH)
     if any(map(read_refusal, items)):
-        return Finish.FILTER
-    return Finish.TOOL_CALLS if calls else Finish.STOP
+        return FinishReason.CONTENT_FILTER
+    return FinishReason.TOOL_CALLS if calls else FinishReason.STOP
 
 
 def to_api_parameters(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -366,7 +380,7 @@ def to_api_parameters(options: Mapping[str, Any]) -> dict[str, Any]:
     }.items():
         if option in parameters:
             value = parameters.pop(option)
-            parameters[name] = {field: value} | as_dict(parameters.get(name))
+            parameters[name] = {field: value} | read_dict(parameters.get(name))
     return parameters
 
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from io import StringIO
 from typing import Any
 
-from ask.parsing import as_dict, as_int, as_list, as_text, parse_json
+from ask.parsing import parse_json, read_dict, read_int, read_list, read_str
 from ask.plugin_api.chat_completions import ChatStreamReader
-from ask.plugin_api.provider import CallDelta, Delta, ReasoningDelta, ServerEvent, TextDelta
+from ask.plugin_api.provider import Delta, RawEvent, ReasoningDelta, TextDelta, ToolCallDelta
 
 FINAL_EVENTS = ("response.completed", "response.incomplete", "response.failed")
 DELTA_EVENTS = {
@@ -39,7 +39,7 @@ class ResponsesStreamReader:
     """
 
     def __init__(self, open_chat_reader: Callable[[], Any] = ChatStreamReader) -> None:
-        self.ended = self.over = False
+        self.complete = False
         self.size = 0
         self.notice = ""
         """Set if the streamed text differs from the final response."""
@@ -47,25 +47,24 @@ class ResponsesStreamReader:
         self._chat_reader: Any = None
         self._response: dict[str, Any] = {}
         self._error: Any = None
+        self._final_response_seen = False
         self._items: dict[int, PartialItem] = {}
         self._text = StringIO()
         self._has_reasoning = False
         self._call_count = 0
 
-    def feed(self, event: ServerEvent) -> list[Delta]:
-        if self.over and self._chat_reader is None:
+    def feed(self, event: RawEvent) -> list[Delta]:
+        if self._final_response_seen and self._chat_reader is None:
             return []
         data = parse_json(event.data)
-        fields = as_dict(data)
+        fields = read_dict(data)
         if self._chat_reader is not None or ("choices" in fields and not self._items):
             return self._feed_chat_reader(event)
-        event_type = as_text(fields.get("type")) or event.event or ""
-        if event.data.strip() == "[DONE]":
-            self.ended = self.over = True
-        elif data is None:
+        event_type = read_str(fields.get("type")) or event.event or ""
+        if data is None:
             self._set_error({"message": f"an event that is not JSON: {event.data[:200]}"})
         elif event_type in FINAL_EVENTS:
-            return self._finish(as_dict(fields.get("response")))
+            return self._finish(read_dict(fields.get("response")))
         elif event_type == "error" or fields.get("error"):
             self._set_error(fields.get("error") or fields)
         elif event_type in DELTA_EVENTS:
@@ -74,30 +73,30 @@ class ResponsesStreamReader:
             self.size += len(event.data)
             return self._add_item(fields, is_done=event_type.endswith("done"))
         elif "response" in fields:
-            self._response = as_dict(fields["response"])
+            self._response = read_dict(fields["response"])
         return []
 
     def response(self) -> dict[str, Any]:
         if self._chat_reader is not None:
-            return as_dict(self._chat_reader.response())
-        output = as_list(self._response.get("output")) if self.over else []
+            return read_dict(self._chat_reader.response())
+        output = read_list(self._response.get("output")) if self._final_response_seen else []
         response = self._response | {"output": output or [item.to_dict() for _, item in sorted(self._items.items())]}
         return response | {"error": self._error} if self._error and not response.get("error") else response
 
-    def _feed_chat_reader(self, event: ServerEvent) -> list[Delta]:
+    def _feed_chat_reader(self, event: RawEvent) -> list[Delta]:
         reader = self._chat_reader = self._chat_reader or self._open_chat_reader()
         deltas: list[Delta] = reader.feed(event)
-        self.ended, self.over = reader.ended, getattr(reader, "over", False)
+        self.complete = reader.complete
         self.size = getattr(reader, "size", self.size + len(event.data))
         return deltas
 
     def _set_error(self, error: Any) -> None:
         self._error = error
-        self.ended = True
+        self.complete = True
 
     def _get_item(self, fields: Mapping[str, Any], item_type: str) -> PartialItem:
         """Return the item that an event belongs to, which is the last one if the event does not say."""
-        index = as_int(fields.get("output_index"))
+        index = read_int(fields.get("output_index"))
         index = max(self._items, default=0) if index is None else index
         if index not in self._items:
             self._items[index] = PartialItem({"type": item_type})
@@ -105,8 +104,8 @@ class ResponsesStreamReader:
         return self._items[index]
 
     def _add_item(self, fields: Mapping[str, Any], *, is_done: bool) -> list[Delta]:
-        value = as_dict(fields.get("item"))
-        item = self._get_item(fields, as_text(value.get("type")))
+        value = read_dict(fields.get("item"))
+        item = self._get_item(fields, read_str(value.get("type")))
         item.fields = value
         item.is_done = is_done
         deltas = self._announce_call(item)
@@ -117,7 +116,7 @@ class ResponsesStreamReader:
             return []
         item.is_announced = True
         self._call_count += 1
-        return [CallDelta(self._call_count - 1, as_text(item.fields.get("name")) or "unnamed")]
+        return [ToolCallDelta(self._call_count - 1, read_str(item.fields.get("name")) or "unnamed")]
 
     def _show_missing_text(self, item: PartialItem) -> list[Delta]:
         """Return what the deltas of a complete item left out; nothing if they differ from it."""
@@ -128,8 +127,8 @@ class ResponsesStreamReader:
 
     def _add_delta(self, fields: Mapping[str, Any], item_type: str, part_type: str) -> list[Delta]:
         item = self._get_item(fields, item_type)
-        text = as_text(fields.get("delta"))
-        index = as_int(fields.get("summary_index" if part_type == "summary_text" else "content_index")) or 0
+        text = read_str(fields.get("delta"))
+        index = read_int(fields.get("summary_index" if part_type == "summary_text" else "content_index")) or 0
         is_new_part = (part_type, index) not in item.parts
         if is_new_part:
             item.parts[part_type, index] = StringIO()
@@ -155,7 +154,7 @@ class ResponsesStreamReader:
 
     def _finish(self, response: dict[str, Any]) -> list[Delta]:
         """Adopt the complete response, and return the text in it that was not streamed."""
-        self.ended = self.over = True
+        self.complete = self._final_response_seen = True
         self._response = response
         items = list(read_items(response))
         if not items:  # ChatGPT's own service lists none; they are in the events before
@@ -209,26 +208,26 @@ PART_SEPARATOR = "\n\n"
 
 def read_items(response: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the items of a response's output."""
-    return (as_dict(item) for item in as_list(response.get("output")))
+    return (read_dict(item) for item in read_list(response.get("output")))
 
 
 def read_text(item: Mapping[str, Any]) -> str:
     """Return the text of a message item, including refusals; "" for any other item."""
     if item.get("type") != "message":
         return ""
-    return "".join(as_text(part.get("text")) + as_text(part.get("refusal")) for part in read_parts(item, "content"))
+    return "".join(read_str(part.get("text")) + read_str(part.get("refusal")) for part in read_parts(item, "content"))
 
 
 def read_refusal(item: Mapping[str, Any]) -> str:
     """Return the refusals of a message item."""
-    return "".join(as_text(part.get("refusal")) for part in read_parts(item, "content"))
+    return "".join(read_str(part.get("refusal")) for part in read_parts(item, "content"))
 
 
 def read_reasoning(item: Mapping[str, Any]) -> str:
     """Return the summary of a reasoning item, or else its text; "" for any other item."""
     if item.get("type") != "reasoning":
         return ""
-    texts = [[as_text(part.get("text")) for part in read_parts(item, name)] for name in ("summary", "content")]
+    texts = [[read_str(part.get("text")) for part in read_parts(item, name)] for name in ("summary", "content")]
     return next(filter(None, map(join_parts, texts)), "")
 
 
@@ -238,4 +237,4 @@ def join_parts(texts: Sequence[str]) -> str:
 
 
 def read_parts(item: Mapping[str, Any], name: str) -> Iterator[dict[str, Any]]:
-    return (as_dict(part) for part in as_list(item.get(name)))
+    return (read_dict(part) for part in read_list(item.get(name)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ask.parsing import as_dict, as_list
+from ask.parsing import read_dict, read_list
 
 PRESERVED_KEYWORDS = frozenset(
     {"$ref", "type", "title", "description", "enum", "const", "pattern", "format", "minItems", "maxItems"}
@@ -47,8 +47,8 @@ def _convert_schema(value: Any) -> dict[str, Any]:
         if "properties" in converted:
             raise _NoStrictSchemaError
         return converted
-    properties = as_dict(converted.get("properties"))
-    if not properties or set(properties) - set(as_list(converted.get("required"))):
+    properties = read_dict(converted.get("properties"))
+    if not properties or set(properties) - set(read_list(converted.get("required"))):
         raise _NoStrictSchemaError
     return converted | {"additionalProperties": False}
 
@@ -57,9 +57,9 @@ def _convert_keyword(keyword: str, value: Any) -> Any:
     if keyword in PRESERVED_KEYWORDS or (keyword == "additionalProperties" and value is False):
         return value
     if keyword in ("properties", "$defs"):
-        return {key: _convert_schema(inner) for key, inner in as_dict(value).items()}
+        return {key: _convert_schema(inner) for key, inner in read_dict(value).items()}
     if keyword == "anyOf":
-        return [_convert_schema(choice) for choice in as_list(value)]
+        return [_convert_schema(choice) for choice in read_list(value)]
     if keyword == "items":
         return _convert_schema(value)
     raise _NoStrictSchemaError

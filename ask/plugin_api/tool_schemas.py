@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ask.messages import ToolSpec
-from ask.parsing import as_dict, as_list
+from ask.parsing import read_dict, read_list
 
 SchemaDict = dict[str, Any]
 
@@ -24,13 +24,13 @@ def modernize_schema(schema: Mapping[str, Any]) -> SchemaDict:
     if isinstance(result.get("items"), list):
         result |= {"prefixItems": result["items"], "items": result.get("additionalItems", True)}
     if result.get("prefixItems") and result.get("items") is False:
-        result |= {"items": True, "maxItems": len(as_list(result["prefixItems"]))}
+        result |= {"items": True, "maxItems": len(read_list(result["prefixItems"]))}
     for bound, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
         if result.get(exclusive) is True and bound in result:
             result[exclusive] = result.pop(bound)
-    for name, dependency in as_dict(result.get("dependencies")).items():
+    for name, dependency in read_dict(result.get("dependencies")).items():
         keyword = "dependentRequired" if isinstance(dependency, list) else "dependentSchemas"
-        result[keyword] = as_dict(result.get(keyword)) | {name: dependency}
+        result[keyword] = read_dict(result.get(keyword)) | {name: dependency}
     return _add_types(result)
 
 
@@ -39,7 +39,7 @@ def _add_types(schema: SchemaDict) -> SchemaDict:
     declared = schema.pop("type", None)
     types = [str(name).lower() for name in (declared if isinstance(declared, list) else [declared])]
     types = [name for name in dict.fromkeys(types) if name in TYPES]
-    choices = [schema.pop("const")] if "const" in schema else as_list(schema.get("enum"))
+    choices = [schema.pop("const")] if "const" in schema else read_list(schema.get("enum"))
     if choices and not types:
         types = sorted({TYPE_NAMES.get(type(choice), "object") for choice in choices})
     if schema.get("nullable") is True:
@@ -48,7 +48,7 @@ def _add_types(schema: SchemaDict) -> SchemaDict:
             types = list(dict.fromkeys([*types, "null"]))
         for union in UNION_KEYWORDS if not types else ():
             if union in schema:
-                schema[union] = [*as_list(schema[union]), {"type": "null"}]
+                schema[union] = [*read_list(schema[union]), {"type": "null"}]
     if "array" in types and "items" not in schema:
         schema["items"] = True
     if choices:
@@ -109,7 +109,7 @@ def _describe_variant(variant: SchemaDict, merged: SchemaDict) -> str:
     properties, required = variant.get("properties", {}), variant.get("required", [])
     parts = []
     for name in dict.fromkeys([*required, *properties]):
-        choices = as_dict(properties.get(name)).get("enum")
+        choices = read_dict(properties.get(name)).get("enum")
         value = f": {json.dumps(choices[0], ensure_ascii=False)}" if choices and len(choices) == 1 else ""
         parts.append(f"{name}{'' if name in required else '?'}{value}")
     ellipsis = ["..."] if any(name not in {*required, *properties} for name in merged.get("properties", {})) else []
@@ -178,7 +178,7 @@ def build_name_replacements(schema: Any) -> dict[str, str]:
     while pending:
         value = pending.pop()
         if isinstance(value, Mapping):
-            for name in as_dict(value.get("properties")):
+            for name in read_dict(value.get("properties")):
                 if not VALID_NAME_PATTERN.fullmatch(name):
                     checksum = crc32(name.encode("utf-8", "backslashreplace"))
                     replacements[name] = f"{re.sub('[^a-zA-Z0-9_.-]', '_', name)[:55]}_{checksum:08x}"
@@ -281,7 +281,7 @@ class _Normalizer:
         while pending:
             value = pending.pop()
             if isinstance(value, dict):
-                name = as_dict(value).get("$ref")
+                name = read_dict(value).get("$ref")
                 if isinstance(name, str) and (name := name.removeprefix("#/$defs/")) not in used:
                     used[name] = self._definitions.get(name, {})
                     pending.append(used[name])
@@ -312,12 +312,12 @@ class _Normalizer:
         if name in APPLICATORS:
             return value if isinstance(value, bool) and name in CLOSING_KEYWORDS else self._rewrite_schema(value, scope)
         if name in ("allOf", "prefixItems", *UNION_KEYWORDS):
-            parts = [part for part in as_list(value) if part is not False or name not in UNION_KEYWORDS]
+            parts = [part for part in read_list(value) if part is not False or name not in UNION_KEYWORDS]
             return [self._rewrite_schema(part, scope) for part in parts] or None
         if name in ("properties", "patternProperties", "dependentSchemas"):
             return self._rewrite_properties(value, scope)
         if name == "dependentRequired":
-            return {self._rewrite_name(key): self._rewrite_names(names) for key, names in as_dict(value).items()}
+            return {self._rewrite_name(key): self._rewrite_names(names) for key, names in read_dict(value).items()}
         if name == "required":
             return self._rewrite_names(value) or None
         return value if name in PLAIN_KEYWORDS and PLAIN_KEYWORDS[name](value) else None
@@ -325,14 +325,14 @@ class _Normalizer:
     def _rewrite_properties(self, schemas: Any, scope: _Scope) -> dict[str, SchemaDict]:
         """Rewrite the schemas of properties; a replaced name is kept as the title."""
         rewritten = {}
-        for name, schema in as_dict(schemas).items():
+        for name, schema in read_dict(schemas).items():
             if schema is not False:
                 title = {"title": name} if name in self._replaced_names else {}
                 rewritten[self._rewrite_name(name)] = title | self._rewrite_schema(schema, scope)
         return rewritten
 
     def _rewrite_names(self, names: Any) -> list[str]:
-        return list(dict.fromkeys(self._rewrite_name(name) for name in as_list(names) if isinstance(name, str)))
+        return list(dict.fromkeys(self._rewrite_name(name) for name in read_list(names) if isinstance(name, str)))
 
     def _rewrite_name(self, name: str) -> str:
         return self._replaced_names.get(name, name)
@@ -352,7 +352,7 @@ class _Normalizer:
         if self._max_depth is None:
             result = {"$ref": f"#/$defs/{self._add_definition(schema['$ref'], target, resolver)}"}
         elif id(target) in scope.reference_ids or len(scope.reference_ids) >= self._max_depth:
-            fields = as_dict(target)
+            fields = read_dict(target)
             result = self._rewrite_schema(
                 {name: fields[name] for name in ("type", "description") if name in fields}, _Scope()
             )

@@ -20,7 +20,7 @@ from ask.events import (
     ToolCallRequested,
     ToolCallStarted,
 )
-from ask.plugin_api.provider import CallDelta, ReasoningDelta, TextDelta
+from ask.plugin_api.provider import ReasoningDelta, TextDelta, ToolCallDelta
 from ask.render.amounts import format_count
 from ask.render.live_region import LiveRegion, TerminalRow
 from ask.render.plain import PlainRenderer, format_call
@@ -67,7 +67,7 @@ class TerminalRenderer(PlainRenderer):
                 case ReasoningDelta(text) if text:
                     self._end_text()
                     super().show(event)
-                case CallDelta(_, name):
+                case ToolCallDelta(_, name):
                     self._end_text()
                     self._start_waiting(f"writing a call of {format_one_line(name)}")
                 case Notice():

@@ -10,7 +10,7 @@ from ask.console import BOLD, DIM, StandardOutput
 from ask.history.conversations import ToolCallStep, extract_summary, pair_calls_with_results
 from ask.history.entries import Conversation, HistoryEntry, Run, ToolCallRecord
 from ask.messages import ToolCall, Usage
-from ask.parsing import as_dict
+from ask.parsing import read_dict
 from ask.render.amounts import format_local_time
 from ask.render.plain import MAX_ARGUMENTS_LENGTH, format_call
 from ask.text import format_one_line, repair_surrogates
@@ -97,7 +97,7 @@ class TranscriptWriter:
 def parse_arguments(call: ToolCall) -> dict[str, Any]:
     """Parse the arguments of a call; return {} if they are no JSON object."""
     try:
-        return as_dict(json.loads(call.arguments))
+        return read_dict(json.loads(call.arguments))
     except (ValueError, RecursionError):
         return {}
 

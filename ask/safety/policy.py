@@ -124,7 +124,7 @@ class ToolPolicy(NamedTuple):
             return decision
         if not self.confirm:
             return Decision(Verdict.ALLOW, self._get_allow_rule(tool))
-        if not tool.changes:
+        if not tool.has_side_effects:
             return Decision(Verdict.ALLOW, "reads only")
         if self.assume_yes:
             return Decision(Verdict.ALLOW, "--yes")
@@ -147,7 +147,7 @@ class ToolPolicy(NamedTuple):
             if rule := find_deny_rule(command, self.deny_rules):
                 reason = f"not run: {rule} is refused in safe mode; name each file, or leave it to the user"
                 return Decision(Verdict.DENY, f"tripwire: {rule}", reason)
-        return self._decide_host_access(tool.host_of, arguments) if tool.host_of else None
+        return self._decide_host_access(tool.get_host, arguments) if tool.get_host else None
 
     def _decide_host_access(
         self, extract_host: Callable[[Mapping[str, Any]], str], arguments: Mapping[str, Any]

@@ -18,7 +18,7 @@ from typing import Any, Self
 from ask import worker_channel
 from ask.atomic_files import create_private_folder
 from ask.errors import SafetyError
-from ask.parsing import as_dict
+from ask.parsing import read_dict
 from ask.safety.bubblewrap import BUBBLEWRAP_PATHS, SandboxProcess, find_bubblewrap
 from ask.safety.folder_scan import inspect_filesystem
 from ask.safety.path_policy import check_folders_unmoved
@@ -243,7 +243,7 @@ def parse_tool_result(payload: bytes) -> ToolResult:
         WorkerDiedError: the payload is invalid.
     """
     try:
-        result = as_dict(json.loads(payload))
+        result = read_dict(json.loads(payload))
     except (ValueError, RecursionError):
         raise WorkerDiedError from None
     text, failed, status, error = (result.get(key) for key in ("text", "failed", "exit_status", "error"))

@@ -23,6 +23,7 @@ from ask.testing.failure_tests import FailureTests
 from ask.testing.request_tests import RequestTests
 from ask.testing.responses_samples import RESPONSES_SAMPLES, RESPONSES_WHOLE
 from ask.testing.samples import CHAT_COMPLETIONS_SAMPLES, CHAT_COMPLETIONS_WHOLE, EXPECTED, Expected
+from ask.tools.plugins.functions import create_tool
 
 __all__ = [
     "CHAT_COMPLETIONS_SAMPLES",
@@ -32,6 +33,7 @@ __all__ = [
     "RESPONSES_WHOLE",
     "Expected",
     "ProviderContract",
+    "create_tool",
 ]
 
 
@@ -74,7 +76,7 @@ class ProviderContract(RequestTests, AnswerTests, FailureTests):
         has_own_transport = not info.base_url and defines_hook(self.provider, "provider_send")
         is_url = re.fullmatch(r"https?://[^\s?#]*[^\s?#/]", info.base_url)
         assert is_url or has_own_transport, f"base_url: {info.base_url!r}"
-        assert info.framing in ("sse", "ndjson"), f"framing: {info.framing!r}"
+        assert info.stream_format in ("sse", "ndjson"), f"framing: {info.stream_format!r}"
         assert isinstance(info.key_env, tuple), "key_env is a tuple of names"
         for variable in info.key_env:
             assert re.fullmatch(r"[A-Z][A-Z0-9_]*", variable), f"key_env: {variable!r}"

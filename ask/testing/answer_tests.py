@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ask import AskError, CallDelta, Finish, Message, ProviderError, ReasoningDelta, TextDelta
+from ask import AskError, FinishReason, Message, ProviderError, ReasoningDelta, TextDelta, ToolCallDelta
 from ask.testing.base import ContractBase
 from ask.testing.conversation import SHORT_CONVERSATION, TOOLS, check_once, iterate_leaves
 from ask.testing.samples import CALL_KINDS, EXPECTED
@@ -32,7 +32,7 @@ class AnswerTests(ContractBase):
 
     def test_fresh_reader_holds_an_empty_answer(self) -> None:
         reader, _ = self.feed([])
-        assert reader.ended is False, "no end was seen yet"
+        assert reader.complete is False, "no end was seen yet"
         try:
             answer, calls = self.read(reader.response())
         except ProviderError:
@@ -52,12 +52,12 @@ class AnswerTests(ContractBase):
         if expected.error:
             self.check_error(streamed, response, text_before_error=expected.text)
             return
-        assert reader.ended is not expected.cut, "`ended` tells whether the end marker was seen"
+        assert reader.complete is not expected.cut, "`ended` tells whether the end marker was seen"
         self.check_answer(streamed, response)
         answer, calls = self.read(response)
         text = "".join(delta.text for delta in deltas if isinstance(delta, TextDelta))
         reasoning = "".join(delta.text for delta in deltas if isinstance(delta, ReasoningDelta))
-        indexed_names = [(delta.index, delta.name) for delta in deltas if isinstance(delta, CallDelta)]
+        indexed_names = [(delta.index, delta.name) for delta in deltas if isinstance(delta, ToolCallDelta)]
         assert text == answer.text, "what is shown as it comes is the answer's text"
         assert reasoning == answer.reasoning, "reasoning is shown as it comes"
         assert indexed_names == list(enumerate(call.name for call in calls)), "each call is told once, as it begins"
@@ -75,19 +75,19 @@ class AnswerTests(ContractBase):
         assert [decode_call(call) for call in streamed_calls] == [decode_call(call) for call in unstreamed_calls]
 
     def test_result_goes_back_with_what_the_model_needs(self, calling: str) -> None:
-        """The next request contains each result once, and the answer's native parts."""
+        """The next request contains each result once, and the answer's provider state."""
         answer, calls = self.read(self.feed(self.streams[calling])[0].response())
-        model = answer.native.model if answer.native else ""
-        native = answer.native and answer.native._replace(model=model or self.model)
+        model = answer.provider_state.model if answer.provider_state else ""
+        state = answer.provider_state and answer.provider_state._replace(model=model or self.model)
         texts = [f"The sum, number {i}." for i in range(len(calls))]
         results = (Message("tool", text, (), call.id, call.name) for text, call in zip(texts, calls, strict=True))
-        message = Message("assistant", answer.text, tuple(calls), native=native)
+        message = Message("assistant", answer.text, tuple(calls), provider_state=state)
         body = self.build((*SHORT_CONVERSATION, message, *results), model=model, tools=TOOLS).body
         check_once(body, *texts)
-        if native:
-            native_texts = {leaf for leaf in iterate_leaves(native.data) if isinstance(leaf, str)}
-            lost = native_texts - set(iterate_leaves(body))
-            assert not lost, f"native parts that did not go back: {lost}"
+        if state:
+            state_texts = {leaf for leaf in iterate_leaves(state.data) if isinstance(leaf, str)}
+            lost = state_texts - set(iterate_leaves(body))
+            assert not lost, f"provider state that did not go back: {lost}"
 
     def check_answer(self, kind: str, response: Mapping[str, Any]) -> None:
         """Check that a response parses to what `EXPECTED` defines for its kind."""
@@ -96,8 +96,8 @@ class AnswerTests(ContractBase):
         assert expected.text in (None, answer.text), f"text of {kind}: {answer.text!r}"
         assert answer.reasoning == expected.reasoning, f"reasoning of {kind}"
         assert [decode_call(call) for call in calls] == list(expected.calls), f"calls of {kind}"
-        finishes = {expected.finish, Finish.STOP} if calls else {expected.finish}
-        assert expected.cut or answer.finish in finishes, f"finish of {kind}: {answer.finish}"
+        finishes = {expected.finish, FinishReason.STOP} if calls else {expected.finish}
+        assert expected.cut or answer.finish_reason in finishes, f"finish of {kind}: {answer.finish_reason}"
 
     def check_error(self, kind: str, response: Mapping[str, Any], text_before_error: str | None) -> None:
         """Check that a response raises its error, which has the text before it as its answer."""
@@ -106,8 +106,8 @@ class AnswerTests(ContractBase):
         except ProviderError as error:
             assert EXPECTED[kind].error in error.message.lower(), f"the error's own words: {error.message!r}"
             if text_before_error is not None:
-                assert error.answer is not None, "what was said before the error is the error's answer"
-                assert error.answer.text == text_before_error
+                assert error.partial_response is not None, "what was said before the error is the error's answer"
+                assert error.partial_response.text == text_before_error
             return
         except AskError as error:
             raise AssertionError(f"{kind} raises a ProviderError, not {error!r}") from error

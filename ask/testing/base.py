@@ -10,15 +10,15 @@ from types import ModuleType
 from typing import Any, ClassVar
 
 from ask import (
-    Answer,
     ChatCompletions,
     ChatRequest,
     HttpRequest,
     Message,
+    ModelResponse,
     Provider,
     ProviderInfo,
+    RawEvent,
     Responses,
-    ServerEvent,
     StreamReader,
     ToolCall,
     ToolSpec,
@@ -39,7 +39,7 @@ class ContractBase:
     """The attributes to set (see `ProviderContract`) and the helpers that tests use to call hooks."""
 
     provider: ClassVar[Provider | ModuleType]
-    samples: ClassVar[Mapping[str, Sequence[ServerEvent]] | None] = None
+    samples: ClassVar[Mapping[str, Sequence[RawEvent]] | None] = None
     whole: ClassVar[Mapping[str, Mapping[str, Any]] | None] = None
 
     @property
@@ -53,7 +53,7 @@ class ContractBase:
         return self.info.default_model or "contract-model"
 
     @property
-    def streams(self) -> Mapping[str, Sequence[ServerEvent]]:
+    def streams(self) -> Mapping[str, Sequence[RawEvent]]:
         if self.samples is not None:
             return self.samples
         if isinstance(self.provider, Responses):
@@ -80,8 +80,8 @@ class ContractBase:
 
     def takes(self, media_type: str) -> bool:
         """Check whether the provider accepts files of this MIME type."""
-        accepted = self.call("provider_takes_attachment", model=self.model, media_type=media_type)
-        assert isinstance(accepted, bool), "provider_takes_attachment returns True or False"
+        accepted = self.call("provider_supports_attachment", model=self.model, media_type=media_type)
+        assert isinstance(accepted, bool), "provider_supports_attachment returns True or False"
         return accepted
 
     def build(
@@ -126,10 +126,10 @@ class ContractBase:
         json.dumps(http_request.body, allow_nan=False)
         return http_request
 
-    def read(self, response: Mapping[str, Any]) -> tuple[Answer, list[ToolCall]]:
+    def read(self, response: Mapping[str, Any]) -> tuple[ModelResponse, list[ToolCall]]:
         """Parse the answer and the tool calls in a response, and check their types."""
         answer = self.call("provider_parse_response", response=response)
-        assert isinstance(answer, Answer), "provider_parse_response returns an Answer"
+        assert isinstance(answer, ModelResponse), "provider_parse_response returns a ModelResponse"
         calls = self.call("provider_parse_tool_calls", response=response)
         assert all(isinstance(call, ToolCall) for call in calls), "provider_parse_tool_calls returns ToolCalls"
         assert all(isinstance(text, str) for call in calls for text in (call.id, call.name, call.arguments))
@@ -137,7 +137,7 @@ class ContractBase:
         assert len({call.id for call in calls}) == len(calls), "the calls of one answer have different ids"
         return answer, calls
 
-    def feed(self, events: Iterable[ServerEvent]) -> tuple[StreamReader, list[Any]]:
+    def feed(self, events: Iterable[RawEvent]) -> tuple[StreamReader, list[Any]]:
         """Feed events to a new stream reader; return the reader and the deltas."""
         reader = self.call("provider_stream_reader")
         return reader, [delta for event in events for delta in reader.feed(event)]

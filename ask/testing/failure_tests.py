@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from ask import AskError, ModelInfo, ProviderError, Remedy, ServerEvent
+from ask import AskError, ModelInfo, ProviderError, RawEvent, RetryAction
 from ask.testing.base import ContractBase
 from ask.testing.conversation import KEY
 
@@ -84,7 +84,7 @@ class FailureTests(ContractBase):
             assert error.message.strip(), f"status {status} has a message, whatever the body: {body[:200]!r}"
             assert len(str(error).splitlines()) == 1, f"the message is one line: {str(error)!r}"
             assert KEY not in str(error), "the key is in no message"
-            assert isinstance(error.remedy, Remedy)
+            assert isinstance(error.retry_action, RetryAction)
 
     def test_error_carries_its_status(self) -> None:
         for status in STATUSES[1:]:
@@ -93,27 +93,29 @@ class FailureTests(ContractBase):
     def test_passing_error_is_retried_when_the_service_says(self) -> None:
         headers = {"Retry-After": "7", "retry-after": "7"}  # at run time, header names are case-insensitive
         for status in (429, 503):
-            assert self.error(status, REFUSAL_BODY).remedy.action == "retry", f"{status} may pass"
-            assert self.error(status, REFUSAL_BODY, headers).remedy == Remedy.RETRY(7.0), f"{status} obeys Retry-After"
+            assert self.error(status, REFUSAL_BODY).retry_action.kind == "retry", f"{status} may pass"
+            assert self.error(status, REFUSAL_BODY, headers).retry_action == RetryAction.retry(7.0), (
+                f"{status} obeys Retry-After"
+            )
 
     def test_refusal_is_not_retried(self) -> None:
         for status in (400, 401):
-            assert self.error(status, REFUSAL_BODY).remedy.action != "retry", f"{status} will not pass"
+            assert self.error(status, REFUSAL_BODY).retry_action.kind != "retry", f"{status} will not pass"
 
     def test_garbage_in_a_stream_is_survived(self) -> None:
         for kind in ("message", "error", None):
             for data in GARBAGE_BODIES:
-                self.survive_stream([ServerEvent(kind, data)])
+                self.survive_stream([RawEvent(kind, data)])
 
     def test_values_of_wrong_types_in_a_stream_are_survived(self) -> None:
-        tested_events: set[ServerEvent] = set()
+        tested_events: set[RawEvent] = set()
         for events in self.streams.values():
             for i, event in enumerate(events):
-                if event in tested_events or event.data.strip() == "[DONE]":
+                if event in tested_events:
                     continue
                 tested_events.add(event)
                 for value in generate_corruptions(json.loads(event.data)):
-                    corrupt_event = ServerEvent(event.event, json.dumps(value))
+                    corrupt_event = RawEvent(event.event, json.dumps(value))
                     self.survive_stream([*events[:i], corrupt_event, *events[i + 1 :]])
 
     def test_values_of_wrong_types_in_a_whole_answer_are_survived(self) -> None:
@@ -128,7 +130,7 @@ class FailureTests(ContractBase):
                 models = self.call("provider_parse_models", body=body)
                 assert all(isinstance(model, ModelInfo) and model.id for model in models)
 
-    def survive_stream(self, events: Iterable[ServerEvent]) -> None:
+    def survive_stream(self, events: Iterable[RawEvent]) -> None:
         reader = self.call("provider_stream_reader")
         for event in events:
             with allow_only_ask_errors(event):

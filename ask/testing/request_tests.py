@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from itertools import pairwise
 
-from ask import ChatRequest, HttpRequest, Native
+from ask import ChatRequest, HttpRequest, ProviderState
 from ask.testing.base import TOOL_HOOKS, ContractBase
 from ask.testing.conversation import (
     ATTACHMENTS,
@@ -156,15 +156,16 @@ class RequestTests(ContractBase):
                 assert find_occurrences("Explains a word.", body), "tools stay on offer"
 
     def test_native_parts_of_another_provider_are_dropped(self) -> None:
-        assert FOREIGN_TEXT not in self.dump_with(Native("somebody-else", self.model, FOREIGN_STATE), self.model)
+        assert FOREIGN_TEXT not in self.dump_with(ProviderState("somebody-else", self.model, FOREIGN_STATE), self.model)
 
     def test_native_parts_of_another_model_family_are_dropped(self) -> None:
-        assert FOREIGN_TEXT not in self.dump_with(Native(self.info.name, "alpha/one", FOREIGN_STATE), "beta/two")
+        assert FOREIGN_TEXT not in self.dump_with(ProviderState(self.info.name, "alpha/one", FOREIGN_STATE), "beta/two")
 
-    def dump_with(self, native: Native, model: str) -> str:
-        """Return the body for a conversation whose assistant messages have `native`."""
+    def dump_with(self, state: ProviderState, model: str) -> str:
+        """Return the body for a conversation whose assistant messages have `provider_state`."""
         messages = [
-            message._replace(native=native) if message.role == "assistant" else message for message in LONG_CONVERSATION
+            message._replace(provider_state=state) if message.role == "assistant" else message
+            for message in LONG_CONVERSATION
         ]
         return json.dumps(self.build(messages, model=model, tools=TOOLS).body)
 

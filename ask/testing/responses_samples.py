@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ask import ServerEvent
+from ask import RawEvent
 
 USAGE = {
     "input_tokens": 12,
@@ -37,7 +37,7 @@ def make_response(*items: dict[str, Any], status: str = "completed", **fields: A
     return response | {"output": list(items), "usage": USAGE} | fields
 
 
-def make_stream(response: dict[str, Any], *, is_cut: bool = False) -> list[ServerEvent]:
+def make_stream(response: dict[str, Any], *, is_cut: bool = False) -> list[RawEvent]:
     """Return the events that stream a response, without the final one if it is cut off."""
     events: list[dict[str, Any]] = [{"type": "response.created", "response": response | {"output": []}}]
     for index, item in enumerate(response["output"]):
@@ -50,7 +50,7 @@ def make_stream(response: dict[str, Any], *, is_cut: bool = False) -> list[Serve
             events.append({"type": "response.output_item.done", "output_index": index, "item": item})
     if not is_cut:
         events.append({"type": f"response.{response['status']}", "response": response})
-    return [ServerEvent(event["type"], json.dumps(event)) for event in events]
+    return [RawEvent(event["type"], json.dumps(event)) for event in events]
 
 
 def list_texts(item: dict[str, Any]) -> list[tuple[str, str]]:
@@ -76,7 +76,7 @@ RESPONSES_WHOLE: dict[str, dict[str, Any]] = {
     "filter": make_response(make_message("I cannot help with that.", "refusal")),
     "error": {"error": OVERLOADED_ERROR},
 }
-RESPONSES_SAMPLES: dict[str, list[ServerEvent]] = {
+RESPONSES_SAMPLES: dict[str, list[RawEvent]] = {
     kind: make_stream(response) for kind, response in RESPONSES_WHOLE.items() if kind != "error"
 } | {
     "error": make_stream(make_response(HELLO_W, status="failed", error=OVERLOADED_ERROR)),

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ask import Finish, ServerEvent
+from ask import FinishReason, RawEvent
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Expected:
         text: the answer's text, or the text before an error; None for any text.
         reasoning: the model's reasoning.
         calls: the tool calls, each as a name and arguments.
-        finish: why the answer ended; an answer with calls may also end with `Finish.STOP`.
+        finish: why the answer ended; an answer with calls may also end with `FinishReason.STOP`.
         error: a part of the error's message; "" for no error.
         cut: whether the stream ends before its end marker; such a sample has no form without streaming.
     """
@@ -26,7 +26,7 @@ class Expected:
     text: str | None
     reasoning: str = ""
     calls: tuple[tuple[str, Mapping[str, Any]], ...] = ()
-    finish: Finish = Finish.STOP
+    finish: FinishReason = FinishReason.STOP
     error: str = ""
     cut: bool = False
 
@@ -36,25 +36,24 @@ ADD_4_5 = ("add", {"a": 4, "b": 5})
 EXPECTED = {
     "text": Expected("Hello, wörld!"),
     "reasoning": Expected("Hello, wörld!", reasoning="Let me think."),
-    "call": Expected("", calls=(ADD_2_3,), finish=Finish.TOOL_CALLS),
-    "parallel": Expected("", calls=(ADD_2_3, ADD_4_5), finish=Finish.TOOL_CALLS),
-    "text_and_call": Expected("Hello, wörld!", calls=(ADD_2_3,), finish=Finish.TOOL_CALLS),
-    "length": Expected("Hello, w", finish=Finish.LENGTH),
-    "filter": Expected(None, finish=Finish.FILTER),
+    "call": Expected("", calls=(ADD_2_3,), finish=FinishReason.TOOL_CALLS),
+    "parallel": Expected("", calls=(ADD_2_3, ADD_4_5), finish=FinishReason.TOOL_CALLS),
+    "text_and_call": Expected("Hello, wörld!", calls=(ADD_2_3,), finish=FinishReason.TOOL_CALLS),
+    "length": Expected("Hello, w", finish=FinishReason.LENGTH),
+    "filter": Expected(None, finish=FinishReason.CONTENT_FILTER),
     "error": Expected("Hello, w", error="overloaded"),
     "cut": Expected("Hello, w", cut=True),
 }
 CALL_KINDS = {kind for kind, expected in EXPECTED.items() if expected.calls}
 
 
-def make_chat_stream(*deltas: dict[str, Any], finish: str | None = "stop") -> list[ServerEvent]:
+def make_chat_stream(*deltas: dict[str, Any], finish: str | None = "stop") -> list[RawEvent]:
     """Return a Chat Completions stream, cut off after the last delta without `finish`."""
     chunks: list[dict[str, Any]] = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
     if finish:
         chunks.append({"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
         chunks.append({"choices": [], "usage": USAGE})
-    events = [ServerEvent(None, json.dumps({"id": "1", "model": "alpha/one"} | chunk)) for chunk in chunks]
-    return [*events, ServerEvent(None, "[DONE]")] if finish else events
+    return [RawEvent(None, json.dumps({"id": "1", "model": "alpha/one"} | chunk)) for chunk in chunks]
 
 
 def make_chat_response(finish: str, **message: Any) -> dict[str, Any]:
@@ -83,7 +82,7 @@ SECOND_CALL_DELTAS = (
 )
 OVERLOADED_ERROR = {"error": {"message": "The model is overloaded", "code": 503}}
 
-CHAT_COMPLETIONS_SAMPLES: dict[str, list[ServerEvent]] = {
+CHAT_COMPLETIONS_SAMPLES: dict[str, list[RawEvent]] = {
     "text": make_chat_stream({"role": "assistant", "content": ""}, *HELLO_DELTAS),
     "reasoning": make_chat_stream({"reasoning_content": "Let me "}, {"reasoning_content": "think."}, *HELLO_DELTAS),
     "call": make_chat_stream(*FIRST_CALL_DELTAS, finish="tool_calls"),
@@ -91,7 +90,7 @@ CHAT_COMPLETIONS_SAMPLES: dict[str, list[ServerEvent]] = {
     "text_and_call": make_chat_stream(*HELLO_DELTAS, *FIRST_CALL_DELTAS, finish="tool_calls"),
     "length": make_chat_stream({"content": "Hello, w"}, finish="length"),
     "filter": make_chat_stream({"content": "Hello, w"}, finish="content_filter"),
-    "error": [*make_chat_stream({"content": "Hello, w"}, finish=None), ServerEvent(None, json.dumps(OVERLOADED_ERROR))],
+    "error": [*make_chat_stream({"content": "Hello, w"}, finish=None), RawEvent(None, json.dumps(OVERLOADED_ERROR))],
     "cut": make_chat_stream({"content": "Hello, w"}, finish=None),
 }
 CHAT_COMPLETIONS_WHOLE: dict[str, dict[str, Any]] = {

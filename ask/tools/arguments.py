@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from ask.messages import ToolSpec
-from ask.parsing import as_list
+from ask.parsing import read_list
 from ask.suggestions import suggest
 from ask.tools.base import ToolError
 
@@ -119,7 +119,7 @@ def _validate_object(
 ) -> dict[str, Any]:
     properties = schema.get("properties")
     declared = properties if isinstance(properties, Mapping) else {}
-    required = [name for name in as_list(schema.get("required")) if isinstance(name, str)]
+    required = [name for name in read_list(schema.get("required")) if isinstance(name, str)]
     closed = schema.get("additionalProperties") is False and "patternProperties" not in schema
     validated = {}
     for name, item in value.items():
@@ -154,7 +154,7 @@ def _validate_value(value: Any, schema: Any, path: str, is_nullable: _NullCheck)
 def _list_allowed_types(schema: Mapping[str, Any]) -> list[str]:
     """Return the type names that a schema allows; [] if it does not restrict the type."""
     declared = schema.get("type")
-    names = [declared] if isinstance(declared, str) else as_list(declared)
+    names = [declared] if isinstance(declared, str) else read_list(declared)
     return names if all(isinstance(name, str) and name in _PYTHON_TYPES for name in names) else []
 
 

@@ -42,11 +42,11 @@ class ToolContext(NamedTuple):
         directory: The working directory: relative paths start here, and commands run here.
         environment: Environment variables for child processes, without the providers' keys.
         command_timeout: The longest time that a command may take, in seconds.
-        spill_directory: Where an output that is too long for a result is saved in full.
+        overflow_directory: Where an output that is too long for a result is saved in full.
         on_output: Called with the output of a running command as it arrives.
-        keep_original: Called before a file changes, with its path (symbolic links resolved) and its new content. Never
+        before_write: Called before a file changes, with its path (symbolic links resolved) and its new content. Never
             raises because of a failed backup.
-        open_spill: Creates a file in `spill_directory`; None means that the tool creates it itself.
+        open_overflow_file: Creates a file in `overflow_directory`; None means that the tool creates it itself.
         redactor: Replaces secrets in a command's output before it is shown or saved.
         restrict_hosts: None allows all hosts. Otherwise only public addresses may be reached, and a redirect may lead
             to another host only if it is in this set, in the form that `network_policy.parse_host` returns.
@@ -59,10 +59,10 @@ class ToolContext(NamedTuple):
     directory: Path
     environment: Mapping[str, str]
     command_timeout: float
-    spill_directory: Path
+    overflow_directory: Path
     on_output: Callable[[str], None]
-    keep_original: Callable[[Path, bytes], None] = skip_backup
-    open_spill: Callable[[Path], RawIOBase] | None = None
+    before_write: Callable[[Path, bytes], None] = skip_backup
+    open_overflow_file: Callable[[Path], RawIOBase] | None = None
     redactor: Redactor = NO_SECRETS
     restrict_hosts: frozenset[str] | None = None
     niceness: int = 0
@@ -88,17 +88,17 @@ class Tool(NamedTuple):
     Attributes:
         spec: Name, description and parameters, as the model sees them.
         run: Called with arguments that match the specification's schema; raises `ToolError` if it fails.
-        changes: Whether it has side effects, so that `--confirm` asks first. False for a tool that only reads.
+        has_side_effects: Whether it has side effects, so that `--confirm` asks first. False for a tool that only reads.
         origin: The distribution that provides it; set by the host.
-        host_of: For a tool that changes nothing locally but reaches a host: returns that host for a call's arguments.
+        get_host: For a tool that changes nothing locally but reaches a host: returns that host for a call's arguments.
             Raises `ToolError` if there is none.
     """
 
     spec: ToolSpec
     run: Callable[[Mapping[str, Any], ToolContext], ToolResult]
-    changes: bool = True
+    has_side_effects: bool = True
     origin: str = "ask"
-    host_of: Callable[[Mapping[str, Any]], str] | None = None
+    get_host: Callable[[Mapping[str, Any]], str] | None = None
 
 
 def build_parameters_schema(required: Mapping[str, Any], optional: Mapping[str, Any] = EMPTY_MAPPING) -> dict[str, Any]:

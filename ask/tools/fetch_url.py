@@ -161,6 +161,6 @@ FETCH_URL = Tool(
         build_parameters_schema({"url": {"type": "string"}}),
     ),
     run_fetch_url,
-    changes=False,
-    host_of=get_fetch_host,
+    has_side_effects=False,
+    get_host=get_fetch_host,
 )

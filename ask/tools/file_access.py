@@ -266,7 +266,7 @@ def write_regular_file(display_name: str, path: Path, data: bytes, context: Tool
                 f"{display_name}: {missing_count:,} folders of this path are missing, "
                 f"and over {_MAX_CREATED_FOLDERS} are not made"
             )
-        context.keep_original(target.path, data)
+        context.before_write(target.path, data)
         folder, _ = open_folders(target.dir_fd, target.missing_folders, create_missing=True)
         try:
             if target.stat_result and target.stat_result.st_nlink > 1 and context.keep_hard_links:

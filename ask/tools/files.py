@@ -177,7 +177,7 @@ READ_FILE = Tool(
         ),
     ),
     read_file,
-    changes=False,
+    has_side_effects=False,
 )
 
 WRITE_FILE = Tool(
@@ -187,7 +187,7 @@ WRITE_FILE = Tool(
         build_parameters_schema({"filepath": _STRING_SCHEMA, "content": _STRING_SCHEMA}),
     ),
     write_file,
-    changes=True,
+    has_side_effects=True,
 )
 
 EDIT_FILE = Tool(
@@ -203,7 +203,7 @@ EDIT_FILE = Tool(
         ),
     ),
     edit_file,
-    changes=True,
+    has_side_effects=True,
 )
 
 LIST_DIR = Tool(
@@ -213,7 +213,7 @@ LIST_DIR = Tool(
         build_parameters_schema({"dirpath": _STRING_SCHEMA}),
     ),
     list_dir,
-    changes=False,
+    has_side_effects=False,
 )
 
 

@@ -23,11 +23,11 @@ def truncate_result(text: str, context: ToolContext) -> str:
     """Truncate a result to `MAX_RESULT_LENGTH` characters.
 
     A longer text keeps its head and tail around a note that says how much is missing and names the file in
-    `context.spill_directory` with the full text.
+    `context.overflow_directory` with the full text.
     """
     if len(text) <= MAX_RESULT_LENGTH:
         return text
-    capture = OutputCapture(context.spill_directory, "result")
+    capture = OutputCapture(context.overflow_directory, "result")
     capture.feed(text)
     return capture.truncate(MAX_RESULT_LENGTH)
 

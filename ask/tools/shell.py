@@ -81,7 +81,7 @@ class _OutputStream:
     def __init__(self, pipe: IO[bytes], label: str, context: ToolContext) -> None:
         self.pipe = pipe
         self.label = label
-        self.capture = OutputCapture(context.spill_directory, label, context.open_spill)
+        self.capture = OutputCapture(context.overflow_directory, label, context.open_overflow_file)
         self.is_closed = False
         self._redactor = context.redactor.open_stream()
         self._on_output: Callable[[str], None] = context.on_output
@@ -211,5 +211,5 @@ BASH = Tool(
         ),
     ),
     run_bash,
-    changes=True,
+    has_side_effects=True,
 )

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ask.messages import ToolSpec
-from ask.parsing import as_dict, as_list, as_text
+from ask.parsing import read_dict, read_list, read_str
 from ask.secrets import Redactor, format_variable_prefix
 from ask.tools.base import Tool, ToolContext, ToolError, ToolResult, build_parameters_schema
 
@@ -81,7 +81,9 @@ def is_ddgs_installed() -> bool:
 
 def create_search_tool(engine: SearchEngine) -> Tool:
     """Create the tool for a search engine."""
-    return Tool(SEARCH_WEB, partial(search_web, engine), changes=False, host_of=partial(get_engine_host, engine))
+    return Tool(
+        SEARCH_WEB, partial(search_web, engine), has_side_effects=False, get_host=partial(get_engine_host, engine)
+    )
 
 
 def get_engine_host(engine: SearchEngine, arguments: Mapping[str, Any]) -> str:
@@ -190,14 +192,14 @@ def _send_search(engine: SearchEngine, key: str, query: str, max_results: int, d
 
 def _parse_results(engine: SearchEngine, response: FetchResponse) -> list[WebSearchResult]:
     body = _parse_body(response.body)
-    results = as_dict(body.get("web")).get("results") if engine.name == "brave" else body.get("results")
+    results = read_dict(body.get("web")).get("results") if engine.name == "brave" else body.get("results")
     text_field = "description" if engine.name == "brave" else "content"
     is_empty = results is None and "query" in body  # Brave omits the section if there are no results
     if response.truncation_reason or not (is_empty or isinstance(results, list)):
         raise ToolError(f"what {engine.name} answered cannot be read: {_format_base_url_hint(engine.name)}")
     return [
-        WebSearchResult(as_text(entry.get("title")), as_text(entry.get("url")), as_text(entry.get(text_field)))
-        for entry in map(as_dict, as_list(results))
+        WebSearchResult(read_str(entry.get("title")), read_str(entry.get("url")), read_str(entry.get(text_field)))
+        for entry in map(read_dict, read_list(results))
     ]
 
 
@@ -214,17 +216,17 @@ def _parse_error(status: int, reason: str, response_body: bytes) -> _ErrorDetail
     error = body.get("error") or body.get("errors") or body.get("detail") or body
     if isinstance(error, list):
         error = error[0]
-    fields = as_dict(error)
-    code = as_text(fields.get("code"))
-    message = next((as_text(fields[name]) for name in ("detail", "error", "message", "msg") if fields.get(name)), "")
-    text = " ".join(f"{code} {message or as_text(error)}".split())
+    fields = read_dict(error)
+    code = read_str(fields.get("code"))
+    message = next((read_str(fields[name]) for name in ("detail", "error", "message", "msg") if fields.get(name)), "")
+    text = " ".join(f"{code} {message or read_str(error)}".split())
     is_key_refused = status in _INVALID_KEY_STATUSES or code.startswith("SUBSCRIPTION_TOKEN")  # Brave's 422
     return _ErrorDetails(status, text[:_MAX_ERROR_LENGTH] or reason, is_key_refused)
 
 
 def _parse_body(body: bytes) -> dict[str, Any]:
     try:
-        return as_dict(json.loads(body))
+        return read_dict(json.loads(body))
     except (ValueError, RecursionError):
         return {}
 

@@ -13,8 +13,8 @@ from ask import ChatCompletions, ChatRequest
 class Example(ChatCompletions):
     """Chat Completions, with the service's own name for one parameter."""
 
-    def body(self, request: ChatRequest) -> dict[str, Any]:
-        body = super().body(request)
+    def build_body(self, request: ChatRequest) -> dict[str, Any]:
+        body = super().build_body(request)
         if "max_tokens" in body:  # set by the user: ask -o max_tokens=500
             body["max_output_tokens"] = body.pop("max_tokens")
         return body

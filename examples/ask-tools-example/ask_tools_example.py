@@ -14,7 +14,7 @@ Unit = Literal["celsius", "fahrenheit", "kelvin"]
 Files = Annotated[list[str], "paths, from the working directory on"]
 
 
-@tool(changes=False)
+@tool(has_side_effects=False)
 def convert_temperature(degrees: float, unit: Unit, to: Unit = "celsius") -> float:
     """Convert a temperature.
 
@@ -29,7 +29,7 @@ def convert_temperature(degrees: float, unit: Unit, to: Unit = "celsius") -> flo
     return round((kelvin - 273.15) / factor - offset, 2)
 
 
-@tool(changes=False)
+@tool(has_side_effects=False)
 def count_words(files: Files, context: ToolContext) -> dict[str, int]:
     """Count the words of text files, by file."""
     counts = {}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask import CallDelta, ChatCompletions, Delta, ServerEvent
+from ask import ChatCompletions, Delta, RawEvent, ToolCallDelta
 from tests import wire
 from tests.model_server import ModelServer
 from tests.program import Ask
@@ -21,7 +21,7 @@ CALL = {"id": "a", "type": "function", "function": {"name": "bash", "arguments":
 def read_stream(*chunks: wire.Json) -> tuple[list[tuple[str, str]], list[Delta]]:
     """Return the calls in a stream, and its text."""
     reader = CHAT.provider_stream_reader()
-    shown = [delta for chunk in chunks for delta in reader.feed(ServerEvent(None, json.dumps(chunk)))]
+    shown = [delta for chunk in chunks for delta in reader.feed(RawEvent(None, json.dumps(chunk)))]
     return [(call.name, call.arguments) for call in CHAT.provider_parse_tool_calls(reader.response())], shown
 
 
@@ -33,7 +33,7 @@ def test_a_name_may_be_split_between_chunks() -> None:
         wire.call(0, id="a", name="ba", arguments=""), wire.call(0, name="sh"), wire.call(0, arguments=LS)
     )
     assert calls == [("bash", LS)]
-    assert shown == [CallDelta(0, "ba"), CallDelta(0, "bash")]
+    assert shown == [ToolCallDelta(0, "ba"), ToolCallDelta(0, "bash")]
 
 
 @pytest.mark.parametrize("call_id", [None, "", "a"])
@@ -44,7 +44,7 @@ def test_a_repeated_name_is_not_doubled(call_id: str | None) -> None:
         wire.call(0, id=call_id, name="bash", arguments=LS[:5]),
         wire.call(0, id=call_id, name="bash", arguments=LS[5:]),
     )
-    assert (calls, shown) == ([("bash", LS)], [CallDelta(0, "bash")])
+    assert (calls, shown) == ([("bash", LS)], [ToolCallDelta(0, "bash")])
 
 
 def test_a_name_after_arguments_is_not_appended() -> None:

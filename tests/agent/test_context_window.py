@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask import Message, Native, ProviderError, ToolCall, ToolSpec
+from ask import Message, ProviderError, ProviderState, ToolCall, ToolSpec
 from ask.agent.context_window import (
     MAX_OUTPUT_RESERVE,
     ContextWindow,
@@ -36,7 +36,9 @@ def rounds(count: int, size: int = 30, calls: int = 1) -> list[Message]:
     made: list[Message] = []
     for number in range(count):
         wanted = tuple(ToolCall(f"call_{number}.{i}", "look", "{}") for i in range(calls))
-        made.append(Message("assistant", f"Round {number}.", wanted, native=Native("p", "m", {"number": number})))
+        made.append(
+            Message("assistant", f"Round {number}.", wanted, provider_state=ProviderState("p", "m", {"number": number}))
+        )
         made += [Message("tool", "x" * size, (), call.id, call.name) for call in wanted]
     return made
 
@@ -217,12 +219,14 @@ def test_halving_removes_about_half_and_lowers_the_limit() -> None:
 def test_native_parts_are_marked_if_earlier_messages_were_removed() -> None:
     messages = [user("begin"), *rounds(4)]
     window = ContextWindow(0)
-    assert not any(m.native.displaced for m in window.select_messages(messages) if m.native)
+    assert not any(m.provider_state.context_truncated for m in window.select_messages(messages) if m.provider_state)
     window.halve(messages)
     messages += rounds(1)
-    marks = [m.native.displaced for m in window.select_messages(messages) if m.native]
+    marks = [m.provider_state.context_truncated for m in window.select_messages(messages) if m.provider_state]
     assert marks == [True] * (len(marks) - 1) + [False]
-    assert not any(m.native.displaced for m in messages if m.native), "the conversation itself stays as it is"
+    assert not any(m.provider_state.context_truncated for m in messages if m.provider_state), (
+        "the conversation itself stays as it is"
+    )
 
 
 def test_consecutive_user_messages_are_merged() -> None:

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from ask import VERSION, ToolSpec
+from ask import ToolSpec
 from ask.agent.system_prompt import build_system_prompt
 from ask.settings import Settings
 from ask.tools.builtin import list_builtin_tools
 from ask.tools.web_search import SEARCH_WEB
+from ask.version import VERSION
 from tests import wire
 from tests.model_server import ModelServer
 from tests.program import Ask, Home
@@ -95,7 +96,7 @@ def test_it_is_the_same_each_time() -> None:
 
 def test_it_and_all_tools_fit_into_4500_bytes() -> None:
     specs = [*(tool.spec for tool in list_builtin_tools()), SEARCH_WEB]
-    sent = json.dumps([spec.as_function() for spec in specs], separators=(",", ":")) + prompt(*specs)
+    sent = json.dumps([spec.to_function() for spec in specs], separators=(",", ":")) + prompt(*specs)
     assert len(sent.encode()) <= 4_500
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ask import Answer, ChatCompletions, Finish, Message, Native, TextDelta, ToolSpec, Usage
+from ask import ChatCompletions, FinishReason, Message, ModelResponse, ProviderState, TextDelta, ToolSpec, Usage
 from ask.agent.model_selection import get_reported_cost
 from ask.agent.tool_loop import RunResult, ToolLoop
 from ask.agent.tool_runner import AuditLog, ToolRunner
@@ -24,7 +24,7 @@ from ask.errors import (
 )
 from ask.events import Event, MessageAdded, Notice, RequestStarted, ToolCallFinished, ToolCallRequested, ToolCallStarted
 from ask.plugin_api.loader import check_provider
-from ask.plugin_api.provider import CallDelta
+from ask.plugin_api.provider import ToolCallDelta
 from ask.safety.policy import ToolPolicy
 from ask.secrets import NO_SECRETS
 from ask.settings import Settings
@@ -43,12 +43,12 @@ class PausingService(ChatCompletions):
     def provider_supports_tools(self, model: str) -> bool:
         return model != "plain"
 
-    def provider_parse_response(self, response: Mapping[str, Any]) -> Answer:
+    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
         answer = super().provider_parse_response(response)
         if response["choices"][0]["finish_reason"] != "pause":
             return answer
-        native = Native(self.info.name, wire.MODEL, {"paused": True})
-        return Answer(answer.text, answer.reasoning, Finish.CONTINUE, answer.usage, native)
+        state = ProviderState(self.info.name, wire.MODEL, {"paused": True})
+        return ModelResponse(answer.text, answer.reasoning, FinishReason.CONTINUE, answer.usage, state)
 
 
 def say(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
@@ -58,7 +58,7 @@ def say(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
 
 
 PARAMETERS = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
-SAY = Tool(ToolSpec("say", "Says a word.", PARAMETERS), say, changes=True)
+SAY = Tool(ToolSpec("say", "Says a word.", PARAMETERS), say, has_side_effects=True)
 
 
 class AgentBench:
@@ -132,7 +132,7 @@ def test_events_are_reported_in_order(bench: AgentBench, server: ModelServer) ->
     kinds = [type(event) for event in bench.events]
     # What came together of a text is one piece of it.
     assert [kind for place, kind in enumerate(kinds) if kind is not TextDelta or kinds[place - 1] is not TextDelta] == [
-        *(RequestStarted, TextDelta, CallDelta, CallDelta, MessageAdded),
+        *(RequestStarted, TextDelta, ToolCallDelta, ToolCallDelta, MessageAdded),
         *(ToolCallRequested, ToolCallStarted, ToolCallFinished, MessageAdded) * 2,
         *(RequestStarted, TextDelta, MessageAdded),
     ]
@@ -148,7 +148,7 @@ def test_the_added_messages_are_the_conversation(bench: AgentBench, server: Mode
         ("tool", "B", "call_1", "say"),
         ("assistant", "Said.", "", ""),
     ]
-    assert (outcome.rounds, outcome.finish_reason) == (1, Finish.STOP)
+    assert (outcome.rounds, outcome.finish_reason) == (1, FinishReason.STOP)
 
 
 def test_the_third_identical_call_in_a_row_is_not_run(bench: AgentBench, server: ModelServer) -> None:
@@ -178,7 +178,7 @@ def test_after_a_pause_the_partial_answer_is_sent_back(bench: AgentBench, server
     outcome = bench.run()
     assert outcome.error is None
     assert [message.content for message in bench.added_messages] == ["I think,", "so I am."]
-    assert bench.added_messages[0].native == Native("test", wire.MODEL, {"paused": True})
+    assert bench.added_messages[0].provider_state == ProviderState("test", wire.MODEL, {"paused": True})
     assert server.requests[1].json["messages"][-1] == {"role": "assistant", "content": "I think,", "paused": True}
 
 
@@ -234,8 +234,10 @@ def test_an_incomplete_answer_is_kept_without_its_calls(bench: AgentBench, serve
     outcome = bench.run()
     assert isinstance(outcome.error, IncompleteStreamError)
     assert outcome.messages[-1] == Message("assistant", "I say")
-    assert outcome.finish_reason is Finish.CUT
-    assert bench.events[-1] == MessageAdded(Message("assistant", "I say"), False, Answer("I say", finish=Finish.CUT))
+    assert outcome.finish_reason is FinishReason.STREAM_INCOMPLETE
+    assert bench.events[-1] == MessageAdded(
+        Message("assistant", "I say"), False, ModelResponse("I say", finish_reason=FinishReason.STREAM_INCOMPLETE)
+    )
 
 
 def test_an_error_in_a_later_round_keeps_the_rounds_before_it(bench: AgentBench, server: ModelServer) -> None:
@@ -250,7 +252,7 @@ def test_an_empty_answer_after_a_tool_call_fails(bench: AgentBench, server: Mode
     server.reply(wire.calls(say_call("a")), wire.streams(wire.finish()))
     outcome = bench.run()
     assert isinstance(outcome.error, IncompleteResponseError)
-    assert outcome.finish_reason is Finish.EMPTY
+    assert outcome.finish_reason is FinishReason.EMPTY
 
 
 def test_a_denial_without_a_terminal_fails_the_run_despite_an_answer(bench: AgentBench, server: ModelServer) -> None:

@@ -38,8 +38,12 @@ class RunnerBench:
         self._log = folder / "data" / "audit.jsonl"
         self.runner = ToolRunner(
             [
-                Tool(ToolSpec("say", "Says a word.", PARAMETERS), lambda given, _: work(given["word"]), changes=True),
-                Tool(ToolSpec("run", "Runs.", COMMAND), lambda given, _: work(given["command"]), changes=True),
+                Tool(
+                    ToolSpec("say", "Says a word.", PARAMETERS),
+                    lambda given, _: work(given["word"]),
+                    has_side_effects=True,
+                ),
+                Tool(ToolSpec("run", "Runs.", COMMAND), lambda given, _: work(given["command"]), has_side_effects=True),
             ],
             self.context,
             policy,

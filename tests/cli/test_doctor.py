@@ -117,10 +117,10 @@ def test_the_response_of_a_provider_is_reported(
     ask: Ask, server: ModelServer, reply: Reply, expected: str, fix: str
 ) -> None:
     server.reply(reply)
-    state, found, advice = examine(ask)["openrouter"]
+    state, found, hint = examine(ask)["openrouter"]
     assert state == ("ok" if expected == "answers" else "problem")
     assert expected in found
-    assert fix in advice
+    assert fix in hint
     assert len(server.requests) == 1
 
 

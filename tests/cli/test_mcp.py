@@ -236,18 +236,18 @@ def test_only_mcp_commands_fail_without_the_extra(bare: list[str], ask: Ask, hom
     result = run([*bare, "hi"], env=ask.env, cwd=home.work)
     assert (result.code, result.text) == (0, "done\n")
     assert "package mcp" in result.stderr
-    advice = result.stderr.removesuffix("\n").rpartition(": ")[2]
-    assert shlex.split(advice)[-1].endswith("[mcp]")
+    hint = result.stderr.removesuffix("\n").rpartition(": ")[2]
+    assert shlex.split(hint)[-1].endswith("[mcp]")
     tried = run([*bare, "mcp", "test"], env=ask.env, cwd=home.work)
     assert (tried.code, tried.stderr.count("\n")) == (MissingDependencyError.exit_code, 1)
-    assert advice in tried.stderr
+    assert hint in tried.stderr
     listed = run([*bare, "mcp", "list"], env=ask.env, cwd=home.work)
     assert listed.code == 0
     assert listed.text.startswith("raw\tstdio\t")
     checked = run([*bare, "doctor", "--offline"], env=ask.env, cwd=home.work)
     [row] = [line.split("\t") for line in checked.text.splitlines() if line.split("\t")[1] == "mcp"]
     assert "raw" in row[2]
-    assert row[3] == advice
+    assert row[3] == hint
 
 
 def test_a_broken_mcp_package_is_a_one_line_error(ask: Ask, home: Home, server: ModelServer) -> None:

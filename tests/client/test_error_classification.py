@@ -7,7 +7,7 @@ import json
 import pytest
 
 from ask.client.error_classification import classify_error, convert_to_parameter_error, is_option_named
-from ask.errors import ParameterError, ProviderError, Remedy
+from ask.errors import ParameterError, ProviderError, RetryAction
 from tests.model_server import ModelServer, Reply
 from tests.program import Ask
 
@@ -36,7 +36,7 @@ def test_parameter_is_recognized_in_messages_of_services(option: str, message: s
     assert is_option_named(option, message)
     error = convert_to_parameter_error(ProviderError(message, 400), {"other": 1, option: 2})
     assert isinstance(error, ParameterError)
-    assert error.advice.endswith(f" {option}")
+    assert error.hint.endswith(f" {option}")
 
 
 @pytest.mark.parametrize(
@@ -81,17 +81,17 @@ def test_other_statuses_are_not_parameter_errors(status: int | None) -> None:
     ],
 )
 def test_exceeded_context_window_is_recognized(message: str) -> None:
-    assert classify_error(ProviderError(message, 400)).remedy is Remedy.SHORTER
+    assert classify_error(ProviderError(message, 400)).retry_action is RetryAction.SHORTER
 
 
 @pytest.mark.parametrize("input_type", ["image", "audio"])
 def test_unsupported_input_is_not_retried(input_type: str) -> None:
     message = f"{input_type} input is not supported - hint: if this is unexpected, you may need to provide the mmproj"
-    error = classify_error(ProviderError(message, 500, Remedy.RETRY()))
-    assert error.remedy is Remedy.NONE
-    assert "model" in error.advice
-    other = classify_error(ProviderError("the model crashed", 500, Remedy.RETRY()))
-    assert other.remedy == Remedy.RETRY()
+    error = classify_error(ProviderError(message, 500, RetryAction.retry()))
+    assert error.retry_action is RetryAction.NONE
+    assert "model" in error.hint
+    other = classify_error(ProviderError("the model crashed", 500, RetryAction.retry()))
+    assert other.retry_action == RetryAction.retry()
 
 
 def test_image_for_a_local_server_without_vision_is_sent_once(ask: Ask, server: ModelServer) -> None:

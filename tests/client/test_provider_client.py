@@ -15,15 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask import (
-    Answer,
     AskError,
     ChatCompletions,
     ChatRequest,
-    Finish,
+    FinishReason,
     HttpRequest,
     Message,
+    ModelResponse,
     ProviderError,
-    Remedy,
+    RetryAction,
     TextDelta,
     ToolCall,
     ToolSpec,
@@ -241,7 +241,7 @@ def test_long_retry_after_is_an_error(server: ModelServer, value: str, expected:
 def test_model_without_tool_support_is_left_to_the_caller(server: ModelServer) -> None:
     outcome = send(server, wire.fails(404, "No endpoints found that support tool use"), wire.says("here"))
     assert isinstance(outcome.result.error, ProviderError)
-    assert outcome.result.error.remedy == Remedy.WITHOUT_TOOLS
+    assert outcome.result.error.retry_action == RetryAction.WITHOUT_TOOLS
     assert (len(server.requests), outcome.shown_text, outcome.notices) == (1, "", [])
 
 
@@ -290,7 +290,7 @@ def test_finish_reason_or_end_marker_ends_the_stream(server: ModelServer, end: s
 
 def test_stream_without_an_end_is_incomplete(server: ModelServer) -> None:
     outcome = send(server, wire.streams(wire.text("some"), done=False))
-    assert (outcome.shown_text, outcome.result.answer.finish) == ("some", Finish.CUT)
+    assert (outcome.shown_text, outcome.result.answer.finish_reason) == ("some", FinishReason.STREAM_INCOMPLETE)
     assert (outcome.result.error or AskError("")).exit_code == 10
 
 
@@ -299,7 +299,7 @@ def test_stream_without_an_end_is_incomplete(server: ModelServer) -> None:
 )
 def test_incomplete_line_is_not_a_provider_error(server: ModelServer, partial_line: bytes) -> None:
     outcome = send(server, raw(wire.event(wire.text("a")), partial_line, framing="close"))
-    assert (outcome.shown_text, outcome.result.answer.finish) == ("a", Finish.CUT)
+    assert (outcome.shown_text, outcome.result.answer.finish_reason) == ("a", FinishReason.STREAM_INCOMPLETE)
     assert (outcome.result.error or AskError("")).exit_code == 10
 
 
@@ -310,7 +310,7 @@ def test_body_without_an_answer_is_an_error(server: ModelServer, body: bytes, st
     assert outcome.result.error is not None
     assert outcome.result.error.exit_code == (10 if (status, body) == (200, b"{}") else 6)
     assert outcome.shown_text == ""
-    assert outcome.result.error.advice
+    assert outcome.result.error.hint
 
 
 @pytest.mark.parametrize("body", ["[" * 200_000, '{"a":' * 200_000, '{"n": ' + "9" * 5000 + "}"])
@@ -322,7 +322,7 @@ def test_extreme_json_is_an_error(server: ModelServer, body: str) -> None:
 def test_a_provider_may_build_its_own_next_key_remedy(server: ModelServer) -> None:
     class Plugin(ChatCompletions):
         def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
-            return ProviderError("no", status, remedy=Remedy("next_key"))
+            return ProviderError("no", status, retry_action=RetryAction("next_key"))
 
     server.reply(wire.whole_reply({"error": "no"}, 403), wire.says("Hello."))
     notices: list[str] = []
@@ -397,11 +397,11 @@ def corrupt_streams(draw: st.DrawFn) -> bytes:
 def check_outcome(outcome: SendOutcome) -> None:
     """Check the invariants of a result."""
     result = outcome.result
-    assert isinstance(result.answer, Answer)
+    assert isinstance(result.answer, ModelResponse)
     assert result.error is None or not result.tool_calls
     if result.error is None:
-        assert result.tool_calls or result.answer.text.strip() or result.answer.finish is Finish.CONTINUE
-        assert result.answer.finish in (Finish.STOP, Finish.TOOL_CALLS, Finish.CONTINUE)
+        assert result.tool_calls or result.answer.text.strip() or result.answer.finish_reason is FinishReason.CONTINUE
+        assert result.answer.finish_reason in (FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.CONTINUE)
     else:
         assert isinstance(result.error, AskError)
         assert result.error.exit_code in (6, 10)

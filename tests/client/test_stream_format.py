@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask import ServerEvent
+from ask import RawEvent
 from ask.client.stream_format import MAX_EVENT_BYTES, EventTooLargeError, NdjsonDecoder, SseDecoder
 
 Decoder = SseDecoder | NdjsonDecoder
@@ -22,7 +22,7 @@ JSON_TEXT = st.dictionaries(TEXT, st.integers() | TEXT | st.lists(TEXT, max_size
 )
 
 
-def read(decoder_class: Decoder, chunks: Sequence[bytes]) -> list[ServerEvent]:
+def read(decoder_class: Decoder, chunks: Sequence[bytes]) -> list[RawEvent]:
     """Decode a complete stream that arrives in these chunks."""
     return [event for chunk in chunks for event in decoder_class.feed(chunk)] + decoder_class.flush()
 
@@ -35,7 +35,7 @@ def split_bytes(draw: st.DrawFn, data: bytes) -> list[bytes]:
 
 
 @st.composite
-def sse_streams(draw: st.DrawFn) -> tuple[bytes, list[ServerEvent]]:
+def sse_streams(draw: st.DrawFn) -> tuple[bytes, list[RawEvent]]:
     """Generate a stream and its events, with optional event types, comments, data lines and spaces after colons."""
     end = draw(st.sampled_from(LINE_ENDS))
     lines: list[str] = []
@@ -51,7 +51,7 @@ def sse_streams(draw: st.DrawFn) -> tuple[bytes, list[ServerEvent]]:
         # The decoder removes one space after the colon, so data that begins with a space needs another.
         lines += [f"data:{' ' if part[:1] == ' ' or draw(st.booleans()) else ''}{part}" for part in data]
         lines.append("")
-        events += [ServerEvent(name, "\n".join(data))] if data else []
+        events += [RawEvent(name, "\n".join(data))] if data else []
     bom = draw(st.sampled_from([b"", BOM]))
     return bom + b"".join(line.encode() + end for line in lines), events
 
@@ -76,13 +76,13 @@ def test_ndjson_is_the_same_for_any_split(
     data: st.DataObject, values: list[str], end: bytes, has_line_end: bool
 ) -> None:
     stream = end.join(value.encode() for value in values) + (end if has_line_end else b"")
-    assert read(NdjsonDecoder(), data.draw(split_bytes(stream))) == [ServerEvent(None, value) for value in values]
+    assert read(NdjsonDecoder(), data.draw(split_bytes(stream))) == [RawEvent(None, value) for value in values]
 
 
 def test_blank_ndjson_lines_are_ignored() -> None:
     assert read(NdjsonDecoder(), [b'\n{"a":1}\n\n  \r\n{"b":2}\n']) == [
-        ServerEvent(None, '{"a":1}'),
-        ServerEvent(None, '{"b":2}'),
+        RawEvent(None, '{"a":1}'),
+        RawEvent(None, '{"b":2}'),
     ]
 
 
@@ -90,35 +90,35 @@ def test_blank_ndjson_lines_are_ignored() -> None:
 @pytest.mark.parametrize("data", ['{"a": [{}]}', "[DONE]", "[1]"])
 def test_last_event_needs_no_blank_line(data: str, end: str) -> None:
     stream = f"data: first\n\nevent: x\ndata: {data}{end}".encode()
-    assert read(SseDecoder(), [stream]) == [ServerEvent(None, "first"), ServerEvent("x", data)]
+    assert read(SseDecoder(), [stream]) == [RawEvent(None, "first"), RawEvent("x", data)]
 
 
 @pytest.mark.parametrize("end", LINE_ENDS)
 def test_last_line_of_plain_text_needs_a_line_end(end: bytes) -> None:
-    assert read(SseDecoder(), [b"data: hello" + end]) == [ServerEvent(None, "hello")]
+    assert read(SseDecoder(), [b"data: hello" + end]) == [RawEvent(None, "hello")]
 
 
 @given(JSON_TEXT.filter(lambda text: text != "{}"), st.data())
 def test_truncated_last_line_is_ignored(text: str, data: st.DataObject) -> None:
     value = text.encode()
     truncated = value[: data.draw(st.integers(0, len(value) - 1))]
-    first = ServerEvent(None, "first")
+    first = RawEvent(None, "first")
     assert read(SseDecoder(), [b"data: first\n\ndata: " + truncated]) == [first]
     assert read(NdjsonDecoder(), [b"first\n" + truncated]) == [first]
 
 
 def test_event_with_missing_lines_is_ignored() -> None:
     assert read(SseDecoder(), [b'data: {"a":\ndata: {"b": 1}']) == []
-    assert read(SseDecoder(), [b'data: {"a":\ndata: {"b": 1}}']) == [ServerEvent(None, '{"a":\n{"b": 1}}')]
+    assert read(SseDecoder(), [b'data: {"a":\ndata: {"b": 1}}']) == [RawEvent(None, '{"a":\n{"b": 1}}')]
 
 
 def test_event_type_without_data_is_ignored() -> None:
-    assert read(SseDecoder(), [b"event: ping\n\ndata: x\n\n"]) == [ServerEvent(None, "x")]
+    assert read(SseDecoder(), [b"event: ping\n\ndata: x\n\n"]) == [RawEvent(None, "x")]
 
 
 def test_invalid_utf8_is_replaced() -> None:
-    assert read(SseDecoder(), [b"data: a\xffb\n\n"]) == [ServerEvent(None, "a\ufffdb")]
-    assert read(NdjsonDecoder(), [b'"a\xffb"\n']) == [ServerEvent(None, '"a\ufffdb"')]
+    assert read(SseDecoder(), [b"data: a\xffb\n\n"]) == [RawEvent(None, "a\ufffdb")]
+    assert read(NdjsonDecoder(), [b'"a\xffb"\n']) == [RawEvent(None, '"a\ufffdb"')]
 
 
 @pytest.mark.parametrize(
@@ -213,6 +213,6 @@ def test_memory_per_chunk_does_not_depend_on_the_line_length(
 )
 def test_fields_are_decoded_as_in_browsers(stream: str, events: list[tuple[str | None, str]]) -> None:
     data = stream.encode()
-    expected = [ServerEvent(name, text) for name, text in events]
+    expected = [RawEvent(name, text) for name, text in events]
     assert read(SseDecoder(), [data]) == expected
     assert read(SseDecoder(), [data[i : i + 1] for i in range(len(data))]) == expected

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ask.history.entries import MAX_SQLITE_INTEGER, HistoryEntry, ToolCallRecord, insert_entry
 from ask.history.store import Store
-from ask.messages import Attachment, Finish, Message, Native, ToolCall, Usage
+from ask.messages import Attachment, FinishReason, Message, ProviderState, ToolCall, Usage
 from ask.text import repair_surrogates
 from tests.saved_history import create_recorder, read_all_runs
 
@@ -33,7 +33,7 @@ RECORDS = st.builds(
     *(st.none() | st.just("--confirm: yes"), st.none() | st.integers(-64, 255)),
 )
 USAGE = st.builds(Usage, NUMBER, NUMBER, NUMBER, st.none() | st.floats(allow_nan=False))
-NATIVE = st.tuples(TEXT, TEXT, st.dictionaries(TEXT, JSON, max_size=3)).map(lambda parts: Native(*parts))
+NATIVE = st.tuples(TEXT, TEXT, st.dictionaries(TEXT, JSON, max_size=3)).map(lambda parts: ProviderState(*parts))
 numbers = count()
 
 
@@ -48,13 +48,13 @@ def entries(draw: st.DrawFn) -> HistoryEntry:
         tuple(draw(st.lists(st.builds(Attachment, TEXT, TEXT, st.binary()), max_size=2))),
         draw(st.none() | NATIVE),
     )
-    finish = draw(st.sampled_from(["", *Finish]))
+    finish = draw(st.sampled_from(["", *FinishReason]))
     return HistoryEntry(draw(TIME), message, draw(st.booleans()), draw(TEXT), finish, draw(USAGE), records)
 
 
 def mended(value: Any) -> Any:
     """The value as it comes back: its texts mended, its numbers None where they are beyond all sense."""
-    if isinstance(value, Native):
+    if isinstance(value, ProviderState):
         return value
     if isinstance(value, tuple):
         parts = [mended(part) for part in value]

@@ -144,7 +144,10 @@ def test_an_empty_file_holds_none() -> None:
         (with_messages({"role": "user", "calls": CALLS}), "only an assistant calls tools"),
         (with_messages({"role": "assistant", "calls": [{}]}), "call 1: id is missing"),
         (with_messages({"role": "user", "attachments": [{"name": "", "media_type": "", "data": "%"}]}), "not base64"),
-        (with_messages({"role": "user", "native": {"provider": "", "model": "", "data": []}}), "data is not an object"),
+        (
+            with_messages({"role": "user", "provider_state": {"provider": "", "model": "", "data": []}}),
+            "data is not an object",
+        ),
         (with_messages(RESULT), "run 1, message 1: it is the result of no call before it"),
         (
             with_messages({"role": "assistant", "calls": CALLS}, RESULT, RESULT),

@@ -15,7 +15,7 @@ from ask.events import Event, MessageAdded, Notice, ToolCallFinished, ToolCallRe
 from ask.history.entries import Run, ToolCallRecord
 from ask.history.recorder import MAX_TITLE_LENGTH, Recorder
 from ask.history.store import Store
-from ask.messages import Answer, Finish, Message, Native, ToolCall, Usage
+from ask.messages import FinishReason, Message, ModelResponse, ProviderState, ToolCall, Usage
 from ask.plugin_api.provider import TextDelta
 from ask.version import VERSION
 from tests.history.test_store import locked
@@ -23,12 +23,12 @@ from tests.saved_history import create_recorder, list_messages, read_all_runs, r
 
 CALLS = (ToolCall("call_1", "bash", '{"command": "ls"}'), ToolCall("call_2", "read_file", "{"))
 USAGE = Usage(100, 20, 50, 0.25)
-NATIVE = Native("openrouter", "m", {"reasoning_details": [{"text": "Hm."}]})
+NATIVE = ProviderState("openrouter", "m", {"reasoning_details": [{"text": "Hm."}]})
 CALLING = MessageAdded(
-    Message("assistant", "Let me see.", CALLS, native=NATIVE),
-    answer=Answer("Let me see.", "Hm.", Finish.TOOL_CALLS, USAGE, NATIVE),
+    Message("assistant", "Let me see.", CALLS, provider_state=NATIVE),
+    answer=ModelResponse("Let me see.", "Hm.", FinishReason.TOOL_CALLS, USAGE, NATIVE),
 )
-DONE = MessageAdded(Message("assistant", "Two files."), answer=Answer("Two files.", usage=USAGE))
+DONE = MessageAdded(Message("assistant", "Two files."), answer=ModelResponse("Two files.", usage=USAGE))
 
 
 def result(call: ToolCall, text: str = "a.txt") -> list[Event]:

@@ -81,7 +81,7 @@ def test_a_duplicate_tool_is_offered_once() -> None:
 
 def test_only_tools_marked_read_only_have_no_side_effects() -> None:
     tools = tools_of(ToolListing("a", "", {}), ToolListing("b", "", {}, reads_only=True))
-    assert [tool.changes for tool in tools] == [True, False]
+    assert [tool.has_side_effects for tool in tools] == [True, False]
     assert {tool.origin for tool in tools} == {"mcp:git"}
 
 

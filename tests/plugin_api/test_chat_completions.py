@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from ask import (
-    Answer,
     ChatCompletions,
     ChatRequest,
-    Finish,
+    FinishReason,
     Message,
     ModelInfo,
-    Native,
+    ModelResponse,
     ProviderError,
+    ProviderState,
     ToolCall,
     ToolSpec,
     Usage,
@@ -40,7 +40,7 @@ RESULT_MESSAGE = Message("tool", '{"port": 80}', tool_call_id="call_1", tool_nam
 class ReasoningService(ChatCompletions):
     """A service that needs the model's reasoning in later requests."""
 
-    native_fields = ("reasoning_details",)
+    state_fields = ("reasoning_details",)
 
 
 def body(*messages: Message, **request: Any) -> Mapping[str, Any]:
@@ -148,7 +148,9 @@ def test_native_parts_are_sent_only_to_the_same_provider_and_family(
     native_provider: str, native_model: str, model: str, goes_back: bool
 ) -> None:
     details = [{"type": "reasoning.text", "index": 0, "text": "hm", "signature": "sig"}]
-    message = Message("assistant", "Yes.", native=Native(native_provider, native_model, {"reasoning_details": details}))
+    message = Message(
+        "assistant", "Yes.", provider_state=ProviderState(native_provider, native_model, {"reasoning_details": details})
+    )
     thinking = ReasoningService(name="thinking", base_url="http://test/v1")
     request = thinking.provider_build_request(ChatRequest(model, (*QUESTION, message)), "")
     assert request.body is not None
@@ -161,8 +163,8 @@ def test_native_parts_are_read_from_a_response() -> None:
     answer = ReasoningService(name="thinking", base_url="http://test/v1").provider_parse_response(
         wire.answer("Yes.", reasoning_details=details)
     )
-    assert answer.native == Native("thinking", wire.MODEL, {"reasoning_details": details})
-    assert CHAT.provider_parse_response(wire.answer("Yes.", reasoning_details=details)).native is None
+    assert answer.provider_state == ProviderState("thinking", wire.MODEL, {"reasoning_details": details})
+    assert CHAT.provider_parse_response(wire.answer("Yes.", reasoning_details=details)).provider_state is None
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -194,26 +196,28 @@ def test_the_openai_sdk_rejects_a_malformed_request() -> None:
 def test_response_is_parsed() -> None:
     response = wire.answer("Hello", reasoning="hm")
     response["usage"] |= {"prompt_tokens_details": {"cached_tokens": 7}, "cost": 0.25}
-    assert CHAT.provider_parse_response(response) == Answer("Hello", "hm", Finish.STOP, Usage(10, 5, 7, 0.25))
+    assert CHAT.provider_parse_response(response) == ModelResponse(
+        "Hello", "hm", FinishReason.STOP, Usage(10, 5, 7, 0.25)
+    )
 
 
 @pytest.mark.parametrize(
     ("reason", "finish"),
     [
-        ("stop", Finish.STOP),
-        ("tool_calls", Finish.TOOL_CALLS),
-        ("length", Finish.LENGTH),
-        ("content_filter", Finish.FILTER),
-        ("something_new", Finish.STOP),
+        ("stop", FinishReason.STOP),
+        ("tool_calls", FinishReason.TOOL_CALLS),
+        ("length", FinishReason.LENGTH),
+        ("content_filter", FinishReason.CONTENT_FILTER),
+        ("something_new", FinishReason.STOP),
     ],
 )
-def test_finish_reasons_are_mapped(reason: str, finish: Finish) -> None:
-    assert CHAT.provider_parse_response(wire.answer("Hello", finish=reason)).finish is finish
+def test_finish_reasons_are_mapped(reason: str, finish: FinishReason) -> None:
+    assert CHAT.provider_parse_response(wire.answer("Hello", finish=reason)).finish_reason is finish
 
 
 def test_refusal_becomes_the_text_and_counts_as_filtered() -> None:
     answer = CHAT.provider_parse_response(wire.answer(None, refusal="I cannot."))
-    assert (answer.text, answer.finish) == ("I cannot.", Finish.FILTER)
+    assert (answer.text, answer.finish_reason) == ("I cannot.", FinishReason.CONTENT_FILTER)
 
 
 def test_content_may_be_a_list_of_parts() -> None:
@@ -288,8 +292,8 @@ def test_error_inside_a_200_response_is_raised(response: wire.Json, message: str
 
 def test_text_before_an_error_is_kept() -> None:
     error = parse_failure(wire.answer("so far") | wire.error())
-    assert error.answer is not None
-    assert error.answer.text == "so far"
+    assert error.partial_response is not None
+    assert error.partial_response.text == "so far"
 
 
 def test_finish_reason_error_is_raised() -> None:
@@ -316,18 +320,18 @@ def test_finish_reason_error_is_raised() -> None:
 )
 def test_http_error_has_the_message_of_its_body(body: str, message: str) -> None:
     error = CHAT.provider_parse_error(404, {}, body)
-    assert (error.message, error.status, error.remedy.action) == (message, 404, "none")
+    assert (error.message, error.status, error.retry_action.kind) == (message, 404, "none")
 
 
 @pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504, 529])
 def test_temporary_statuses_are_retried(status: int) -> None:
-    remedy = CHAT.provider_parse_error(status, {"retry-after": "7"}, "").remedy
-    assert (remedy.action, remedy.after) == ("retry", 7)
+    retry_action = CHAT.provider_parse_error(status, {"retry-after": "7"}, "").retry_action
+    assert (retry_action.kind, retry_action.delay) == ("retry", 7)
 
 
 @pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 422])
 def test_permanent_statuses_are_not_retried(status: int) -> None:
-    assert CHAT.provider_parse_error(status, {"Retry-After": "7"}, "").remedy.action == "none"
+    assert CHAT.provider_parse_error(status, {"Retry-After": "7"}, "").retry_action.kind == "none"
 
 
 def test_rejected_parameter_is_named() -> None:
@@ -360,7 +364,7 @@ def test_recorded_answer_is_parsed(recording: Recording) -> None:
         reader = OPENROUTER.provider_stream_reader()
         for event in wire.events(recording.body):
             reader.feed(event)
-        ended, response = reader.ended, reader.response()
+        ended, response = reader.complete, reader.response()
     else:
         response = json.loads(recording.body)
     calls = tuple(
@@ -370,9 +374,9 @@ def test_recorded_answer_is_parsed(recording: Recording) -> None:
         answer = OPENROUTER.provider_parse_response(response)
         outcome = get_outcome(answer, bool(calls), ended)
     except ProviderError as error:
-        assert error.answer is not None
+        assert error.partial_response is not None
         assert error.message
-        answer, outcome = error.answer, "error"
+        answer, outcome = error.partial_response, "error"
     assert (answer.text, calls, outcome) == (recording.text, recording.calls, recording.outcome)
 
 
@@ -383,7 +387,7 @@ def test_recorded_error_is_one_line(recording: Recording) -> None:
     assert error.message
     assert "\n" not in error.message
     assert error.message != "Provider returned error"
-    assert (error.remedy.action == "retry") == (recording.status == 429)
+    assert (error.retry_action.kind == "retry") == (recording.status == 429)
 
 
 def parse_arguments(arguments: str) -> Any:
@@ -394,10 +398,10 @@ def parse_arguments(arguments: str) -> Any:
         return arguments
 
 
-def get_outcome(answer: Answer, called: bool, ended: bool) -> str:
+def get_outcome(answer: ModelResponse, called: bool, ended: bool) -> str:
     """Return an answer's outcome by its name in the recordings."""
     if not ended:
         return "cut"
-    if answer.finish in (Finish.LENGTH, Finish.FILTER):
-        return answer.finish
+    if answer.finish_reason in (FinishReason.LENGTH, FinishReason.CONTENT_FILTER):
+        return answer.finish_reason
     return "ok" if answer.text or called else "empty"

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from ask import CallDelta, ChatCompletions, ChatStreamReader, ReasoningDelta, ServerEvent, TextDelta, ToolCall
+from ask import ChatCompletions, RawEvent, ReasoningDelta, TextDelta, ToolCall, ToolCallDelta
+from ask.plugin_api.chat_completions import ChatStreamReader
 from ask.plugin_api.provider import Delta
 from tests import wire
 
@@ -71,7 +72,7 @@ def test_choices_after_the_first_are_ignored() -> None:
 
 
 def test_another_choice_does_not_end_the_stream() -> None:
-    assert not read(wire.text("a"), wire.chunk(finish="stop", index=1), done=False)[0].ended
+    assert not read(wire.text("a"), wire.chunk(finish="stop", index=1), done=False)[0].complete
 
 
 def test_choice_without_index_counts_as_the_first() -> None:
@@ -102,7 +103,7 @@ def test_fragmented_call_is_emitted_once() -> None:
         wire.call(0, arguments='mand": "ls"}'),
         wire.finish("tool_calls"),
     )
-    assert deltas == [TextDelta("Let me see."), CallDelta(0, "bash")]
+    assert deltas == [TextDelta("Let me see."), ToolCallDelta(0, "bash")]
     assert CHAT.provider_parse_tool_calls(reader.response()) == [ToolCall("call_a", "bash", '{"command": "ls"}')]
 
 
@@ -120,7 +121,7 @@ def test_several_fragments_may_come_in_one_chunk() -> None:
         wire.call(i, id=f"c{i}", name="t", arguments="{}")["choices"][0]["delta"]["tool_calls"][0] for i in (0, 1)
     ]
     reader, deltas = read(wire.chunk({"tool_calls": combined}))
-    assert deltas == [CallDelta(0, "t"), CallDelta(1, "t")]
+    assert deltas == [ToolCallDelta(0, "t"), ToolCallDelta(1, "t")]
     assert len(reader.response()["choices"][0]["message"]["tool_calls"]) == 2
 
 
@@ -177,7 +178,7 @@ def test_fragments_may_lack_arguments(later: wire.Json) -> None:
 
 def test_id_and_name_may_arrive_late() -> None:
     reader, deltas = read(wire.call(0, arguments="{"), wire.call(0, id="a"), wire.call(0, name="one", arguments="}"))
-    assert deltas == [CallDelta(0, "one")]
+    assert deltas == [ToolCallDelta(0, "one")]
     assert CHAT.provider_parse_tool_calls(reader.response()) == [ToolCall("a", "one", "{}")]
 
 
@@ -201,7 +202,7 @@ def test_calls_are_read_for_any_finish_reason() -> None:
 
 def test_truncated_call_is_kept() -> None:
     reader, _ = read(wire.call(0, id="a", name="bash", arguments='{"command": "rm -rf'), done=False)
-    assert not reader.ended
+    assert not reader.complete
     assert CHAT.provider_parse_tool_calls(reader.response()) == [ToolCall("a", "bash", '{"command": "rm -rf')]
 
 
@@ -211,7 +212,6 @@ def test_truncated_call_is_kept() -> None:
 @pytest.mark.parametrize(
     ("chunks", "done", "ended"),
     [
-        ([wire.text("a")], True, True),
         ([wire.text("a"), wire.finish()], False, True),
         ([wire.text("a"), wire.finish()], True, True),
         ([wire.text("a")], False, False),
@@ -219,8 +219,8 @@ def test_truncated_call_is_kept() -> None:
         ([], False, False),
     ],
 )
-def test_stream_ends_with_a_marker_or_a_finish_reason(chunks: Sequence[wire.Json], done: bool, ended: bool) -> None:
-    assert read(*chunks, done=done)[0].ended is ended
+def test_stream_ends_with_a_finish_reason(chunks: Sequence[wire.Json], done: bool, ended: bool) -> None:
+    assert read(*chunks, done=done)[0].complete is ended
 
 
 def test_last_of_several_finish_reasons_counts() -> None:
@@ -233,7 +233,7 @@ def test_partial_answer_is_available_at_any_time() -> None:
     assert CHAT.provider_parse_response(reader.response()).text == ""
     so_far = ""
     for word in ("one ", "two ", "three"):
-        reader.feed(ServerEvent(None, json.dumps(wire.text(word))))
+        reader.feed(RawEvent(None, json.dumps(wire.text(word))))
         so_far += word
         assert CHAT.provider_parse_response(reader.response()).text == so_far
 
@@ -282,22 +282,22 @@ def test_usage_is_read_in_every_known_place(chunks: list[wire.Json]) -> None:
 def test_error_in_any_format_ends_the_stream_and_keeps_the_text(chunk: Any) -> None:
     reader, deltas = read(wire.text("so far"), chunk, done=False)
     assert deltas == [TextDelta("so far")]
-    assert reader.ended
-    error = CHAT.failure(reader.response(), PARTIAL_ANSWER)
+    assert reader.complete
+    error = CHAT.find_response_error(reader.response(), PARTIAL_ANSWER)
     assert error is not None
     assert "it failed" in error.message
 
 
 def test_error_after_the_finish_reason_counts() -> None:
     reader, _ = read(wire.text("so far"), wire.finish("length"), wire.usage() | wire.error("it failed"))
-    error = CHAT.failure(reader.response(), PARTIAL_ANSWER)
+    error = CHAT.find_response_error(reader.response(), PARTIAL_ANSWER)
     assert error is not None
     assert (error.message, error.status) == ("it failed", 502)
 
 
 @pytest.mark.parametrize("chunk", [{"error": None}, {"error": {}}, {"error": ""}])
 def test_empty_error_is_ignored(chunk: wire.Json) -> None:
-    assert CHAT.failure(read(wire.text("a") | chunk, wire.finish())[0].response(), PARTIAL_ANSWER) is None
+    assert CHAT.find_response_error(read(wire.text("a") | chunk, wire.finish())[0].response(), PARTIAL_ANSWER) is None
 
 
 @pytest.mark.parametrize("data", ["null", "[]", "7", '"text"', "{}", '{"choices": null}', '{"choices": [null]}'])

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask import CallDelta, ChatCompletions, ReasoningDelta, ServerEvent, TextDelta, ToolCall
+from ask import ChatCompletions, RawEvent, ReasoningDelta, TextDelta, ToolCall, ToolCallDelta
 from tests import wire
 
 CHAT = ChatCompletions(name="test", base_url="http://test/v1")
@@ -69,13 +69,13 @@ def test_answer_is_the_same_for_any_fragmentation(
     chunks = [*data.draw(interleave(sequences)), wire.finish()]
 
     reader = CHAT.provider_stream_reader()
-    deltas = [delta for chunk in chunks for delta in reader.feed(ServerEvent(None, json.dumps(chunk)))]
+    deltas = [delta for chunk in chunks for delta in reader.feed(RawEvent(None, json.dumps(chunk)))]
     answer = CHAT.provider_parse_response(reader.response())
     assert (answer.text, answer.reasoning) == (text, reasoning)
     assert "".join(delta.text for delta in deltas if isinstance(delta, TextDelta)) == text
     assert "".join(delta.text for delta in deltas if isinstance(delta, ReasoningDelta)) == reasoning
-    assert [delta for delta in deltas if isinstance(delta, CallDelta)] == [
-        CallDelta(i, name) for i, (name, _) in enumerate(expected_calls)
+    assert [delta for delta in deltas if isinstance(delta, ToolCallDelta)] == [
+        ToolCallDelta(i, name) for i, (name, _) in enumerate(expected_calls)
     ]
     assert CHAT.provider_parse_tool_calls(reader.response()) == [
         ToolCall(f"id{i}", name, arguments) for i, (name, arguments) in enumerate(expected_calls)

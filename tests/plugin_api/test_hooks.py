@@ -7,12 +7,12 @@ import typing
 
 import pytest
 
-from ask import Provider, hookimpl
-from ask.plugin_api.loader import PROJECT_NAME, ProviderManager, list_hook_names
+from ask import Provider
+from ask.plugin_api.loader import PROJECT_NAME, ProviderManager, hookimpl, list_hook_names
 from ask.plugin_api.provider import REQUIRED_HOOKS
 
 HOOKS = {
-    *("provider_info", "provider_supports_tools", "provider_takes_attachment", "provider_format_tools"),
+    *("provider_info", "provider_supports_tools", "provider_supports_attachment", "provider_format_tools"),
     *("provider_parse_tool_calls", "provider_format_tool_result", "provider_build_request", "provider_send"),
     "provider_stream_reader",
     *("provider_parse_response", "provider_parse_error", "provider_notice"),

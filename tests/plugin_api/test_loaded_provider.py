@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from ask import Answer, ChatCompletions, HttpRequest, Message, ToolCall, ToolSpec, Usage
+from ask import ChatCompletions, HttpRequest, Message, ModelResponse, ToolCall, ToolSpec, Usage
 from ask.errors import ConfigError, PluginError, ProviderError, SignalExit
 from ask.plugin_api.loaded_provider import LoadedProvider
 from ask.plugin_api.loader import check_provider
-from ask.plugin_api.provider import ChatRequest, ServerEvent
+from ask.plugin_api.provider import ChatRequest, RawEvent
 
 REQUEST = ChatRequest("model", (Message("user", "Hello."),))
 RESPONSE: Mapping[str, Any] = {"choices": [{"message": {"content": "Hello."}}]}
@@ -31,7 +31,7 @@ def load(time_limit: float = 30.0, notices: list[str] | None = None, **hooks: An
 def call_hook(provider: LoadedProvider, hook: str) -> object:
     calls: dict[str, Callable[[], object]] = {
         "provider_supports_tools": lambda: provider.supports_tools("model"),
-        "provider_takes_attachment": lambda: provider.supports_attachment("model", "image/png"),
+        "provider_supports_attachment": lambda: provider.supports_attachment("model", "image/png"),
         "provider_format_tools": lambda: provider.format_tools([ToolSpec("look", "", {})]),
         "provider_parse_tool_calls": lambda: provider.parse_tool_calls(RESPONSE),
         "provider_format_tool_result": lambda: provider.format_tool_result("1", "look", "nothing"),
@@ -39,7 +39,7 @@ def call_hook(provider: LoadedProvider, hook: str) -> object:
         "provider_stream_reader": provider.create_stream_reader,
         "provider_parse_response": lambda: provider.parse_response(RESPONSE),
         "provider_parse_error": lambda: provider.parse_error(500, {}, "down"),
-        "provider_notice": lambda: provider.get_notice(REQUEST, Answer("Hello.")),
+        "provider_notice": lambda: provider.get_notice(REQUEST, ModelResponse("Hello.")),
         "provider_models_request": lambda: provider.build_models_request(""),
         "provider_parse_models": lambda: provider.parse_models({}),
     }
@@ -50,7 +50,7 @@ def call_hook(provider: LoadedProvider, hook: str) -> object:
     ("hook", "value", "expected"),
     [
         ("provider_supports_tools", "yes", "bool"),
-        ("provider_takes_attachment", 1, "bool"),
+        ("provider_supports_attachment", 1, "bool"),
         ("provider_format_tools", {"look": {}}, "list"),
         ("provider_format_tools", ["look"], "dict"),
         ("provider_parse_tool_calls", None, "list"),
@@ -62,11 +62,11 @@ def call_hook(provider: LoadedProvider, hook: str) -> object:
         ("provider_build_request", {"path": "/chat"}, "HttpRequest"),
         ("provider_build_request", HttpRequest("/chat", "body"), "body is the str"),  # type: ignore[arg-type]
         ("provider_stream_reader", None, "'feed'"),
-        ("provider_parse_response", "Hello.", "Answer"),
-        ("provider_parse_response", Answer("Hello.", finish="stop"), "Finish"),  # type: ignore[arg-type]
-        ("provider_parse_response", Answer(None), "text is None"),  # type: ignore[arg-type]
-        ("provider_parse_response", Answer("Hello.", usage={"in": 1}), "Usage"),  # type: ignore[arg-type]
-        ("provider_parse_response", Answer("Hello.", usage=Usage("12")), "input_tokens"),  # type: ignore[arg-type]
+        ("provider_parse_response", "Hello.", "ModelResponse"),
+        ("provider_parse_response", ModelResponse("Hello.", finish_reason="stop"), "FinishReason"),  # type: ignore[arg-type]
+        ("provider_parse_response", ModelResponse(None), "text is None"),  # type: ignore[arg-type]
+        ("provider_parse_response", ModelResponse("Hello.", usage={"in": 1}), "Usage"),  # type: ignore[arg-type]
+        ("provider_parse_response", ModelResponse("Hello.", usage=Usage("12")), "input_tokens"),  # type: ignore[arg-type]
         ("provider_parse_error", "down", "ProviderError"),
         ("provider_notice", None, "str"),
         ("provider_models_request", "/models", "HttpRequest or None"),
@@ -83,12 +83,12 @@ def test_wrong_results_name_the_plugin_the_hook_and_the_expected_type(hook: str,
 
 
 class BadReader:
-    ended = True
+    complete = True
 
     def __init__(self, deltas: Any, response: Any) -> None:
         self._deltas, self._response = deltas, response
 
-    def feed(self, event: ServerEvent) -> Any:
+    def feed(self, event: RawEvent) -> Any:
         return self._deltas
 
     def response(self) -> Any:
@@ -98,14 +98,14 @@ class BadReader:
 def test_results_of_a_stream_reader_are_checked() -> None:
     reader = load(provider_stream_reader=BadReader(["Hello"], "Hello")).create_stream_reader()
     with pytest.raises(PluginError, match=r"feed of its stream reader .*TextDelta"):
-        reader.feed([ServerEvent(None, "{}")], [])
+        reader.feed([RawEvent(None, "{}")], [])
     with pytest.raises(PluginError, match=r"response of its stream reader .*dict"):
         reader.response()
 
 
 def test_deltas_before_an_exception_are_kept() -> None:
     class Reader(BadReader):
-        def feed(self, event: ServerEvent) -> Any:
+        def feed(self, event: RawEvent) -> Any:
             return super().feed(event) if event.data else 1 / 0
 
     from ask import TextDelta
@@ -113,7 +113,7 @@ def test_deltas_before_an_exception_are_kept() -> None:
     reader = load(provider_stream_reader=Reader([TextDelta("Hello")], {})).create_stream_reader()
     deltas: list[Any] = []
     with pytest.raises(PluginError, match="ZeroDivisionError"):
-        reader.feed([ServerEvent(None, "{}"), ServerEvent(None, "")], deltas)
+        reader.feed([RawEvent(None, "{}"), RawEvent(None, "")], deltas)
     assert deltas == [TextDelta("Hello")]
 
 

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from ask import Answer, ChatCompletions, ChatRequest, ChatStreamReader, HttpRequest, Provider, ToolSpec
+from ask import ChatCompletions, ChatRequest, HttpRequest, ModelResponse, Provider, ToolSpec
 from ask.errors import ConfigError, PluginError
+from ask.plugin_api.chat_completions import ChatStreamReader
 from ask.plugin_api.loader import PluginEntry, check_provider, explain_hook_error, find_plugins, list_hook_names
 from ask.plugin_api.provider import REQUIRED_HOOKS, TOOL_HOOKS
 from tests.third_party_plugins import install, install_provider
@@ -185,8 +186,8 @@ class WithoutToolHooks(Provider):
     def provider_stream_reader(self) -> ChatStreamReader:
         return ChatStreamReader()
 
-    def provider_parse_response(self, response: Mapping[str, Any]) -> Answer:
-        return Answer("Hello.")
+    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
+        return ModelResponse("Hello.")
 
 
 class WithoutTools(WithoutToolHooks):
@@ -212,7 +213,7 @@ def test_module_with_the_required_hooks_gets_the_defaults_of_the_others() -> Non
     assert provider.send(HttpRequest("/")) is None
     assert not provider.supports_attachment("m", "image/png")
     assert provider.parse_error(500, {}, '{"error": "down"}').message == "down"
-    assert provider.get_notice(ChatRequest("m", ()), Answer()) == ""
+    assert provider.get_notice(ChatRequest("m", ()), ModelResponse()) == ""
     assert provider.build_models_request("") is None
     assert provider.parse_models({}) == []
 
@@ -228,16 +229,16 @@ def test_optional_hook_of_a_later_version_does_not_break_a_module(monkeypatch: p
 def test_module_without_a_required_hook_is_rejected(hook: str) -> None:
     with pytest.raises(ConfigError) as caught:
         check_provider(make_module(hook), "chat", "ask-chat")
-    assert caught.value.advice == f"it has no {hook}"
+    assert caught.value.hint == f"it has no {hook}"
 
 
 def test_default_does_not_replace_what_a_hook_returned_by_mistake() -> None:
     module = make_module()
-    vars(module).update(provider_takes_attachment=lambda: None, provider_parse_response=lambda: None)
+    vars(module).update(provider_supports_attachment=lambda: None, provider_parse_response=lambda: None)
     provider = check_provider(module, "chat", "ask-chat")
-    with pytest.raises(PluginError, match="provider_takes_attachment must return bool, not None"):
+    with pytest.raises(PluginError, match="provider_supports_attachment must return bool, not None"):
         provider.supports_attachment("m", "image/png")
-    with pytest.raises(PluginError, match="provider_parse_response must return Answer, not None"):
+    with pytest.raises(PluginError, match="provider_parse_response must return ModelResponse, not None"):
         provider.parse_response({})
 
 
@@ -253,7 +254,7 @@ def test_instance_needs_no_tool_hooks_if_it_says_which_models_support_tools() ->
     assert not check_provider(WithoutTools(CHAT.info), "chat", "ask-chat").supports_tools("m")
     with pytest.raises(ConfigError) as caught:
         check_provider(WithoutToolHooks(CHAT.info), "chat", "ask-chat")
-    assert caught.value.advice == f"it has no {', '.join(TOOL_HOOKS)}"
+    assert caught.value.hint == f"it has no {', '.join(TOOL_HOOKS)}"
 
 
 @pytest.mark.parametrize("hook", list_hook_names())

@@ -9,18 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask import (
-    HttpRequest,
-    Message,
-    Native,
-    Provider,
-    ProviderInfo,
-    Remedy,
-    ToolSpec,
-    default_remedy,
-    model_family,
-    retry_after,
-)
+from ask import HttpRequest, Message, Provider, ProviderInfo, ProviderState, RetryAction, ToolSpec
+from ask.parsing import choose_retry_action, get_model_family, parse_retry_after
 
 PROVIDER = Provider(ProviderInfo("test", "Test", "http://test"))
 
@@ -32,12 +22,12 @@ def test_hooks_have_defaults() -> None:
     assert PROVIDER.provider_models_request("key") is None
     assert PROVIDER.provider_parse_models({"data": [{"id": "a"}]}) == []
     tool = ToolSpec("bash", "Run a command", {"type": "object", "properties": {}})
-    assert PROVIDER.provider_format_tools([tool]) == [tool.as_function()]
+    assert PROVIDER.provider_format_tools([tool]) == [tool.to_function()]
 
 
 def test_http_error_is_one_line_with_its_status() -> None:
     error = PROVIDER.provider_parse_error(503, {"Retry-After": "2"}, "it\n  failed\n")
-    assert (error.message, error.status, error.remedy) == ("it failed", 503, Remedy.RETRY(2))
+    assert (error.message, error.status, error.retry_action) == ("it failed", 503, RetryAction.retry(2))
 
 
 def test_http_error_without_a_body_has_a_message() -> None:
@@ -55,7 +45,7 @@ def test_http_error_without_a_body_has_a_message() -> None:
     ],
 )
 def test_model_family_is_the_vendor(model: str, family: str) -> None:
-    assert model_family(model) == family
+    assert get_model_family(model) == family
 
 
 @pytest.mark.parametrize(
@@ -72,45 +62,45 @@ def test_model_family_is_the_vendor(model: str, family: str) -> None:
 def test_native_parts_are_returned_for_the_same_provider_and_family(
     provider: str, native_model: str, model_asked: str, goes_back: bool
 ) -> None:
-    message = Message("assistant", native=Native(provider, native_model, {"signature": "s"}))
-    assert PROVIDER.native_for(message, model_asked) == ({"signature": "s"} if goes_back else {})
-    assert PROVIDER.native_for(Message("assistant"), model_asked) == {}
+    message = Message("assistant", provider_state=ProviderState(provider, native_model, {"signature": "s"}))
+    assert PROVIDER.find_provider_state(message, model_asked) == ({"signature": "s"} if goes_back else {})
+    assert PROVIDER.find_provider_state(Message("assistant"), model_asked) == {}
 
 
 def test_retry_after_may_be_in_seconds() -> None:
-    assert retry_after({"Retry-After": "7"}) == 7
-    assert retry_after({"retry-after": " 1.5 "}) == 1.5
-    assert retry_after({"Retry-After": "-3"}) == 0
+    assert parse_retry_after({"Retry-After": "7"}) == 7
+    assert parse_retry_after({"retry-after": " 1.5 "}) == 1.5
+    assert parse_retry_after({"Retry-After": "-3"}) == 0
 
 
 def test_retry_after_may_be_a_date() -> None:
     date = datetime.now(UTC) + timedelta(seconds=60)
-    seconds = retry_after({"Retry-After": format_datetime(date, usegmt=True)})
+    seconds = parse_retry_after({"Retry-After": format_datetime(date, usegmt=True)})
     assert seconds is not None
     assert 50 < seconds <= 60
-    assert retry_after({"Retry-After": format_datetime(date - timedelta(days=1), usegmt=True)}) == 0
+    assert parse_retry_after({"Retry-After": format_datetime(date - timedelta(days=1), usegmt=True)}) == 0
 
 
 @pytest.mark.parametrize(
     "value", ["", "soon", "nan", "inf", "1e999", "Wed, 99 Foo 2020", "Wed, 21 Oct 99999 07:28:00 GMT"]
 )
 def test_invalid_retry_after_is_none(value: str) -> None:
-    assert retry_after({"Retry-After": value}) is None
-    assert retry_after({}) is None
+    assert parse_retry_after({"Retry-After": value}) is None
+    assert parse_retry_after({}) is None
 
 
 def test_retry_after_ms_takes_precedence() -> None:
-    assert retry_after({"Retry-After-Ms": "1500", "Retry-After": "2"}) == 1.5
-    assert retry_after({"retry-after-ms": "250"}) == 0.25
-    assert retry_after({"retry-after-ms": "-250"}) == 0
+    assert parse_retry_after({"Retry-After-Ms": "1500", "Retry-After": "2"}) == 1.5
+    assert parse_retry_after({"retry-after-ms": "250"}) == 0.25
+    assert parse_retry_after({"retry-after-ms": "-250"}) == 0
     for value in ("", "soon", "nan", "inf"):
-        assert retry_after({"retry-after-ms": value, "retry-after": "2"}) == 2
-        assert retry_after({"retry-after-ms": value}) is None
+        assert parse_retry_after({"retry-after-ms": value, "retry-after": "2"}) == 2
+        assert parse_retry_after({"retry-after-ms": value}) is None
 
 
 @given(st.text())
 def test_any_retry_after_is_finite_or_none(value: str) -> None:
-    seconds = retry_after({"Retry-After": value})
+    seconds = parse_retry_after({"Retry-After": value})
     assert seconds is None or 0 <= seconds < float("inf")
 
 
@@ -118,4 +108,4 @@ def test_any_retry_after_is_finite_or_none(value: str) -> None:
     ("status", "action"), [(429, "retry"), (529, "retry"), (400, "none"), (401, "none"), (200, "none")]
 )
 def test_temporary_statuses_are_retried(status: int, action: str) -> None:
-    assert default_remedy(status, {}).action == action
+    assert choose_retry_action(status, {}).kind == action

@@ -13,18 +13,18 @@ from hypothesis import strategies as st
 from ask import (
     AskError,
     Attachment,
-    CallDelta,
     ChatCompletions,
     ChatRequest,
-    Finish,
+    FinishReason,
     Message,
-    Native,
+    ProviderState,
+    RawEvent,
     ReasoningDelta,
-    Remedy,
     Responses,
-    ServerEvent,
+    RetryAction,
     TextDelta,
     ToolCall,
+    ToolCallDelta,
     ToolSpec,
 )
 from ask.testing import ProviderContract
@@ -67,7 +67,9 @@ def read_stream(events: list[Any]) -> tuple[Any, list[Any]]:
 def to_message(answer: Any) -> Message:
     """Return the message that is stored for a response."""
     parsed = SERVICE.provider_parse_response(answer)
-    return Message("assistant", parsed.text, tuple(SERVICE.provider_parse_tool_calls(answer)), native=parsed.native)
+    return Message(
+        "assistant", parsed.text, tuple(SERVICE.provider_parse_tool_calls(answer)), provider_state=parsed.provider_state
+    )
 
 
 # Requests
@@ -148,7 +150,7 @@ def test_files_are_parts_of_the_message() -> None:
         {"type": "input_image", "image_url": "data:image/png;base64,aW1hZ2U=", "detail": "auto"},
         {"type": "input_file", "filename": "b.pdf", "file_data": "data:application/pdf;base64,cGFwZXI="},
     ]
-    assert not SERVICE.provider_takes_attachment("model-1", "audio/wav")
+    assert not SERVICE.provider_supports_attachment("model-1", "audio/wav")
 
 
 # Conversations
@@ -180,16 +182,18 @@ def test_items_go_back_verbatim_and_before_the_results() -> None:
 )
 def test_reasoning_known_by_its_id_alone_does_not_go_back(item: Any) -> None:
     stored = to_message(response(item, call("read_file", {})))
-    assert stored.native is None
-    kept = stored._replace(native=Native("test:responses", "model-1", {"output": [item, call("read_file", {})]}))
+    assert stored.provider_state is None
+    kept = stored._replace(
+        provider_state=ProviderState("test:responses", "model-1", {"output": [item, call("read_file", {})]})
+    )
     for sent in (build(stored), build(kept)):
         assert [entry.get("type") for entry in sent["input"][2:]] == ["function_call"]
 
 
 def test_items_whose_reasoning_is_lost_do_not_go_back() -> None:
     answer = response(reasoning("Hm.", encrypted=None), message("Let me see.", phase="commentary"), call("a", {}))
-    assert to_message(answer).native is None
-    assert to_message(response(message("Let me see.", phase="commentary"), call("a", {}))).native
+    assert to_message(answer).provider_state is None
+    assert to_message(response(message("Let me see.", phase="commentary"), call("a", {}))).provider_state
 
 
 def test_plain_reasoning_goes_back() -> None:
@@ -200,7 +204,7 @@ def test_plain_reasoning_goes_back() -> None:
 def test_incomplete_answers_leave_only_their_text() -> None:
     cut = response(reasoning(), message("It is sh"), status="incomplete", reason="max_output_tokens")
     stored = to_message(cut)
-    assert stored.native is None
+    assert stored.provider_state is None
     assert build(stored)["input"][2:] == [{"role": "assistant", "content": "It is sh"}]
 
 
@@ -219,11 +223,11 @@ def test_a_message_whose_calls_were_dropped_is_built_from_its_text() -> None:
 def test_other_models_and_providers_get_no_reasoning() -> None:
     answer = response(reasoning("Private."), message("Hm."), call("read_file", {}), model="alpha/one")
     stored = to_message(answer)
-    assert stored.native
+    assert stored.provider_state
     assert "Private." in json.dumps(build(stored, model="alpha/two"))
     for sent in (
         build(stored, model="beta/one"),
-        build(stored._replace(native=stored.native._replace(provider="other")), model="alpha/one"),
+        build(stored._replace(provider_state=stored.provider_state._replace(provider="other")), model="alpha/one"),
     ):
         assert "Private." not in json.dumps(sent)
         assert [entry.get("type") for entry in sent["input"][2:]] == [None, "function_call"]
@@ -245,18 +249,20 @@ def test_chat_and_responses_of_one_provider_continue_each_other() -> None:
     """Both have the same name, so each must leave the other's reasoning out."""
 
     class Chat(ChatCompletions):
-        native_fields = ("reasoning_content",)
+        state_fields = ("reasoning_content",)
 
     chat = Chat(name="test", base_url="http://test/v1")
     mine = to_message(response(reasoning("Private."), message("Let me see."), call("read_file", {})))
     whole = wire.answer("Let me see.", [("read_file", {})], reasoning_content="Private.") | {"model": "model-1"}
     parsed = chat.provider_parse_response(whole)
-    theirs = Message("assistant", parsed.text, tuple(chat.provider_parse_tool_calls(whole)), native=parsed.native)
-    assert mine.native
-    assert theirs.native
+    theirs = Message(
+        "assistant", parsed.text, tuple(chat.provider_parse_tool_calls(whole)), provider_state=parsed.provider_state
+    )
+    assert mine.provider_state
+    assert theirs.provider_state
     for stored in (mine, theirs):
         result = Message("tool", "contents", (), stored.tool_calls[0].id, "read_file")
-        chat_body = chat.body(prepare_request(chat, "model-1", (*TALK, stored, result), TOOLS))
+        chat_body = chat.build_body(prepare_request(chat, "model-1", (*TALK, stored, result), TOOLS))
         body = build(stored, result, tools=TOOLS)
         assert ("Private." in json.dumps(chat_body)) == (stored is theirs)
         assert ("Private." in json.dumps(body)) == (stored is mine)
@@ -275,19 +281,19 @@ def test_usage_counts_cached_tokens_and_reasoning_as_output() -> None:
 @pytest.mark.parametrize(
     ("answer", "finish"),
     [
-        (response(message("Hi.")), Finish.STOP),
-        (response(message("Hi."), call("a", {})), Finish.TOOL_CALLS),
-        (response(message(refusal="No.")), Finish.FILTER),
-        (response(message("Hi"), status="incomplete", reason="max_output_tokens"), Finish.LENGTH),
-        (response(message("Hi"), status="incomplete", reason="content_filter"), Finish.FILTER),
-        (response(message("Hi"), status="incomplete"), Finish.LENGTH),
-        (response(call("a", '{"b', status="incomplete")), Finish.LENGTH),
-        (response(message("Hi"), status="cancelled"), Finish.ERROR),
-        (response(message("Hi"), status="failed"), Finish.ERROR),
+        (response(message("Hi.")), FinishReason.STOP),
+        (response(message("Hi."), call("a", {})), FinishReason.TOOL_CALLS),
+        (response(message(refusal="No.")), FinishReason.CONTENT_FILTER),
+        (response(message("Hi"), status="incomplete", reason="max_output_tokens"), FinishReason.LENGTH),
+        (response(message("Hi"), status="incomplete", reason="content_filter"), FinishReason.CONTENT_FILTER),
+        (response(message("Hi"), status="incomplete"), FinishReason.LENGTH),
+        (response(call("a", '{"b', status="incomplete")), FinishReason.LENGTH),
+        (response(message("Hi"), status="cancelled"), FinishReason.ERROR),
+        (response(message("Hi"), status="failed"), FinishReason.ERROR),
     ],
 )
-def test_finish_reason(answer: Any, finish: Finish) -> None:
-    assert SERVICE.provider_parse_response(answer).finish is finish
+def test_finish_reason(answer: Any, finish: FinishReason) -> None:
+    assert SERVICE.provider_parse_response(answer).finish_reason is finish
 
 
 def test_calls_have_unique_ids() -> None:
@@ -304,7 +310,7 @@ def test_a_chat_response_is_read_too() -> None:
     reader = SERVICE.provider_stream_reader()
     for event in wire.events(wire.sse(*wire.stream("Hello.", [("read_file", {"path": "a"})]))):
         reader.feed(event)
-    assert (reader.ended, reader.over) == (True, True)
+    assert reader.complete
     assert SERVICE.provider_parse_response(reader.response()).text == "Hello."
 
 
@@ -330,7 +336,7 @@ def test_text_and_calls_without_deltas_are_shown(kept: str) -> None:
     whole = response(reasoning("Hm."), message("Hello."), call("a", {}))
     stream = [event for event in responses_wire.events(whole) if event["type"] in (kept, "response.completed")]
     reader, deltas = read_stream(stream)
-    assert deltas == [ReasoningDelta("Hm."), TextDelta("Hello."), CallDelta(0, "a")]
+    assert deltas == [ReasoningDelta("Hm."), TextDelta("Hello."), ToolCallDelta(0, "a")]
     assert reader.response() == whole
 
 
@@ -364,7 +370,11 @@ def test_a_stream_without_its_end_is_incomplete_and_runs_no_calls(server: ModelS
     for ending in ([], [DROP]):
         server.reply(responses_wire.streams(*events, *ending))
         result = send_request(SERVICE, server, ChatRequest("model-1", TALK)).result
-        assert (result.answer.text, result.answer.finish, result.tool_calls) == ("Let me see.", Finish.CUT, ())
+        assert (result.answer.text, result.answer.finish_reason, result.tool_calls) == (
+            "Let me see.",
+            FinishReason.STREAM_INCOMPLETE,
+            (),
+        )
 
 
 def test_items_of_a_cut_stream_are_kept_as_far_as_they_came() -> None:
@@ -390,13 +400,12 @@ def test_growth_is_counted_and_keep_alive_events_are_not() -> None:
 # Errors
 
 
-def test_error_event_ends_the_stream_and_the_failed_response_completes_it() -> None:
+def test_failed_response_is_read_after_an_error_event() -> None:
     begun = responses_wire.events(response(message("Hello, w")))[:-2]
     reader, _ = read_stream([*begun, responses_wire.error("It is overloaded.")])
-    assert (reader.ended, reader.over) == (True, False)
+    assert reader.complete
     failed = response(status="failed", error={"code": "server_error", "message": "It is overloaded."})
     reader.feed(to_server_event({"type": "response.failed", "response": failed}))
-    assert (reader.ended, reader.over) == (True, True)
     with pytest.raises(AskError) as caught:
         SERVICE.provider_parse_response(reader.response())
     assert caught.value.message == "It is overloaded."
@@ -441,13 +450,13 @@ def test_rejected_parameter_has_the_user_s_name(parameter: str, option: str) -> 
 def test_rejected_summary_names_the_option_that_asks_for_it() -> None:
     text = "Your organization must be verified to generate reasoning summaries."
     body = json.dumps({"error": {"message": text, "param": "reasoning.summary", "code": "unsupported_value"}})
-    assert "-v" in SERVICE.provider_parse_error(400, {}, body).advice
+    assert "-v" in SERVICE.provider_parse_error(400, {}, body).hint
 
 
 def test_reasoning_that_cannot_be_decrypted_has_a_remedy() -> None:
     text = "The encrypted content gAAA...DQ== could not be verified."
     body = json.dumps({"error": {"message": text, "param": None, "code": "invalid_encrypted_content"}})
-    assert SERVICE.provider_parse_error(400, {}, body).remedy is Remedy.WITHOUT_REASONING
+    assert SERVICE.provider_parse_error(400, {}, body).retry_action is RetryAction.WITHOUT_REASONING
 
 
 # Malformed answers
@@ -472,7 +481,7 @@ def test_any_response_is_read_or_is_an_error(answer: Any) -> None:
 def test_any_stream_is_read_or_is_an_error(events: list[Any]) -> None:
     reader = SERVICE.provider_stream_reader()
     for event in events:
-        reader.feed(ServerEvent(None, json.dumps(event)))
+        reader.feed(RawEvent(None, json.dumps(event)))
         json.dumps(reader.response())
     SERVICE.provider_parse_tool_calls(reader.response())
     with suppress(AskError):
@@ -481,10 +490,12 @@ def test_any_stream_is_read_or_is_an_error(events: list[Any]) -> None:
 
 @given(st.sampled_from([None, "", "error", "response.completed"]), st.text())
 def test_any_event_text_is_read(kind: str | None, data: str) -> None:
-    SERVICE.provider_stream_reader().feed(ServerEvent(kind, data))
+    SERVICE.provider_stream_reader().feed(RawEvent(kind, data))
 
 
 @given(any_json())
 def test_any_stored_items_are_sent_or_left_out(items: Any) -> None:
-    stored = Message("assistant", "Hi.", (), native=Native("test:responses", "model-1", {"output": items}))
-    json.dumps(SERVICE.body(ChatRequest("model-1", (*TALK, stored))))
+    stored = Message(
+        "assistant", "Hi.", (), provider_state=ProviderState("test:responses", "model-1", {"output": items})
+    )
+    json.dumps(SERVICE.build_body(ChatRequest("model-1", (*TALK, stored))))

@@ -118,4 +118,4 @@ def test_incomplete_answer_runs_no_calls(server: ModelServer, recording: Recordi
     result = replay_recording(get_provider(recording), server, recording).result
     assert isinstance(result.error, IncompleteResponseError)
     assert result.tool_calls == ()
-    assert result.answer.native is None or recording.outcome == "filter"
+    assert result.answer.provider_state is None or recording.outcome == "filter"

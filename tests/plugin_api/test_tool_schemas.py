@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from ask import ToolSpec, normalize_tool
-from ask.plugin_api.tool_schemas import VALID_NAME_PATTERN, UnusableToolError, restore_property_names
+from ask import ToolSpec
+from ask.plugin_api.tool_schemas import VALID_NAME_PATTERN, UnusableToolError, normalize_tool, restore_property_names
 from ask.tools.builtin import list_builtin_tools
 
 TEXT = {"type": "string"}

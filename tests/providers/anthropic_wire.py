@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
-from ask import ServerEvent
+from ask import RawEvent
 from tests import wire
 from tests.model_server import Reply
 from tests.wire import Json
@@ -87,8 +87,8 @@ def message_of(*content: Json, reason: str | None = "end_turn") -> Json:
 # Streams as events, and as bytes
 
 
-def events(*parts: Iterable[Json]) -> list[ServerEvent]:
-    return [ServerEvent(event["type"], json.dumps(event)) for part in parts for event in part]
+def events(*parts: Iterable[Json]) -> list[RawEvent]:
+    return [RawEvent(event["type"], json.dumps(event)) for part in parts for event in part]
 
 
 def streams(*parts: Iterable[Json]) -> Reply:

@@ -9,7 +9,7 @@ from enum import Enum
 from functools import cache
 from typing import Any
 
-from ask import ServerEvent
+from ask import RawEvent
 from tests.model_server import Reply
 
 Json = dict[str, Any]
@@ -53,11 +53,11 @@ def chunks(*parts: Json, finish: Any = "STOP") -> list[Json]:
     return [chunk | {"usageMetadata": USAGE, "modelVersion": MODEL, "responseId": "r1"} for chunk in (*begun, *ended)]
 
 
-def events(*bodies: Json) -> list[ServerEvent]:
-    return [ServerEvent(None, json.dumps(body)) for body in bodies]
+def events(*bodies: Json) -> list[RawEvent]:
+    return [RawEvent(None, json.dumps(body)) for body in bodies]
 
 
-def stream(*parts: Json, finish: Any = "STOP") -> list[ServerEvent]:
+def stream(*parts: Json, finish: Any = "STOP") -> list[RawEvent]:
     return events(*chunks(*parts, finish=finish))
 
 

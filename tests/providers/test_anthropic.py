@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ask import Answer, ChatRequest, Finish, Message, Native, ToolCall, ToolSpec
+from ask import ChatRequest, FinishReason, Message, ModelResponse, ProviderState, ToolCall, ToolSpec
 from ask.testing import ProviderContract
 from ask.testing.conversation import remove_cache_markers
 from providers.anthropic import provider as anthropic
@@ -79,7 +79,9 @@ def result(call: ToolCall, text: str) -> Message:
 
 def make_answer(text: str, calls: Sequence[ToolCall], *blocks: Json, provider: str = "anthropic") -> Message:
     """Build an assistant message with native blocks."""
-    return Message("assistant", text, tuple(calls), native=Native(provider, wire.MODEL, {"content": list(blocks)}))
+    return Message(
+        "assistant", text, tuple(calls), provider_state=ProviderState(provider, wire.MODEL, {"content": list(blocks)})
+    )
 
 
 def tool_use(call: ToolCall) -> Json:
@@ -103,7 +105,7 @@ def ask(
     return send_request(anthropic, server, ChatRequest(wire.MODEL, messages), [TOOL], tries=tries)
 
 
-def read_answer(*parts: Sequence[Json]) -> Answer:
+def read_answer(*parts: Sequence[Json]) -> ModelResponse:
     """Read the response from a stream."""
     reader = anthropic.provider_stream_reader()
     for event in wire.events(*parts):
@@ -277,8 +279,8 @@ def test_thinking_is_sent_back_unchanged_before_its_calls(server: ModelServer) -
     exchange = ask(server, wire.streams(wire.begins(), stream, wire.ends("tool_use")))
     answer = exchange.result.answer
     assert answer.reasoning == "I must look — ĝi."
-    assert answer.native is not None
-    turn = Message("assistant", answer.text, exchange.result.tool_calls, native=answer.native)
+    assert answer.provider_state is not None
+    turn = Message("assistant", answer.text, exchange.result.tool_calls, provider_state=answer.provider_state)
     found = messages_of(SYSTEM, QUESTION, turn, result(exchange.result.tool_calls[0], "a.txt"))
     assert found[1] == ("assistant", [*THOUGHT, {"type": "text", "text": "Let me see."}, tool_use(CALLS[0])])
 
@@ -330,8 +332,8 @@ def test_thinking_before_the_last_question_is_not_sent() -> None:
 
 def test_thinking_after_dropped_messages_is_not_sent() -> None:
     turn = make_answer("", CALLS[:1], *THOUGHT, tool_use(CALLS[0]))
-    assert turn.native is not None
-    moved = turn._replace(native=turn.native._replace(displaced=True))
+    assert turn.provider_state is not None
+    moved = turn._replace(provider_state=turn.provider_state._replace(context_truncated=True))
     found = messages_of(QUESTION, moved, result(CALLS[0], "done"))
     assert found[1] == ("assistant", [tool_use(CALLS[0])])
 
@@ -349,7 +351,7 @@ def test_thinking_after_dropped_messages_is_not_sent() -> None:
     ids=["cut", "length", "refusal", "thinking last", "nothing said", "only text"],
 )
 def test_native_blocks_are_not_kept_if_unneeded_or_unusable(parts: list[list[Json]]) -> None:
-    assert read_answer(*parts).native is None
+    assert read_answer(*parts).provider_state is None
 
 
 def test_paused_response_is_sent_back_unchanged_and_continued(server: ModelServer) -> None:
@@ -358,8 +360,12 @@ def test_paused_response_is_sent_back_unchanged_and_continued(server: ModelServe
     query = {"type": "input_json_delta", "partial_json": '{"query": "x"}'}
     paused = [*wire.text(0, "I search."), *wire.block(1, search, query), *wire.block(2, found)]
     exchange = ask(server, wire.streams(wire.begins(), paused, wire.ends("pause_turn")))
-    assert (exchange.result.answer.finish, exchange.result.tool_calls, exchange.outcome) == (Finish.CONTINUE, (), "ok")
-    message = Message("assistant", exchange.result.answer.text, native=exchange.result.answer.native)
+    assert (exchange.result.answer.finish_reason, exchange.result.tool_calls, exchange.outcome) == (
+        FinishReason.CONTINUE,
+        (),
+        "ok",
+    )
+    message = Message("assistant", exchange.result.answer.text, provider_state=exchange.result.answer.provider_state)
     body = body_of(SYSTEM, QUESTION, message)
     content = [{"type": "text", "text": "I search."}, search | {"input": {"query": "x"}}, found]
     assert body["messages"][-1] == {"role": "assistant", "content": content}

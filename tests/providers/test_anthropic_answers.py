@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from ask import (
-    CallDelta,
     ChatRequest,
-    Finish,
+    FinishReason,
     Message,
     ProviderError,
     ReasoningDelta,
-    Remedy,
+    RetryAction,
     TextDelta,
+    ToolCallDelta,
     ToolSpec,
     Usage,
 )
@@ -70,7 +70,13 @@ def test_stream_deltas_arrive_in_order() -> None:
         wire.call(3, "y"),
     ]
     deltas = [delta for event in wire.events(*parts) for delta in reader.feed(event)]
-    assert deltas == [ReasoningDelta("Hm."), TextDelta("A"), TextDelta("B"), CallDelta(0, "x"), CallDelta(1, "y")]
+    assert deltas == [
+        ReasoningDelta("Hm."),
+        TextDelta("A"),
+        TextDelta("B"),
+        ToolCallDelta(0, "x"),
+        ToolCallDelta(1, "y"),
+    ]
 
 
 def test_calls_with_incomplete_arguments_keep_their_text(server: ModelServer) -> None:
@@ -117,18 +123,18 @@ def test_citations_and_unknown_events_are_accepted(server: ModelServer) -> None:
 @pytest.mark.parametrize(
     ("reason", "finish"),
     [
-        ("end_turn", Finish.STOP),
-        ("stop_sequence", Finish.STOP),
-        ("future_reason", Finish.STOP),
-        ("tool_use", Finish.TOOL_CALLS),
-        ("pause_turn", Finish.CONTINUE),
-        ("max_tokens", Finish.LENGTH),
-        ("model_context_window_exceeded", Finish.LENGTH),
-        ("refusal", Finish.FILTER),
+        ("end_turn", FinishReason.STOP),
+        ("stop_sequence", FinishReason.STOP),
+        ("future_reason", FinishReason.STOP),
+        ("tool_use", FinishReason.TOOL_CALLS),
+        ("pause_turn", FinishReason.CONTINUE),
+        ("max_tokens", FinishReason.LENGTH),
+        ("model_context_window_exceeded", FinishReason.LENGTH),
+        ("refusal", FinishReason.CONTENT_FILTER),
     ],
 )
-def test_stop_reasons(reason: str, finish: Finish) -> None:
-    assert anthropic.provider_parse_response(wire.message_of(reason=reason)).finish is finish
+def test_stop_reasons(reason: str, finish: FinishReason) -> None:
+    assert anthropic.provider_parse_response(wire.message_of(reason=reason)).finish_reason is finish
 
 
 def test_usage_includes_cached_input(server: ModelServer) -> None:
@@ -174,7 +180,7 @@ def test_overload_after_200_is_retried_before_any_output(server: ModelServer) ->
 def test_errors_have_the_same_remedy_with_and_without_their_status(kind: str, status: int, retried: bool) -> None:
     for sent_status in (status, 200):
         error = failure(sent_status, kind, "It failed.")
-        assert (error.status, error.remedy.action == "retry") == (status, retried)
+        assert (error.status, error.retry_action.kind == "retry") == (status, retried)
 
 
 @pytest.mark.parametrize(
@@ -191,10 +197,10 @@ def test_errors_have_the_same_remedy_with_and_without_their_status(kind: str, st
 )
 def test_missing_credit_switches_keys_and_says_where_to_pay(status: int, kind: str, message: str) -> None:
     error = failure(status, kind, message)
-    assert error.remedy is Remedy.NEXT_KEY
+    assert error.retry_action is RetryAction.NEXT_KEY
     assert "https://platform.claude.com/settings/billing" in str(error)
     spent = failure(429, "rate_limit_error", "Limit.", details={"error_code": "enforced_spend_limit_reached"})
-    assert spent.remedy is Remedy.NEXT_KEY
+    assert spent.retry_action is RetryAction.NEXT_KEY
 
 
 @pytest.mark.parametrize(
@@ -228,7 +234,7 @@ def test_missing_model_is_reported_as_not_found(server: ModelServer) -> None:
 def test_refused_option_has_the_user_s_name(server: ModelServer, option: str, value: Any, message: str) -> None:
     exchange = ask(server, whole_reply(wire.error("invalid_request_error", message), 400), **{option: value})
     assert isinstance(exchange.result.error, ParameterError)
-    assert exchange.result.error.advice.endswith(f" {option}")
+    assert exchange.result.error.hint.endswith(f" {option}")
 
 
 def test_an_event_that_is_not_json_is_an_error(server: ModelServer) -> None:

@@ -35,7 +35,7 @@ def body(provider: Provider, *attachments: Attachment, model: str = "", text: st
 
 
 def accepts(provider: Provider, model: str, media_type: str) -> bool:
-    return provider.provider_takes_attachment(model, media_type)
+    return provider.provider_supports_attachment(model, media_type)
 
 
 def filter_accepted(provider: Provider, *attachments: Attachment) -> list[Attachment]:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask import AskError, ChatCompletions, Message, Native, ServerEvent, ToolCall, ToolSpec
+from ask import AskError, ChatCompletions, Message, ProviderState, RawEvent, ToolCall, ToolSpec
 from providers.deepseek import provider as deepseek
 from providers.moonshot import provider as moonshot
 from providers.openai import provider as openai
@@ -34,12 +34,14 @@ def build(name: str, *messages: Message, model: str = "", **fields: Any) -> dict
     """Build the request body for a conversation that starts with a question."""
     asked = (Message("system", "Be kind."), Message("user", "Which files, and when?"))
     service = SERVICES[name]
-    return service.body(prepare_request(service, model or service.info.default_model, (*asked, *messages), **fields))
+    return service.build_body(
+        prepare_request(service, model or service.info.default_model, (*asked, *messages), **fields)
+    )
 
 
-def tool_round(native: Native | None = None, text: str = "") -> tuple[Message, ...]:
+def tool_round(state: ProviderState | None = None, text: str = "") -> tuple[Message, ...]:
     """Build two parallel calls, one with invalid arguments, and their results."""
-    message = Message("assistant", text, CALLS, native=native)
+    message = Message("assistant", text, CALLS, provider_state=state)
     return (
         message,
         Message("tool", "a.txt", (), CALLS[0].id, "list_dir"),
@@ -79,7 +81,7 @@ CHUNKS = [*wire.stream("◁think▷Hm.◁/think▷Yes", [("clock", {})]), wire.e
 def test_any_stream_is_read_or_is_an_error(service: ChatCompletions, chunks: list[Any]) -> None:
     reader = service.provider_stream_reader()
     for chunk in chunks:
-        reader.feed(ServerEvent(None, json.dumps(chunk)))
+        reader.feed(RawEvent(None, json.dumps(chunk)))
     with suppress(AskError):
         service.provider_parse_response(reader.response())
 
@@ -91,8 +93,10 @@ def test_schema_matches_openais_types(name: str) -> None:
 
 @pytest.mark.parametrize(("first", "second"), list(permutations(SERVICES, 2)))
 def test_reasoning_is_not_sent_to_another_service(first: str, second: str) -> None:
-    theirs = Native(first, SERVICES[first].info.default_model, {"reasoning_content": "what I thought"})
-    body = build(second, *tool_round(theirs, "Let me see."), Message("assistant", "One.", native=theirs), tools=TOOLS)
+    theirs = ProviderState(first, SERVICES[first].info.default_model, {"reasoning_content": "what I thought"})
+    body = build(
+        second, *tool_round(theirs, "Let me see."), Message("assistant", "One.", provider_state=theirs), tools=TOOLS
+    )
     check_types(body)
     assert "what I thought" not in str(body)
     roles = [message["role"] for message in body["messages"]]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ask import ChatRequest, Message, Native, ProviderError, ToolCall
+from ask import ChatRequest, Message, ProviderError, ProviderState, ToolCall
 from ask.testing import ProviderContract
 from providers.deepseek import provider as deepseek
 from tests import wire
@@ -33,7 +33,10 @@ def ask(server: ModelServer, *replies: Reply, tries: int = 1) -> ExchangeResult:
 def sent_back(exchange: ExchangeResult) -> dict[str, Any]:
     """Return a response as later requests contain it."""
     message = Message(
-        "assistant", exchange.result.answer.text, exchange.result.tool_calls, native=exchange.result.answer.native
+        "assistant",
+        exchange.result.answer.text,
+        exchange.result.tool_calls,
+        provider_state=exchange.result.answer.provider_state,
     )
     return deepseek.format_message(message, wire.MODEL)
 
@@ -47,7 +50,7 @@ def test_reasoning_is_sent_back_with_its_calls_even_if_empty(server: ModelServer
     whole_answer = wire.whole_reply(wire.answer(None, [LIST], reasoning_content=reasoning))
     streamed = wire.streams(wire.reasoning(reasoning, "reasoning_content"), *wire.stream(None, [LIST]))
     exchange = ask(server, whole_answer if whole else streamed)
-    assert exchange.result.answer.native is not None
+    assert exchange.result.answer.provider_state is not None
     assert sent_back(exchange)["reasoning_content"] == reasoning
     assert exchange.result.answer.reasoning == reasoning
 
@@ -57,9 +60,9 @@ def test_reasoning_is_sent_back_with_the_text_after_calls(server: ModelServer) -
     assert sent_back(exchange) == {"role": "assistant", "content": "Done.", "reasoning_content": "Now I know."}
 
 
-@pytest.mark.parametrize("native", [None, Native("anthropic", "claude", {"content": []})])
-def test_calls_without_reasoning_get_an_empty_one(native: Native | None) -> None:
-    message = Message("assistant", "", (ToolCall("1", "bash", "{}"),), native=native)
+@pytest.mark.parametrize("state", [None, ProviderState("anthropic", "claude", {"content": []})])
+def test_calls_without_reasoning_get_an_empty_one(state: ProviderState | None) -> None:
+    message = Message("assistant", "", (ToolCall("1", "bash", "{}"),), provider_state=state)
     assert deepseek.format_message(message, "deepseek-flash")["reasoning_content"] == ""
 
 
@@ -117,13 +120,15 @@ def test_cached_tokens_are_the_hits(usage: dict[str, Any], cached: int | None) -
 
 def test_schema_requests_json_mode() -> None:
     """DeepSeek accepts no schema, and JSON mode only if a message mentions JSON, as the system prompt does."""
-    body = deepseek.body(ChatRequest("deepseek-flash", [QUESTION], schema={"type": "object", "title": "An answer"}))
+    body = deepseek.build_body(
+        ChatRequest("deepseek-flash", [QUESTION], schema={"type": "object", "title": "An answer"})
+    )
     assert body["response_format"] == {"type": "json_object"}
     assert body["messages"] == [{"role": "user", "content": "hi"}]
 
 
 def test_no_response_format_without_a_schema() -> None:
-    assert deepseek.body(ChatRequest("deepseek-flash", [QUESTION], stream=False)) == {
+    assert deepseek.build_body(ChatRequest("deepseek-flash", [QUESTION], stream=False)) == {
         "model": "deepseek-flash",
         "messages": [{"role": "user", "content": "hi"}],
     }

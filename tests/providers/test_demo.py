@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask import CallDelta, ChatRequest, Finish, Message, TextDelta, ToolCall
+from ask import ChatRequest, FinishReason, Message, TextDelta, ToolCall, ToolCallDelta
 from ask.plugin_api.provider import Delta
 from ask.prompt_blocks import format_blocks
 from ask.testing import ProviderContract
@@ -36,7 +36,7 @@ def send(request: ChatRequest) -> tuple[dict[str, Any], list[Delta]]:
     reader = provider.provider_stream_reader()
     events = provider.provider_send(provider.provider_build_request(request, ""), 10)
     deltas = [delta for event in events for delta in reader.feed(event)]
-    assert reader.ended
+    assert reader.complete
     return reader.response(), deltas
 
 
@@ -61,9 +61,9 @@ def converse(
         response, _ = send(request)
         answer, calls = provider.provider_parse_response(response), provider.provider_parse_tool_calls(response)
         if not calls:
-            assert answer.finish is Finish.STOP
+            assert answer.finish_reason is FinishReason.STOP
             return answer.text, rounds
-        assert answer.finish is Finish.TOOL_CALLS
+        assert answer.finish_reason is FinishReason.TOOL_CALLS
         rounds.append(calls)
         results = [Message("tool", run(call, folder), tool_call_id=call.id, tool_name=call.name) for call in calls]
         turn = Message("assistant", answer.text, tool_calls=tuple(calls))
@@ -255,7 +255,7 @@ def test_the_arguments_of_a_call_come_in_fragments() -> None:
     fragments = [chunk for chunk in chunks if chunk["choices"] and "tool_calls" in chunk["choices"][0]["delta"]]
     assert len(fragments) > 4
     response, deltas = send(request)
-    assert deltas == [CallDelta(0, "write_file")]
+    assert deltas == [ToolCallDelta(0, "write_file")]
     (call,) = provider.provider_parse_tool_calls(response)
     assert json.loads(call.arguments) == {"filepath": "a.txt", "content": "grüße 🎉"}
 

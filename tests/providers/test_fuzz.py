@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ask import Answer, ChatRequest, ServerEvent, ToolSpec
+from ask import ChatRequest, ModelResponse, RawEvent, ToolSpec
 from ask.client.provider_client import RequestResult
 from ask.testing.failure_tests import allow_only_ask_errors, generate_corruptions
 from tests.json_strategies import replace_any_part
@@ -83,7 +83,7 @@ def read(sample: SampleAnswers, events: Sequence[Any]) -> None:
         reader = provider.provider_stream_reader()
         for event in events:
             kind = event.get("type") if isinstance(event, dict) else None
-            reader.feed(ServerEvent(kind if isinstance(kind, str) else None, data_of(event)))
+            reader.feed(RawEvent(kind if isinstance(kind, str) else None, data_of(event)))
         check_response(sample, reader.response())
 
 
@@ -92,7 +92,7 @@ def check_response(sample: SampleAnswers, response: dict[str, Any]) -> None:
         calls = sample.provider.provider_parse_tool_calls(response)
         assert all(call.id for call in calls)
         assert len({call.id for call in calls}) == len(calls)
-        assert isinstance(sample.provider.provider_parse_response(response), Answer)
+        assert isinstance(sample.provider.provider_parse_response(response), ModelResponse)
 
 
 @samples

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from ask import Answer, ChatRequest, Message, Native, ToolCall, ToolSpec
+from ask import ChatRequest, Message, ModelResponse, ProviderState, ToolCall, ToolSpec
 from ask.testing import ProviderContract
 from ask.testing.conversation import LONG_CONVERSATION, SHORT_CONVERSATION, TOOL_CONVERSATION, TOOLS
 from ask.tools.builtin import list_builtin_tools
@@ -57,7 +57,7 @@ def body_of(messages: Any, model: str = wire.MODEL, **fields: Any) -> dict[str, 
     return body
 
 
-def parse_response(response: Any) -> tuple[Answer, list[ToolCall]]:
+def parse_response(response: Any) -> tuple[ModelResponse, list[ToolCall]]:
     return gemini.provider_parse_response(response), gemini.provider_parse_tool_calls(response)
 
 
@@ -72,8 +72,8 @@ def assemble_stream(*parts: Any) -> dict[str, Any]:
 def round_of(response: Any, *results: str) -> list[Message]:
     """Build a question, the assistant message from a response, and results for its calls."""
     answer, calls = parse_response(response)
-    native = answer.native
-    model_turn = Message("assistant", answer.text, tuple(calls), native=native)
+    state = answer.provider_state
+    model_turn = Message("assistant", answer.text, tuple(calls), provider_state=state)
     returned = [Message("tool", text, (), call.id, call.name) for text, call in zip(results, calls, strict=True)]
     return [Message("user", "Add."), model_turn, *returned]
 
@@ -228,7 +228,7 @@ def test_signature_stays_on_its_part_even_if_empty(read: Any) -> None:
     ]
     answer, _ = parse_response(read(*parts))
     assert answer.text == "One. Two."
-    spoken = Message("assistant", answer.text, native=answer.native)
+    spoken = Message("assistant", answer.text, provider_state=answer.provider_state)
     contents = body_of([Message("user", "Count."), spoken, Message("user", "More.")])["contents"]
     assert contents[1]["parts"] == parts
 
@@ -256,7 +256,7 @@ def test_call_ids_are_sent_back_only_if_gemini_gave_them() -> None:
 
 
 def test_response_without_signatures_keeps_no_state() -> None:
-    assert parse_response(wire.whole(wire.thought("Hm."), wire.text("Yes.")))[0].native is None
+    assert parse_response(wire.whole(wire.thought("Hm."), wire.text("Yes.")))[0].provider_state is None
 
 
 # Other models' history
@@ -296,7 +296,7 @@ def test_parts_that_differ_from_the_message_are_not_sent() -> None:
     """For example after a truncated response, whose calls were never made and have no results."""
     answer, calls = parse_response(wire.whole(wire.text("So."), CALL, SECOND))
     for content, kept in (("So.", ()), ("So!", calls), ("So.", calls[:1])):
-        spoken = Message("assistant", content, tuple(kept), native=answer.native)
+        spoken = Message("assistant", content, tuple(kept), provider_state=answer.provider_state)
         results = [Message("tool", "r", (), call.id, call.name) for call in kept]
         body = body_of([Message("user", "Add."), spoken, *results, Message("user", "And?")])
         assert json.dumps(body).count('"functionCall"') == len(kept)
@@ -306,8 +306,8 @@ def test_parts_that_differ_from_the_message_are_not_sent() -> None:
 def test_any_stored_parts_are_accepted() -> None:
     shapes: list[Any] = [None, 7, "x", [None, 7, {"functionCall": 3}, {"text": []}], {"a": 1}]
     for parts in shapes:
-        native = Native("gemini", wire.MODEL, {"parts": parts})
-        body = body_of([Message("user", "a"), Message("assistant", "b", native=native), Message("user", "c")])
+        state = ProviderState("gemini", wire.MODEL, {"parts": parts})
+        body = body_of([Message("user", "a"), Message("assistant", "b", provider_state=state), Message("user", "c")])
         assert body["contents"][1]["parts"] == [{"text": "b"}]
 
 

@@ -9,7 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask import Answer, AskError, CallDelta, ChatRequest, Finish, Message, ProviderError, Remedy, ServerEvent, Usage
+from ask import (
+    AskError,
+    ChatRequest,
+    FinishReason,
+    Message,
+    ModelResponse,
+    ProviderError,
+    RawEvent,
+    RetryAction,
+    ToolCallDelta,
+    Usage,
+)
 from providers.gemini import provider as gemini
 from tests import recorded_exchanges
 from tests.json_strategies import any_json, replace_any_part
@@ -48,21 +59,21 @@ HELLO = wire.streamed(*wire.chunks(wire.text("Hello.")))
 @pytest.mark.parametrize(
     ("finish", "parts", "expected"),
     [
-        ("STOP", [wire.text("a")], Finish.STOP),
-        ("STOP", [wire.call()], Finish.TOOL_CALLS),
-        ("FINISH_REASON_UNSPECIFIED", [wire.text("a")], Finish.STOP),
-        ("SOMETHING_NEW", [wire.text("a")], Finish.STOP),
-        ("MAX_TOKENS", [wire.call()], Finish.LENGTH),
-        ("CONTINUATION", [wire.text("a")], Finish.LENGTH),
-        *((reason, [], Finish.FILTER) for reason in FILTERS),
-        (1, [wire.text("a")], Finish.STOP),
-        (2, [wire.text("a")], Finish.LENGTH),
-        (3, [], Finish.FILTER),
-        (99, [wire.text("a")], Finish.STOP),
+        ("STOP", [wire.text("a")], FinishReason.STOP),
+        ("STOP", [wire.call()], FinishReason.TOOL_CALLS),
+        ("FINISH_REASON_UNSPECIFIED", [wire.text("a")], FinishReason.STOP),
+        ("SOMETHING_NEW", [wire.text("a")], FinishReason.STOP),
+        ("MAX_TOKENS", [wire.call()], FinishReason.LENGTH),
+        ("CONTINUATION", [wire.text("a")], FinishReason.LENGTH),
+        *((reason, [], FinishReason.CONTENT_FILTER) for reason in FILTERS),
+        (1, [wire.text("a")], FinishReason.STOP),
+        (2, [wire.text("a")], FinishReason.LENGTH),
+        (3, [], FinishReason.CONTENT_FILTER),
+        (99, [wire.text("a")], FinishReason.STOP),
     ],
 )
-def test_each_finish_reason_has_its_meaning(finish: Any, parts: list[Any], expected: Finish) -> None:
-    assert gemini.provider_parse_response(wire.whole(*parts, finish=finish)).finish is expected
+def test_each_finish_reason_has_its_meaning(finish: Any, parts: list[Any], expected: FinishReason) -> None:
+    assert gemini.provider_parse_response(wire.whole(*parts, finish=finish)).finish_reason is expected
 
 
 @pytest.mark.parametrize("reason", ["SAFETY", "OTHER", "PROHIBITED_CONTENT"])
@@ -109,7 +120,7 @@ def test_further_candidates_are_ignored() -> None:
     reader.feed(*wire.events(both))
     for response in (both, reader.response()):
         answer = gemini.provider_parse_response(response)
-        assert (answer.text, answer.finish) == ("one", Finish.STOP)
+        assert (answer.text, answer.finish_reason) == ("one", FinishReason.STOP)
 
 
 def test_thoughts_and_the_cache_are_counted() -> None:
@@ -155,24 +166,24 @@ def test_error_in_mid_stream_keeps_the_text(server: ModelServer) -> None:
 
 def test_invalid_key_with_status_400_is_recognized() -> None:
     failure = parse_error(400, error(400, "API key not valid.", {"reason": "API_KEY_INVALID"}))
-    assert (failure.status, failure.remedy) == (400, Remedy.NEXT_KEY)
-    assert "ask keys set gemini" in failure.advice
+    assert (failure.status, failure.retry_action) == (400, RetryAction.NEXT_KEY)
+    assert "ask keys set gemini" in failure.hint
 
 
 @pytest.mark.parametrize(("delay", "after"), [("17s", 17), ("34.4s", 34.4), ("0s", 0), ("soon", None), (None, None)])
 def test_quota_error_has_a_retry_delay(delay: Any, after: float | None) -> None:
     for body in (error(429, "Quota.", {"retryDelay": delay}), [error(429, "Quota.", {}, {"retryDelay": delay})]):
-        assert parse_error(429, body).remedy == Remedy.RETRY(after)
+        assert parse_error(429, body).retry_action == RetryAction.retry(after)
     assert gemini.provider_parse_error(
         429, {"Retry-After": "3"}, json.dumps(error(429, "Quota.", {"retryDelay": delay}))
-    ).remedy == Remedy.RETRY(3)
+    ).retry_action == RetryAction.retry(3)
 
 
 def test_daily_quota_is_not_retried() -> None:
     exceeded = {"violations": [{"quotaId": "GenerateRequestsPerDayPerProjectPerModel-FreeTier"}]}
     failure = parse_error(429, error(429, "Quota.", exceeded, {"retryDelay": "17s"}))
-    assert failure.remedy == Remedy.NEXT_KEY
-    assert "day" in failure.advice
+    assert failure.retry_action == RetryAction.NEXT_KEY
+    assert "day" in failure.hint
 
 
 def test_html_error_page_is_reported_by_its_title() -> None:
@@ -182,8 +193,8 @@ def test_html_error_page_is_reported_by_its_title() -> None:
 
 def test_model_without_tools_is_retried_without_them() -> None:
     failure = parse_error(400, error(400, "Function calling is not enabled for models/gemma-3-27b-it"))
-    assert failure.remedy == Remedy.WITHOUT_TOOLS
-    assert "--no-tools" in failure.advice
+    assert failure.retry_action == RetryAction.WITHOUT_TOOLS
+    assert "--no-tools" in failure.hint
 
 
 @pytest.mark.parametrize(
@@ -249,7 +260,7 @@ def test_call_in_fragments_is_assembled() -> None:
         {},
         {"name": "y", "args": {"z": 1}},
     )
-    assert deltas == [CallDelta(0, "x"), CallDelta(1, "y")]
+    assert deltas == [ToolCallDelta(0, "x"), ToolCallDelta(1, "y")]
     assert read == [{"a": "one two", "b": [{"c": 3}, {"d e": {"f.g": True}, "h": None}]}, {"z": 1}]
 
 
@@ -276,7 +287,7 @@ def test_unfinished_call_is_sent_back_without_streaming_fields(server: ModelServ
     request = QUESTION._replace(stream=stream)
     turn = recorded_exchanges.send_request(gemini, server, request).result
     [call] = turn.tool_calls
-    message = Message("assistant", "", turn.tool_calls, native=turn.answer.native)
+    message = Message("assistant", "", turn.tool_calls, provider_state=turn.answer.provider_state)
     result = Message("tool", "Error: no JSON", (), call.id, call.name)
     recorded_exchanges.send_request(gemini, server, request._replace(messages=[*QUESTION.messages, message, result]))
     _, model, _ = server.requests[1].json["contents"]
@@ -310,7 +321,7 @@ def read(response: Any) -> None:
     """Read a response; return the answer or the `AskError`."""
     gemini.provider_parse_tool_calls(response)
     try:
-        assert isinstance(gemini.provider_parse_response(response), Answer)
+        assert isinstance(gemini.provider_parse_response(response), ModelResponse)
     except AskError as failure:
         assert failure.message
 
@@ -341,6 +352,6 @@ def test_any_response_is_read_or_is_an_error(response: Any) -> None:
 def test_any_stream_is_read_or_is_an_error(chunks: list[Any]) -> None:
     reader = gemini.provider_stream_reader()
     for chunk in chunks:
-        reader.feed(ServerEvent(None, json.dumps(chunk)))
+        reader.feed(RawEvent(None, json.dumps(chunk)))
         json.dumps(reader.response())
     read(reader.response())

@@ -45,7 +45,7 @@ def answer(wire: Wire, *parts: Part, cut: bool = False) -> Message:
         server.reply(wire.says(*parts, cut=cut))
         turn = send_request(wire.provider, server, ChatRequest(wire.model, ASKED), TOOLS).result
     assert (turn.error is None) is not cut
-    return Message("assistant", turn.answer.text, turn.tool_calls, native=turn.answer.native)
+    return Message("assistant", turn.answer.text, turn.tool_calls, provider_state=turn.answer.provider_state)
 
 
 def add_results(message: Message, texts: Sequence[str] = TEXTS) -> list[Message]:

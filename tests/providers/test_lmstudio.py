@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ask import Answer, Message, Native, ToolCall, ToolSpec, Usage
+from ask import Message, ModelResponse, ProviderState, ToolCall, ToolSpec, Usage
 from ask.testing import ProviderContract
 from providers.lmstudio import provider as lmstudio
 from tests import wire
@@ -38,11 +38,13 @@ class TestRecordings(RecordingTests):
 @pytest.mark.parametrize("stream", [True, False])
 def test_both_requests_of_a_round_match_openais_types(stream: bool) -> None:
     calls = (ToolCall("1", "list_dir", '{"dirpath": "."}'), ToolCall("2", "list_dir", '{"dirpath": '))
-    message = Message("assistant", "", calls, native=Native("deepseek", MODEL, {"reasoning_content": "Hm."}))
+    message = Message(
+        "assistant", "", calls, provider_state=ProviderState("deepseek", MODEL, {"reasoning_content": "Hm."})
+    )
     results = [Message("tool", text, (), text[0], "list_dir") for text in ("1.txt", "2: Error: no valid JSON")]
     for messages in (TALK, [*TALK, message, *results]):
         request = prepare_request(lmstudio, MODEL, messages, [LIST], stream=stream, schema={"type": "object"})
-        body = lmstudio.body(request)
+        body = lmstudio.build_body(request)
         assert wire.read_by_openai(body) == body
 
 
@@ -59,7 +61,7 @@ def test_key_is_optional_but_sent_if_set() -> None:
 def test_reasoning_is_shown_but_not_sent_back(server: ModelServer, field: str) -> None:
     server.reply(wire.streams(wire.reasoning("Hm.", field), wire.text("Hello."), wire.finish(), wire.usage()))
     answer = send_request(lmstudio, server, REQUEST, [LIST]).result.answer
-    assert (answer.reasoning, answer.text, answer.native) == ("Hm.", "Hello.", None)
+    assert (answer.reasoning, answer.text, answer.provider_state) == ("Hm.", "Hello.", None)
 
 
 @pytest.mark.parametrize(
@@ -90,10 +92,10 @@ def test_call_in_the_text_causes_a_notice(server: ModelServer) -> None:
 
 
 def test_other_responses_cause_no_notice() -> None:
-    assert lmstudio.provider_notice(REQUEST, Answer("Hello.", usage=Usage(10, 5))) == ""
-    assert lmstudio.provider_notice(REQUEST._replace(tools=()), Answer(f"It writes {LEAKED}.")) == ""
-    assert lmstudio.provider_notice(REQUEST, Answer(usage=Usage(10, 20))) == "", "it called a tool"
-    assert lmstudio.provider_notice(REQUEST, Answer()) == "", "it called one, and told no usage"
+    assert lmstudio.provider_notice(REQUEST, ModelResponse("Hello.", usage=Usage(10, 5))) == ""
+    assert lmstudio.provider_notice(REQUEST._replace(tools=()), ModelResponse(f"It writes {LEAKED}.")) == ""
+    assert lmstudio.provider_notice(REQUEST, ModelResponse(usage=Usage(10, 20))) == "", "it called a tool"
+    assert lmstudio.provider_notice(REQUEST, ModelResponse()) == "", "it called one, and told no usage"
 
 
 @pytest.mark.parametrize("reason", ["tool_calls", "stop"])

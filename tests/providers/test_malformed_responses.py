@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask import Answer, AskError, ChatCompletions, ServerEvent, ToolCall
+from ask import AskError, ChatCompletions, ModelResponse, RawEvent, ToolCall
 from tests import wire
 from tests.json_strategies import any_json, replace_any_part
 
@@ -33,7 +33,7 @@ def test_any_response_is_read_or_is_an_error(response: Any) -> None:
     except AskError as error:
         assert str(error)
     else:
-        assert isinstance(answer, Answer)
+        assert isinstance(answer, ModelResponse)
     assert json.dumps(response) == before
 
 
@@ -41,7 +41,7 @@ def test_any_response_is_read_or_is_an_error(response: Any) -> None:
 def test_any_stream_is_read_or_is_an_error(chunks: list[Any]) -> None:
     reader = CHAT.provider_stream_reader()
     for chunk in chunks:
-        reader.feed(ServerEvent(None, json.dumps(chunk)))
+        reader.feed(RawEvent(None, json.dumps(chunk)))
         json.dumps(reader.response())
     CHAT.provider_parse_tool_calls(reader.response())
     try:
@@ -52,7 +52,7 @@ def test_any_stream_is_read_or_is_an_error(chunks: list[Any]) -> None:
 
 @given(st.sampled_from([None, "", "error", "message"]), st.text())
 def test_any_event_text_is_read(kind: str | None, data: str) -> None:
-    CHAT.provider_stream_reader().feed(ServerEvent(kind, data))
+    CHAT.provider_stream_reader().feed(RawEvent(kind, data))
 
 
 @given(
@@ -90,7 +90,7 @@ def test_any_models_list_is_read(body: Any) -> None:
 )
 def test_deep_nesting_is_read_or_is_an_error(nest: Any, depth: int) -> None:
     reader = CHAT.provider_stream_reader()
-    reader.feed(ServerEvent(None, nest(depth)))
+    reader.feed(RawEvent(None, nest(depth)))
     try:
         CHAT.provider_parse_response(reader.response())
     except AskError as error:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask import ChatRequest, Message, Native, ReasoningDelta, TextDelta, ToolCall
+from ask import ChatRequest, Message, ProviderState, ReasoningDelta, TextDelta, ToolCall
 from ask.testing import CHAT_COMPLETIONS_SAMPLES, CHAT_COMPLETIONS_WHOLE, ProviderContract
 from ask.testing.samples import make_chat_response, make_chat_stream
 from providers.moonshot import provider as moonshot
@@ -59,7 +59,10 @@ def ask(server: ModelServer, *replies: Reply) -> ExchangeResult:
 def sent_back(exchange: ExchangeResult) -> dict[str, Any]:
     """Return a response as later requests contain it."""
     message = Message(
-        "assistant", exchange.result.answer.text, exchange.result.tool_calls, native=exchange.result.answer.native
+        "assistant",
+        exchange.result.answer.text,
+        exchange.result.tool_calls,
+        provider_state=exchange.result.answer.provider_state,
     )
     return moonshot.format_message(message, wire.MODEL)
 
@@ -78,17 +81,17 @@ def test_reasoning_and_ids_are_sent_back_with_their_calls(server: ModelServer) -
 
 
 @pytest.mark.parametrize(
-    "native",
+    "state",
     [
         None,
-        Native("moonshot", "kimi-k3", {"reasoning_content": ""}),
-        Native("anthropic", "claude", {"content": [{"type": "thinking", "thinking": "Hm.", "signature": "x"}]}),
-        Native("deepseek", "deepseek-flash", {"reasoning_content": "Hm."}),
+        ProviderState("moonshot", "kimi-k3", {"reasoning_content": ""}),
+        ProviderState("anthropic", "claude", {"content": [{"type": "thinking", "thinking": "Hm.", "signature": "x"}]}),
+        ProviderState("deepseek", "deepseek-flash", {"reasoning_content": "Hm."}),
     ],
 )
-def test_calls_without_reasoning_get_a_placeholder(native: Native | None) -> None:
+def test_calls_without_reasoning_get_a_placeholder(state: ProviderState | None) -> None:
     """Moonshot treats an empty reasoning as missing."""
-    message = Message("assistant", "", (ToolCall("toolu_1", "bash", "{}"),), native=native)
+    message = Message("assistant", "", (ToolCall("toolu_1", "bash", "{}"),), provider_state=state)
     assert moonshot.format_message(message, "kimi-k3")["reasoning_content"] == " "
 
 
@@ -164,13 +167,13 @@ def test_cached_tokens_are_read_from_either_field(usage: dict[str, Any]) -> None
 
 
 def test_limit_has_the_name_for_current_models() -> None:
-    body = moonshot.body(ChatRequest("kimi-k3", [QUESTION], options={"max_tokens": 9}))
+    body = moonshot.build_body(ChatRequest("kimi-k3", [QUESTION], options={"max_tokens": 9}))
     assert (body["max_completion_tokens"], "max_tokens" in body) == (9, False)
 
 
 def test_thinking_and_effort_are_sent_only_if_set() -> None:
     """Moonshot refuses them together."""
-    assert not {"thinking", "reasoning_effort"} & moonshot.body(ChatRequest("kimi-k3", [QUESTION])).keys()
-    body = moonshot.body(ChatRequest("kimi-k2.6", [QUESTION], options={"thinking": {"type": "disabled"}}))
+    assert not {"thinking", "reasoning_effort"} & moonshot.build_body(ChatRequest("kimi-k3", [QUESTION])).keys()
+    body = moonshot.build_body(ChatRequest("kimi-k2.6", [QUESTION], options={"thinking": {"type": "disabled"}}))
     assert body["thinking"] == {"type": "disabled"}
     assert "reasoning_effort" not in json.dumps(body)

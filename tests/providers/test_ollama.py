@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from ask import ChatCompletions, ChatRequest, Message, Remedy, ServerEvent, ToolSpec, Usage
+from ask import ChatCompletions, ChatRequest, Message, RawEvent, RetryAction, ToolSpec, Usage
 from ask.testing import ProviderContract
 from providers.ollama import provider as ollama
 from tests import wire
@@ -56,8 +56,8 @@ def streams(*lines: Any) -> Reply:
     return Reply([ndjson(one) for one in lines], content_type="application/x-ndjson")
 
 
-def events(*lines: Any) -> list[ServerEvent]:
-    return [ServerEvent(None, json.dumps(one)) for one in lines]
+def events(*lines: Any) -> list[RawEvent]:
+    return [RawEvent(None, json.dumps(one)) for one in lines]
 
 
 def whole(reason: str = "stop", **message: Any) -> dict[str, Any]:
@@ -206,30 +206,30 @@ def test_another_server_is_reported(server: ModelServer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "message", "remedy", "advice"),
+    ("status", "message", "retry_action", "hint"),
     [
-        (404, 'model "qwen9:4b" not found, try pulling it first', Remedy.NONE, "ollama pull qwen9:4b"),
-        (404, "model 'qwen9' not found", Remedy.NONE, "ollama pull qwen9 "),
-        (400, "registry.ollama.ai/library/gemma3:4b does not support tools", Remedy.WITHOUT_TOOLS, "--no-tools"),
-        (400, '"llama3.1:8b" does not support thinking', Remedy.NONE, "leave out think"),
-        (500, "model requires more system memory (9 GiB) than is available (3 GiB)", Remedy.NONE, "-o num_ctx=N"),
-        (500, "llama runner process has terminated: exit status 2", Remedy.RETRY(), ""),
-        (503, "server busy, please try again.  maximum pending requests exceeded", Remedy.RETRY(), ""),
-        (401, "unauthorized", Remedy.NONE, "ollama signin"),
+        (404, 'model "qwen9:4b" not found, try pulling it first', RetryAction.NONE, "ollama pull qwen9:4b"),
+        (404, "model 'qwen9' not found", RetryAction.NONE, "ollama pull qwen9 "),
+        (400, "registry.ollama.ai/library/gemma3:4b does not support tools", RetryAction.WITHOUT_TOOLS, "--no-tools"),
+        (400, '"llama3.1:8b" does not support thinking', RetryAction.NONE, "leave out think"),
+        (500, "model requires more system memory (9 GiB) than is available (3 GiB)", RetryAction.NONE, "-o num_ctx=N"),
+        (500, "llama runner process has terminated: exit status 2", RetryAction.retry(), ""),
+        (503, "server busy, please try again.  maximum pending requests exceeded", RetryAction.retry(), ""),
+        (401, "unauthorized", RetryAction.NONE, "ollama signin"),
     ],
 )
-def test_errors_have_hints(status: int, message: str, remedy: Remedy, advice: str) -> None:
+def test_errors_have_hints(status: int, message: str, retry_action: RetryAction, hint: str) -> None:
     body = json.dumps({"error": message, "signin_url": "https://ollama.com/connect?name=x"})
     error = ollama.provider_parse_error(status, {}, body)
-    assert (error.message, error.status, error.remedy) == (" ".join(message.split()), status, remedy)
-    assert advice in error.advice
+    assert (error.message, error.status, error.retry_action) == (" ".join(message.split()), status, retry_action)
+    assert hint in error.hint
 
 
 def test_refused_think_names_the_option(server: ModelServer) -> None:
     server.reply(wire.whole_reply({"error": '"llama3.1:8b" does not support thinking'}, 400))
     failure = send_request(ollama, server, ChatRequest(MODEL, TALK, options={"think": True})).result.error
     assert getattr(failure, "exit_code", 0) == 7
-    assert "think" in getattr(failure, "advice", "")
+    assert "think" in getattr(failure, "hint", "")
 
 
 # Models
@@ -257,8 +257,8 @@ def test_connection_error_says_how_to_start_it() -> None:
     info = ollama.info
     assert (info.base_url, info.base_url_env, info.needs_key) == ("http://localhost:11434", ("OLLAMA_HOST",), False)
     assert (info.default_model, info.key_env) == ("", ("OLLAMA_API_KEY",))
-    assert "ollama serve" in info.offline_advice
-    assert "ollama pull" in info.no_model_advice
+    assert "ollama serve" in info.offline_hint
+    assert "ollama pull" in info.no_models_hint
 
 
 def test_a_prompt_count_of_zero_means_that_it_was_not_counted(server: ModelServer) -> None:

@@ -11,7 +11,7 @@ from ollama._types import ChatRequest as OllamaRequest
 from ollama._types import Message as OllamaMessage
 from ollama._types import Options as OllamaOptions
 
-from ask import Answer, ChatRequest, Message, Native, ToolCall, ToolSpec, Usage
+from ask import ChatRequest, Message, ModelResponse, ProviderState, ToolCall, ToolSpec, Usage
 from ask.tools.builtin import list_builtin_tools
 from providers.ollama import provider as ollama
 from tests import wire
@@ -45,18 +45,18 @@ def without_newer(body: Any) -> Any:
     return body
 
 
-def round_of(*texts: str, native: Native | None = None) -> list[Message]:
+def round_of(*texts: str, state: ProviderState | None = None) -> list[Message]:
     """Build a conversation with one round of calls, one for each result."""
     calls = tuple(ToolCall(f"call_{i}", "list_dir", '{"dirpath": "."}') for i in range(len(texts)))
     results = [Message("tool", text, (), call.id, call.name) for call, text in zip(calls, texts, strict=True)]
-    return [*TALK, Message("assistant", "Let me see.", calls, native=native), *results]
+    return [*TALK, Message("assistant", "Let me see.", calls, provider_state=state), *results]
 
 
 @pytest.mark.parametrize("stream", [True, False])
 def test_both_requests_of_a_round_match_the_sdk_s_types(stream: bool) -> None:
     options = {"temperature": 0.5, "max_tokens": 99, "stop": "END", "think": "high", "keep_alive": "10m", "seed": 3}
-    thinking = Native("ollama", MODEL, {"thinking": "Hm."})
-    for messages in (TALK, round_of("a.txt", "Error: there is no such folder", native=thinking)):
+    thinking = ProviderState("ollama", MODEL, {"thinking": "Hm."})
+    for messages in (TALK, round_of("a.txt", "Error: there is no such folder", state=thinking)):
         request = prepare_request(
             ollama, MODEL, messages, [LIST], options=options, stream=stream, schema={"type": "object"}
         )
@@ -92,7 +92,7 @@ def test_invalid_arguments_are_sent_back_as_an_empty_object(written: str) -> Non
 )
 def test_thinking_is_sent_back_to_models_with_the_same_name(wrote: str, asked: str, goes_back: bool) -> None:
     for name in ("ollama", "deepseek"):
-        messages = round_of("a.txt", native=Native(name, wrote, {"thinking": "Hm."}))
+        messages = round_of("a.txt", state=ProviderState(name, wrote, {"thinking": "Hm."}))
         message = ollama.build_body(prepare_request(ollama, asked, messages))["messages"][2]
         assert message.get("thinking") == ("Hm." if goes_back and name == "ollama" else None)
 
@@ -163,7 +163,7 @@ def test_context_size_rarely_changes_between_rounds() -> None:
 
 def notice(messages: Any, read: int | None, tools: Sequence[ToolSpec] = (LIST,)) -> str:
     request = prepare_request(ollama, MODEL, messages, tools)
-    return ollama.provider_notice(request, Answer("Yes.", usage=Usage(input_tokens=read)))
+    return ollama.provider_notice(request, ModelResponse("Yes.", usage=Usage(input_tokens=read)))
 
 
 def test_truncated_prompt_causes_a_notice() -> None:
@@ -176,7 +176,7 @@ def test_truncated_prompt_causes_a_notice() -> None:
 
 
 def test_dropped_past_thinking_causes_no_notice() -> None:
-    assert notice(round_of("a.txt", native=Native("ollama", MODEL, {"thinking": "hm " * 9000})), 120) == ""
+    assert notice(round_of("a.txt", state=ProviderState("ollama", MODEL, {"thinking": "hm " * 9000})), 120) == ""
 
 
 @pytest.mark.parametrize("recording", [one for one in recordings("ollama", "ollama") if one.request_body], ids=str)
@@ -185,7 +185,9 @@ def test_recorded_prompts_were_read_completely(server: ModelServer, recording: R
     read = replay_recording(ollama, server, recording).result.answer.usage.input_tokens
     sent = recording.request_body
     messages = [
-        Message(m["role"], m["content"], native=Native("ollama", MODEL, {"thinking": m.get("thinking", "")}))
+        Message(
+            m["role"], m["content"], provider_state=ProviderState("ollama", MODEL, {"thinking": m.get("thinking", "")})
+        )
         for m in sent["messages"]
     ]
     tools = [ToolSpec(**tool["function"]) for tool in sent.get("tools", ())]

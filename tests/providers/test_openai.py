@@ -56,35 +56,37 @@ def ask_refused(
     [({"max_tokens": 9}, 9), ({"max_completion_tokens": 8}, 8), ({"max_tokens": 9, "max_completion_tokens": 8}, 8)],
 )
 def test_limit_has_the_name_for_current_models(options: dict[str, int], limit: int) -> None:
-    body = openai.body(ChatRequest("gpt-6-sol", QUESTION, options=options))
+    body = openai.build_body(ChatRequest("gpt-6-sol", QUESTION, options=options))
     assert body["max_completion_tokens"] == limit
     assert "max_tokens" not in body
 
 
 def test_no_limit_is_set_by_default() -> None:
-    assert not {"max_tokens", "max_completion_tokens"} & openai.body(ChatRequest("gpt-6-sol", QUESTION)).keys()
+    assert not {"max_tokens", "max_completion_tokens"} & openai.build_body(ChatRequest("gpt-6-sol", QUESTION)).keys()
 
 
 @pytest.mark.parametrize("model", ["gpt-5.5", "gpt-5.6-terra", "gpt-6-sol", "gpt-6.1-sol", "gpt-5.10"])
 def test_reasoning_is_turned_off_for_models_that_need_it_for_tools(model: str) -> None:
     request = prepare_request(openai, model, QUESTION, TOOLS)
-    assert openai.body(request)["reasoning_effort"] == "none"
-    assert openai.body(request._replace(tool_choice="none"))["reasoning_effort"] == "none"
+    assert openai.build_body(request)["reasoning_effort"] == "none"
+    assert openai.build_body(request._replace(tool_choice="none"))["reasoning_effort"] == "none"
 
 
 @pytest.mark.parametrize(
     "model", ["gpt-4o", "gpt-4.1-mini", "gpt-5", "gpt-5-2025-08-07", "gpt-5.4", "o3", "gpt-35-turbo"]
 )
 def test_reasoning_of_other_models_is_unchanged(model: str) -> None:
-    assert "reasoning_effort" not in openai.body(prepare_request(openai, model, QUESTION, TOOLS))
+    assert "reasoning_effort" not in openai.build_body(prepare_request(openai, model, QUESTION, TOOLS))
 
 
 def test_without_tools_reasoning_is_unchanged() -> None:
-    assert "reasoning_effort" not in openai.body(ChatRequest("gpt-6-sol", QUESTION))
+    assert "reasoning_effort" not in openai.build_body(ChatRequest("gpt-6-sol", QUESTION))
 
 
 def test_user_s_effort_is_kept() -> None:
-    body = openai.body(prepare_request(openai, "gpt-6-sol", QUESTION, TOOLS, options={"reasoning_effort": "high"}))
+    body = openai.build_body(
+        prepare_request(openai, "gpt-6-sol", QUESTION, TOOLS, options={"reasoning_effort": "high"})
+    )
     assert body["reasoning_effort"] == "high"
 
 
@@ -110,7 +112,7 @@ def test_user_s_effort_is_kept() -> None:
 def test_refused_parameter_has_the_user_s_name(server: ModelServer, option: str, error: dict[str, Any]) -> None:
     exchange = ask_refused(server, 400, error, options={option: 0.5})
     assert isinstance(exchange.result.error, ParameterError)
-    assert exchange.result.error.advice.endswith(f" {option}")
+    assert exchange.result.error.hint.endswith(f" {option}")
 
 
 @pytest.mark.parametrize("message", [NEEDS_NONE, HAS_NO_NONE])
@@ -118,7 +120,7 @@ def test_model_without_tools_has_a_hint(server: ModelServer, message: str) -> No
     exchange = ask_refused(server, 400, {"message": message, "param": "reasoning_effort", "code": None}, tools=TOOLS)
     assert isinstance(exchange.result.error, ProviderError)
     assert exchange.result.error.message == message
-    assert "--no-tools" in exchange.result.error.advice
+    assert "--no-tools" in exchange.result.error.hint
     assert len(server.requests) == 1
 
 
@@ -126,7 +128,7 @@ def test_model_without_tools_has_a_hint(server: ModelServer, message: str) -> No
 def test_empty_account_is_not_retried(server: ModelServer, code: str) -> None:
     exchange = ask_refused(server, 429, NO_CREDIT | {"type": code, "code": code})
     assert isinstance(exchange.result.error, ProviderError)
-    assert "billing" in exchange.result.error.advice
+    assert "billing" in exchange.result.error.hint
     assert (len(server.requests), exchange.notices) == (1, [])
 
 

@@ -42,9 +42,11 @@ def send(server: ModelServer, *replies: Reply, **fields: Any) -> ExchangeResult:
 
 
 def test_tools_keep_the_models_own_reasoning_effort() -> None:
-    body = openai.body(prepare_request(openai, "gpt-6-sol", QUESTION, TOOLS))
+    body = openai.build_body(prepare_request(openai, "gpt-6-sol", QUESTION, TOOLS))
     assert "reasoning" not in body
-    effort = openai.body(prepare_request(openai, "gpt-6-sol", QUESTION, TOOLS, options={"reasoning_effort": "high"}))
+    effort = openai.build_body(
+        prepare_request(openai, "gpt-6-sol", QUESTION, TOOLS, options={"reasoning_effort": "high"})
+    )
     assert effort["reasoning"] == {"effort": "high"}
 
 
@@ -71,14 +73,14 @@ def test_audio_models_use_chat_completions(server: ModelServer) -> None:
 def test_refused_parameter_has_the_user_s_name(server: ModelServer, option: str, error: dict[str, Any]) -> None:
     exchange = send(server, responses_wire.whole_reply({"error": error}, 400), options={option: 0.5})
     assert isinstance(exchange.result.error, ParameterError)
-    assert exchange.result.error.advice.endswith(f" {option}")
+    assert exchange.result.error.hint.endswith(f" {option}")
 
 
 @pytest.mark.parametrize("status", [429, 200])
 def test_empty_account_is_not_retried(server: ModelServer, status: int) -> None:
     exchange = send(server, responses_wire.whole_reply({"error": NO_CREDIT}, status))
     assert isinstance(exchange.result.error, ProviderError)
-    assert "billing" in exchange.result.error.advice
+    assert "billing" in exchange.result.error.hint
     assert len(server.requests) == 1
 
 

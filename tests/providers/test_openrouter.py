@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ask import ChatRequest, Message, Native, ProviderError, Remedy, ToolCall
+from ask import ChatRequest, Message, ProviderError, ProviderState, RetryAction, ToolCall
 from ask.testing import ProviderContract
 from ask.testing.conversation import remove_cache_markers
 from providers.openrouter import provider as openrouter
@@ -75,13 +75,13 @@ def test_its_own_parameters_pass_through(ask: Ask, server: ModelServer) -> None:
 
 def test_option_overrides_the_default() -> None:
     options = {"model": "other/model", "tool_choice": "required"}
-    body = openrouter.body(ChatRequest("a/model", [Message("user", "hi")], options=options))
+    body = openrouter.build_body(ChatRequest("a/model", [Message("user", "hi")], options=options))
     assert (body["model"], body["tool_choice"]) == ("other/model", "required")
 
 
 def test_no_limit_is_set_on_the_answer() -> None:
     """OpenRouter would check the credits against the full limit."""
-    body = openrouter.body(ChatRequest("a/model", [Message("user", "hi")]))
+    body = openrouter.build_body(ChatRequest("a/model", [Message("user", "hi")]))
     assert not {"max_tokens", "max_completion_tokens"} & body.keys()
 
 
@@ -126,7 +126,7 @@ def test_empty_texts_are_never_marked() -> None:
         ([Message("system"), *round_], [1]),
         ([Message("system", "Be kind."), Message("user")], [0]),
     ):
-        body = openrouter.body(prepare_request(openrouter, CLAUDES[0], messages))
+        body = openrouter.build_body(prepare_request(openrouter, CLAUDES[0], messages))
         assert marked(body) == places
         assert [] not in [message["content"] for message in body["messages"]]
 
@@ -134,7 +134,7 @@ def test_empty_texts_are_never_marked() -> None:
 @pytest.mark.parametrize("model", ["openai/gpt-5", "google/gemini-3-pro", "openrouter/auto", "claude"])
 def test_other_models_get_no_markers(model: str) -> None:
     messages = [Message("system", "Be kind."), Message("user", "go")]
-    assert openrouter.body(ChatRequest(model, messages))["messages"] == [
+    assert openrouter.build_body(ChatRequest(model, messages))["messages"] == [
         {"role": "system", "content": "Be kind."},
         {"role": "user", "content": "go"},
     ]
@@ -188,8 +188,10 @@ def test_reasoning_of_a_complete_response_is_sent_back_unchanged(ask: Ask, serve
 def test_reasoning_is_sent_to_its_own_family_and_to_routers(wrote: str, asked: str, goes_back: bool) -> None:
     details = [{"type": "reasoning.encrypted", "data": "AAA="}]
     for name in ("openrouter", "deepseek"):
-        message = Message("assistant", "Yes.", native=Native(name, wrote, {"reasoning_details": details}))
-        body = openrouter.body(ChatRequest(asked, [Message("user", "hi"), message]))
+        message = Message(
+            "assistant", "Yes.", provider_state=ProviderState(name, wrote, {"reasoning_details": details})
+        )
+        body = openrouter.build_body(ChatRequest(asked, [Message("user", "hi"), message]))
         assert ("reasoning_details" in body["messages"][1]) is (goes_back and name == "openrouter")
 
 
@@ -203,16 +205,16 @@ def test_reasoning_is_sent_to_its_own_family_and_to_routers(wrote: str, asked: s
 )
 def test_claude_gets_thinking_back_only_if_nothing_before_it_changed(wrote: str, asked: str, bound: bool) -> None:
     details = [{"type": "reasoning.encrypted", "data": "AAA="}]
-    native = Native("openrouter", wrote, {"reasoning_details": details})
-    message = Message("assistant", "Yes.", native=native)
-    moved = message._replace(native=native._replace(displaced=True))
+    state = ProviderState("openrouter", wrote, {"reasoning_details": details})
+    message = Message("assistant", "Yes.", provider_state=state)
+    moved = message._replace(provider_state=state._replace(context_truncated=True))
     question = Message("user", "hi")
     for messages, stands in (
         ([question, message], True),
         ([question, message, question], False),
         ([question, moved], False),
     ):
-        body = openrouter.body(ChatRequest(asked, messages))
+        body = openrouter.build_body(ChatRequest(asked, messages))
         assert ("reasoning_details" in body["messages"][1]) is (stands or not bound)
 
 
@@ -300,7 +302,7 @@ def in_seconds(seconds: float) -> str:
 
 def test_rate_limit_has_a_reset_time() -> None:
     for headers, copied in (({}, {"X-RateLimit-Reset": in_seconds(30)}), ({"X-RateLimit-Reset": in_seconds(30)}, {})):
-        after = failure(429, {"message": "Slow.", "metadata": {"headers": copied}}, headers).remedy.after
+        after = failure(429, {"message": "Slow.", "metadata": {"headers": copied}}, headers).retry_action.delay
         assert after is not None
         assert 20 < after <= 30
 
@@ -319,9 +321,9 @@ def test_retry_delay_is_read_from_headers_then_metadata(
     headers: dict[str, str], copied: Any, after: float | None
 ) -> None:
     for status in (429, 503):
-        assert failure(status, {"message": "Slow.", "metadata": {"headers": copied}}, headers).remedy == Remedy.RETRY(
-            after
-        )
+        assert failure(
+            status, {"message": "Slow.", "metadata": {"headers": copied}}, headers
+        ).retry_action == RetryAction.retry(after)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from ask import Answer, ChatRequest, Finish, Message
+from ask import ChatRequest, FinishReason, Message, ModelResponse
 from ask.client.provider_client import MAX_REASON_LENGTH
 from providers.anthropic import provider as anthropic
 from providers.anthropic_blocks import format_refusal_reason
@@ -35,7 +35,7 @@ def read_reason(provider: Any, server: ModelServer, reply: Reply, stream: bool) 
     """Return the reason that the user reads."""
     server.reply(reply)
     turn = recorded_exchanges.send_request(provider, server, ASKED._replace(stream=stream)).result
-    assert turn.answer.finish is Finish.FILTER
+    assert turn.answer.finish_reason is FinishReason.CONTENT_FILTER
     assert turn.error
     assert turn.error.exit_code == 10
     return str(turn.error)
@@ -114,9 +114,9 @@ def test_error_line_includes_the_reason(ask: Ask, server: ModelServer) -> None:
 
 
 def test_other_responses_have_no_reason() -> None:
-    assert Answer().reason == ""
-    assert anthropic.provider_parse_response(anthropic_wire.message_of(reason="end_turn")).reason == ""
-    assert gemini.provider_parse_response(gemini_wire.whole(gemini_wire.text("Hi."))).reason == ""
+    assert ModelResponse().finish_message == ""
+    assert anthropic.provider_parse_response(anthropic_wire.message_of(reason="end_turn")).finish_message == ""
+    assert gemini.provider_parse_response(gemini_wire.whole(gemini_wire.text("Hi."))).finish_message == ""
 
 
 @given(any_json())

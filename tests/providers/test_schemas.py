@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask import ChatRequest, HttpRequest, Message, ProviderError, Remedy, ToolSpec
+from ask import ChatRequest, HttpRequest, Message, ProviderError, RetryAction, ToolSpec
 from ask.plugin_api.strict_schema import to_strict_schema
 from ask.schemas.short_form import parse_short_form
 from providers.anthropic_schema import to_anthropic_schema
@@ -88,7 +88,7 @@ def test_schema_with_tools_only_if_tools_are_still_called(name: str) -> None:
 
 
 def build_json_schema(schema: Json) -> Json:
-    body = openai.chat.body(ChatRequest("gpt-6-sol", TALK, schema=schema))
+    body = openai.chat.build_body(ChatRequest("gpt-6-sol", TALK, schema=schema))
     response_format = body["response_format"]
     assert (response_format["type"], response_format["json_schema"]["name"]) == ("json_schema", "answer")
     return dict(response_format["json_schema"])
@@ -103,14 +103,14 @@ def test_schema_is_strict_if_possible() -> None:
 
 def test_non_object_schema_is_only_in_the_prompt() -> None:
     for schema in (parse_short_form("[string]"), {"type": "integer"}, {"anyOf": [TEXT]}):
-        assert "response_format" not in openai.chat.body(ChatRequest("gpt-6-sol", TALK, schema=schema))
+        assert "response_format" not in openai.chat.build_body(ChatRequest("gpt-6-sol", TALK, schema=schema))
 
 
 def test_user_s_response_format_wins() -> None:
     options = {"response_format": {"type": "text"}}
-    assert openai.chat.body(ChatRequest("gpt-6-sol", TALK, schema=SCHEMA, options=options))["response_format"] == {
-        "type": "text"
-    }
+    assert openai.chat.build_body(ChatRequest("gpt-6-sol", TALK, schema=SCHEMA, options=options))[
+        "response_format"
+    ] == {"type": "text"}
 
 
 @pytest.mark.parametrize(
@@ -126,8 +126,8 @@ def test_user_s_response_format_wins() -> None:
 )
 def test_openrouter_sends_schema_with_tools_to_some_vendors(model: str, beside: bool) -> None:
     request = prepare_request(openrouter, model, TALK, TOOLS, schema=SCHEMA)
-    assert ("response_format" in openrouter.body(request)) == beside
-    assert "response_format" in openrouter.body(request._replace(tool_choice="none"))
+    assert ("response_format" in openrouter.build_body(request)) == beside
+    assert "response_format" in openrouter.build_body(request._replace(tool_choice="none"))
 
 
 # Anthropic
@@ -232,7 +232,7 @@ def test_refused_schema_is_recognized(server: ModelServer, provider: Any, status
     server.reply(replace(reply, responses_api=provider is openai))
     exchange = send_request(provider, server, ChatRequest("model-1", TALK, schema=SCHEMA), tries=3)
     assert isinstance(exchange.result.error, ProviderError)
-    assert exchange.result.error.remedy is Remedy.WITHOUT_SCHEMA
+    assert exchange.result.error.retry_action is RetryAction.WITHOUT_SCHEMA
     assert len(server.requests) == 1
 
 
@@ -241,4 +241,4 @@ def test_other_refusals_are_not_blamed_on_the_schema(server: ModelServer) -> Non
         server.reply(whole_reply({"error": {"message": message}}, 400))
         exchange = send_request(openai.chat, server, ChatRequest("gpt-6-sol", TALK, schema=schema))
         assert isinstance(exchange.result.error, ProviderError)
-        assert exchange.result.error.remedy is Remedy.NONE
+        assert exchange.result.error.retry_action is RetryAction.NONE

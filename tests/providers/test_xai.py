@@ -45,14 +45,14 @@ def ask_refused(
 def test_error_message_is_the_sentence_next_to_the_code(server: ModelServer) -> None:
     failure = ask_refused(server, 404, "The model grok-beta was deprecated. Please use grok-3 instead.").result.error
     assert isinstance(failure, ProviderError)
-    assert failure.brief == "The model grok-beta was deprecated. Please use grok-3 instead (xai, 404)"
+    assert failure.summary == "The model grok-beta was deprecated. Please use grok-3 instead (xai, 404)"
 
 
 def test_invalid_key_with_status_400_is_recognized(server: ModelServer) -> None:
     failure = ask_refused(server, 400, BAD_KEY).result.error
     assert isinstance(failure, ProviderError)
     assert failure.message == BAD_KEY
-    assert "ask keys set xai" in failure.advice
+    assert "ask keys set xai" in failure.hint
     assert len(server.requests) == 1
 
 
@@ -76,7 +76,7 @@ def test_next_key_is_tried_after_an_invalid_one(server: ModelServer) -> None:
 def test_parameter_that_a_reasoning_model_refuses_is_named(server: ModelServer, option: str, message: str) -> None:
     failure = ask_refused(server, 400, message, {option: "x"}).result.error
     assert isinstance(failure, ParameterError)
-    assert failure.advice.endswith(f" {option}")
+    assert failure.hint.endswith(f" {option}")
 
 
 def test_other_error_names_no_option(server: ModelServer) -> None:

@@ -11,8 +11,8 @@ from ask.safety.policy import DEFAULT_DENY_RULES, MAX_COMMAND_LENGTH, CommandDen
 from ask.tools.base import Tool, ToolResult
 from ask.tools.builtin import list_builtin_tools
 
-READING = [tool for tool in list_builtin_tools() if not tool.changes]
-CHANGING = [tool for tool in list_builtin_tools() if tool.changes]
+READING = [tool for tool in list_builtin_tools() if not tool.has_side_effects]
+CHANGING = [tool for tool in list_builtin_tools() if tool.has_side_effects]
 [BASH] = [tool for tool in CHANGING if tool.spec.name == "bash"]
 STRANGE = Tool(ToolSpec("fetch", "Fetches.", {}), lambda arguments, context: ToolResult(""), origin="ask-fetch")
 DELETE = {"command": "rm -rf ."}
@@ -47,7 +47,7 @@ def test_yes_approves_what_confirm_would_ask() -> None:
 def test_safe_mode_allows_builtin_tools() -> None:
     safe = ToolPolicy(safe_mode=True, deny_rules=DEFAULT_DENY_RULES)
     for tool in list_builtin_tools():
-        if not tool.host_of:
+        if not tool.get_host:
             allowed = safe.decide(tool, {"command": "rm -r x", "content": "rm -rf ."})
             assert allowed == Decision(Verdict.ALLOW, "--safe")
 
@@ -75,7 +75,7 @@ def test_a_tool_that_is_allowed_by_name_runs_in_safe_mode() -> None:
     assert safe.decide(STRANGE, {}) == Decision(Verdict.ALLOW, "--allow-tool")
     assert safe.decide(STRANGE, DELETE).rule == "tripwire: rm -rf"
     asking = safe._replace(confirm=True)
-    assert asking.decide(STRANGE._replace(changes=True), {}) == ASKED
+    assert asking.decide(STRANGE._replace(has_side_effects=True), {}) == ASKED
 
 
 def test_deny_rules_and_origins_matter_only_in_safe_mode() -> None:

@@ -117,7 +117,7 @@ def test_long_output_is_saved_outside_and_readable_inside(bash: Bash, sandbox: S
     found = re.search(r"the whole is in (\S+)", text)
     assert found
     path = Path(found[1])
-    assert path.parent == context.spill_directory
+    assert path.parent == context.overflow_directory
     assert path.read_text() == "".join(f"{number}\n" for number in range(1, 20_001))
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert (
@@ -245,7 +245,7 @@ def test_an_interrupt_kills_all_processes_of_the_call(bash: Bash, sandbox: Sandb
             {"command": "seq 1 9999; setsid sleep 600 & sleep 600"}, context._replace(on_output=interrupt)
         )
     assert processes(context.directory) == []
-    assert list(context.spill_directory.iterdir()) == []
+    assert list(context.overflow_directory.iterdir()) == []
     assert bash("echo again").exit_status == 0
 
 

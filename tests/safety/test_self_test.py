@@ -21,7 +21,7 @@ def refusal(sandbox_config: SandboxConfig, *programs: str) -> SafetyError:
     with pytest.raises(SafetyError) as caught:
         Sandbox(sandbox_config, programs) if programs else Sandbox(sandbox_config)
     assert caught.value.exit_code == 8
-    assert caught.value.advice
+    assert caught.value.hint
     assert list(sandbox_config.working_directory.iterdir()) == []
     return caught.value
 
@@ -87,7 +87,7 @@ def test_bubblewrap_errors_are_explained(tmp_path: Path, version: str, stderr: s
     program.chmod(0o755)
     error = explain_bubblewrap_failure(str(program), stderr)
     assert re.search(message, str(error))
-    assert error.advice
+    assert error.hint
 
 
 def run_without_user_namespaces(host: FakeHost, request: bytes) -> bytes:

@@ -322,8 +322,8 @@ def one_line(result: Result) -> str:
 # Local servers
 
 
-@pytest.mark.parametrize(("name", "advice"), [("ollama", "ollama serve"), ("lmstudio", "lms server start")])
-def test_the_error_for_a_stopped_local_server_names_the_start_command(ask: Ask, name: str, advice: str) -> None:
+@pytest.mark.parametrize(("name", "hint"), [("ollama", "ollama serve"), ("lmstudio", "lms server start")])
+def test_the_error_for_a_stopped_local_server_names_the_start_command(ask: Ask, name: str, hint: str) -> None:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         place = f"127.0.0.1:{bound.getsockname()[1]}"
@@ -332,7 +332,7 @@ def test_the_error_for_a_stopped_local_server_names_the_start_command(ask: Ask, 
             line = one_line(result)
             assert result.code == 5
             assert place in line
-            assert advice in line
+            assert hint in line
 
 
 def models(name: str, *ids: str) -> Reply:
@@ -341,14 +341,14 @@ def models(name: str, *ids: str) -> Reply:
     return chat_wire.whole_reply({"models" if name == "ollama" else "data": entries})
 
 
-@pytest.mark.parametrize(("name", "advice"), [("ollama", "ollama pull"), ("lmstudio", "lms load")])
+@pytest.mark.parametrize(("name", "hint"), [("ollama", "ollama pull"), ("lmstudio", "lms load")])
 def test_the_error_for_a_local_server_without_models_names_the_command_to_get_one(
-    ask: Ask, server: ModelServer, name: str, advice: str
+    ask: Ask, server: ModelServer, name: str, hint: str
 ) -> None:
     server.reply(models(name))
     result = ask("-p", name, "hi")
     assert result.code == 4
-    assert advice in one_line(result)
+    assert hint in one_line(result)
 
 
 @pytest.mark.parametrize("name", LOCAL)

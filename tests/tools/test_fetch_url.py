@@ -174,7 +174,7 @@ def test_restricted_run_reaches_only_public_hosts(server: ModelServer, url: str,
 
 
 def test_tool_is_read_only_and_imports_its_libraries_lazily() -> None:
-    assert not FETCH_URL.changes
+    assert not FETCH_URL.has_side_effects
     code = (
         "import sys; from ask.tools.builtin import list_builtin_tools; list_builtin_tools(); print(sorted(sys.modules))"
     )

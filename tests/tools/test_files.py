@@ -30,7 +30,7 @@ def make_special(work: Path) -> None:
 
 def test_the_specifications_of_all_tools_stay_small() -> None:
     specs = [*(tool.spec for tool in list_builtin_tools()), SEARCH_WEB]
-    assert len(json.dumps([spec.as_function() for spec in specs])) < 365 * len(specs)
+    assert len(json.dumps([spec.to_function() for spec in specs])) < 365 * len(specs)
 
 
 # Reading

@@ -22,7 +22,7 @@ def find_overflow_file(text: str) -> Path:
 @pytest.mark.parametrize("length", [0, 1, MAX_RESULT_LENGTH])
 def test_text_within_the_limit_is_unchanged(context: ToolContext, length: int) -> None:
     assert truncate_result("x" * length, context) == "x" * length
-    assert not context.spill_directory.exists()
+    assert not context.overflow_directory.exists()
 
 
 def test_longer_text_keeps_head_and_tail_and_names_the_overflow_file(context: ToolContext) -> None:
@@ -53,7 +53,7 @@ def test_lone_surrogates_can_be_written_to_the_overflow_file(context: ToolContex
 
 
 def test_text_is_truncated_even_if_no_file_can_be_written(context: ToolContext) -> None:
-    context.spill_directory.parent.write_text("a file where the folder should be")
+    context.overflow_directory.parent.write_text("a file where the folder should be")
     capped = truncate_result("x" * 40_000, context)
     assert len(capped) <= MAX_RESULT_LENGTH
     assert "no file could be written" in capped

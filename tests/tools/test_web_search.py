@@ -215,18 +215,18 @@ def test_user_s_timeout_applies(server: ModelServer, context: ToolContext, reply
 def test_base_url_must_be_a_url(context: ToolContext) -> None:
     wrong = SearchEngine("brave", "file:///etc/passwd", KEY)
     assert "a URL begins with http:// or https://" in refusal(wrong, context)
-    host_of = create_search_tool(wrong).host_of
-    assert host_of
+    get_host = create_search_tool(wrong).get_host
+    assert get_host
     with pytest.raises(ToolError, match="a URL begins with"):
-        host_of({"query": "x"})
+        get_host({"query": "x"})
 
 
 def test_host_is_the_engine_s_for_any_arguments() -> None:
     hosts = {}
     for name, base_url in ENGINE_BASE_URLS.items():
-        host_of = create_search_tool(SearchEngine(name, base_url, KEY)).host_of
-        assert host_of
-        hosts[name] = host_of({"query": "site:evil.test", "url": "http://evil.test"})
+        get_host = create_search_tool(SearchEngine(name, base_url, KEY)).get_host
+        assert get_host
+        hosts[name] = get_host({"query": "site:evil.test", "url": "http://evil.test"})
     assert hosts == {"brave": "api.search.brave.com", "tavily": "api.tavily.com", "duckduckgo": "html.duckduckgo.com"}
 
 

@@ -30,7 +30,7 @@ class Runs:
         self.end()
         self.keeper = FileBackups(self.data, JournalHeader(conversation, str(self.work), ""), self.said.append)
         self.context = ToolContext(
-            self.work, {}, 1, self.data / "results", self.said.append, keep_original=self.keeper.before_write
+            self.work, {}, 1, self.data / "results", self.said.append, before_write=self.keeper.before_write
         )
 
     def end(self) -> None:

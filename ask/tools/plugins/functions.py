@@ -40,15 +40,15 @@ class ToolOptions(NamedTuple):
 
     name: str = ""
     description: str = ""
-    changes: bool = True
+    has_side_effects: bool = True
 
 
 @overload
 def tool(function: F, /) -> F: ...
 @overload
-def tool(*, name: str = "", description: str = "", changes: bool = True) -> Callable[[F], F]: ...
+def tool(*, name: str = "", description: str = "", has_side_effects: bool = True) -> Callable[[F], F]: ...
 def tool(
-    function: F | None = None, /, *, name: str = "", description: str = "", changes: bool = True
+    function: F | None = None, /, *, name: str = "", description: str = "", has_side_effects: bool = True
 ) -> F | Callable[[F], F]:
     """Mark a function as a tool.
 
@@ -58,7 +58,7 @@ def tool(
         function: A function, or `async def`, whose parameters have type hints.
         name: The tool's name for the model; by default the function's name.
         description: The tool's description for the model; by default the docstring up to its parameters.
-        changes: Whether the tool has side effects, so that `--confirm` asks before each call.
+        has_side_effects: Whether the tool has side effects, so that `--confirm` asks before each call.
 
     Raises:
         TypeError: It is used on something other than a function.
@@ -67,7 +67,7 @@ def tool(
     def mark(function: F) -> F:
         if isinstance(function, type) or not callable(function):
             raise TypeError("@tool marks functions; a name is given as @tool(name=...)")
-        setattr(function, TOOL_ATTRIBUTE, ToolOptions(name, description, changes))
+        setattr(function, TOOL_ATTRIBUTE, ToolOptions(name, description, has_side_effects))
         return function
 
     return mark if function is None else mark(function)
@@ -79,7 +79,7 @@ def get_tool_options(value: object) -> ToolOptions | None:
     return options if isinstance(options, ToolOptions) and callable(value) else None
 
 
-def as_tool(function: Callable[..., Any]) -> Tool:
+def create_tool(function: Callable[..., Any]) -> Tool:
     """Create a tool from a function, marked with `@tool` or not.
 
     Tests can check its specification, and call its `run` with arguments that match it.
@@ -106,7 +106,7 @@ def as_tool(function: Callable[..., Any]) -> Tool:
         value = function(*positional, **keywords)
         return to_tool_result(_run_awaitable(value) if inspect.isawaitable(value) else value)
 
-    return Tool(ToolSpec(name, options.description or description, adapter.schema), run, options.changes)
+    return Tool(ToolSpec(name, options.description or description, adapter.schema), run, options.has_side_effects)
 
 
 def _parse_docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:

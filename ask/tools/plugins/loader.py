@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 from ask.messages import ToolSpec
 from ask.tools.base import Tool
-from ask.tools.plugins.functions import as_tool, get_tool_options
+from ask.tools.plugins.functions import create_tool, get_tool_options
 from ask.tools.plugins.type_hints import ToolDefinitionError
 
 REGISTER_FUNCTION = "register_tools"
-make_tool = cache(as_tool)
+make_tool = cache(create_tool)
 """Cached, because two entry points may name the same function."""
 
 

@@ -79,8 +79,10 @@ class ToolPlugin:
         if process is not None:
             (process.kill if immediately else process.shut_down)()
 
-    def _create_tool(self, name: str, description: str, parameters: Mapping[str, Any], changes: bool) -> Tool:
-        return Tool(ToolSpec(name, description, parameters), partial(self._run_tool, name), changes, self.origin)
+    def _create_tool(self, name: str, description: str, parameters: Mapping[str, Any], has_side_effects: bool) -> Tool:
+        return Tool(
+            ToolSpec(name, description, parameters), partial(self._run_tool, name), has_side_effects, self.origin
+        )
 
     def _start_process(self) -> PluginProcess:
         self._load_deadline = time.monotonic() + self._plugin_environment.load_timeout
@@ -122,7 +124,7 @@ class ToolPlugin:
         Raises:
             ToolError: It failed, took too long, or the process died.
         """
-        capture = OutputCapture(context.spill_directory, "result")
+        capture = OutputCapture(context.overflow_directory, "result")
         try:
             with self._kill_on_error():
                 process = self._process
@@ -159,7 +161,7 @@ class ToolPlugin:
             "arguments": arguments,
             "directory": str(context.directory),
             "timeout": context.command_timeout,
-            "spill": str(context.spill_directory),
+            "spill": str(context.overflow_directory),
             "hosts": None if context.restrict_hosts is None else sorted(context.restrict_hosts),
         }
         redactor, output_redactor = context.redactor.open_stream(), context.redactor.open_stream()

@@ -46,7 +46,7 @@ def main() -> None:
         tools = {tool.spec.name: tool for tool in load_tools(ToolTarget(*target) for target in settings["targets"])}
     except BaseException as error:  # noqa: BLE001 - sys.exit and everything else
         problem = format_plugin_error(error)
-    specs = [[*tool.spec[:2], dict(tool.spec.parameters), bool(tool.changes)] for tool in tools.values()]
+    specs = [[*tool.spec[:2], dict(tool.spec.parameters), bool(tool.has_side_effects)] for tool in tools.values()]
     calls.is_busy = False
     write_all(replies_fd, encode_frame(READY, json.dumps({"tools": specs, "problem": problem}).encode()))
     for call in calls:
@@ -108,7 +108,7 @@ def make_tool_context(call: Mapping[str, Any]) -> ToolContext:
         directory=directory,
         environment=dict(os.environ),
         command_timeout=call["timeout"],
-        spill_directory=Path(call["spill"]),
+        overflow_directory=Path(call["spill"]),
         on_output=write_output,
         restrict_hosts=None if hosts is None else frozenset(hosts),
     )

@@ -11,6 +11,6 @@ class TestExample(ProviderContract):
 
     def test_max_tokens_goes_by_the_name_that_the_service_knows(self) -> None:
         request = ChatRequest("example-1", [Message("user", "Hi.")], options={"max_tokens": 500})
-        body = example.body(request)
+        body = example.build_body(request)
         assert body["max_output_tokens"] == 500
         assert "max_tokens" not in body

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from ask_tools_example import Unit, convert_temperature, count_words, remember
 
-from ask import ToolContext, ToolError, as_tool
+from ask import ToolContext, ToolError
+from ask.testing import create_tool
 
 
 @pytest.fixture
@@ -30,14 +31,14 @@ def test_words_are_counted_and_what_is_no_file_is_told(context: ToolContext) -> 
 
 
 def test_a_note_is_kept(context: ToolContext) -> None:
-    tool = as_tool(remember)
-    assert tool.changes
+    tool = create_tool(remember)
+    assert tool.has_side_effects
     assert tool.run({"note": "milk"}, context).text == "noted"
     assert (context.directory / "notes.txt").read_text() == "milk\n"
 
 
 def test_a_model_sees_what_it_may_give() -> None:
-    spec = as_tool(convert_temperature).spec
+    spec = create_tool(convert_temperature).spec
     assert spec.description == "Convert a temperature."
     assert spec.parameters["required"] == ["degrees", "unit"]
     assert spec.parameters["properties"]["to"] == {

@@ -20,7 +20,7 @@ from ask import ToolContext, ToolError, tool
 
 calls = 0
 
-@tool(changes=False)
+@tool(has_side_effects=False)
 def count() -> int:
     "Count the calls of this."
     global calls

@@ -10,7 +10,8 @@ from typing import Annotated, Any, Literal
 
 import pytest
 
-from ask import ToolContext, ToolError, ToolResult, as_tool, tool
+from ask import ToolContext, ToolError, ToolResult, tool
+from ask.tools.plugins.functions import create_tool
 from ask.tools.plugins.type_hints import ToolDefinitionError
 
 GOOGLE = """Look something up.
@@ -64,7 +65,7 @@ def test_a_docstring_describes_the_tool_and_each_parameter(docstring: str) -> No
         return word * count
 
     look_up.__doc__ = docstring
-    spec = as_tool(look_up).spec
+    spec = create_tool(look_up).spec
     assert spec.name == "look_up"
     assert spec.description == "Look something up.\n\nIt may take a while."
     assert spec.parameters == {
@@ -88,7 +89,7 @@ def test_parameter_description_in_a_hint_overrides_the_docstring() -> None:
         """
         return a + b
 
-    properties = as_tool(add).spec.parameters["properties"]
+    properties = create_tool(add).spec.parameters["properties"]
     assert [part["description"] for part in properties.values()] == ["the first", "the second"]
 
 
@@ -96,11 +97,11 @@ def test_function_without_docstring_or_parameters_is_a_tool() -> None:
     def ping():  # type: ignore[no-untyped-def]
         return "pong"
 
-    assert as_tool(ping).spec == ("ping", "", {"type": "object", "properties": {}, "additionalProperties": False})
+    assert create_tool(ping).spec == ("ping", "", {"type": "object", "properties": {}, "additionalProperties": False})
 
 
 def test_decorator_keeps_the_function_and_overrides_its_description() -> None:
-    @tool(name="sum-up", description="Sum.", changes=False)
+    @tool(name="sum-up", description="Sum.", has_side_effects=False)
     def add(a: int, b: int) -> int:
         """Add."""
         return a + b
@@ -111,8 +112,12 @@ def test_decorator_keeps_the_function_and_overrides_its_description() -> None:
         return a
 
     assert add(1, 2) == 3
-    assert (as_tool(add).spec.name, as_tool(add).spec.description, as_tool(add).changes) == ("sum-up", "Sum.", False)
-    assert (as_tool(plain).spec.description, as_tool(plain).changes) == ("Plain.", True)
+    assert (create_tool(add).spec.name, create_tool(add).spec.description, create_tool(add).has_side_effects) == (
+        "sum-up",
+        "Sum.",
+        False,
+    )
+    assert (create_tool(plain).spec.description, create_tool(plain).has_side_effects) == ("Plain.", True)
 
 
 @pytest.mark.parametrize("misuse", ["name", 5, int])
@@ -144,14 +149,14 @@ def none_by_default(a=None): ...  # type: ignore[no-untyped-def]
 )
 def test_unsupported_function_is_refused_with_a_reason(function: Any, expected: str) -> None:
     with pytest.raises(ToolDefinitionError) as caught:
-        as_tool(function)
+        create_tool(function)
     assert str(caught.value).replace("5 is", "'5' is") == expected
 
 
 def test_type_comes_from_the_default_without_a_hint() -> None:
     def wait(seconds=1.5, /, loud=False): ...  # type: ignore[no-untyped-def]
 
-    assert as_tool(wait).spec.parameters["properties"] == {
+    assert create_tool(wait).spec.parameters["properties"] == {
         "seconds": {"type": "number", "default": 1.5},
         "loud": {"type": "boolean", "default": False},
     }
@@ -161,7 +166,7 @@ def test_none_default_is_not_in_the_schema(context: ToolContext) -> None:
     def show(limit: int | None = None, most: int | None = 3) -> str:
         return f"{limit} {most}"
 
-    made = as_tool(show)
+    made = create_tool(show)
     assert made.spec.parameters["properties"]["limit"] == {"type": "integer"}
     assert made.spec.parameters["properties"]["most"] == {"type": ["integer", "null"], "default": 3}
     assert made.run({}, context).text == "None 3"
@@ -186,8 +191,8 @@ def test_function_gets_arguments_of_its_hinted_types(context: ToolContext) -> No
 
     arguments = {"box": {"colour": "red", "size": 2}, "names": ["x"], "path": "a/b"}
     expected = repr((Box(Colour.RED, 2.0), {"x"}, "b", "a", Colour.RED))
-    assert as_tool(pack).run(arguments, context).text == expected
-    assert as_tool(pack).spec.parameters["properties"]["colour"]["default"] == "red"
+    assert create_tool(pack).run(arguments, context).text == expected
+    assert create_tool(pack).spec.parameters["properties"]["colour"]["default"] == "red"
 
 
 @pytest.mark.parametrize("hint", [ToolContext, ToolContext | None, Annotated[ToolContext, "the run"]])
@@ -196,7 +201,7 @@ def test_context_is_passed_but_not_in_the_schema(hint: Any, context: ToolContext
         return f"{this.directory}/{name}"
 
     place.__annotations__["this"] = hint
-    made = as_tool(place)
+    made = create_tool(place)
     assert list(made.spec.parameters["properties"]) == ["name"]
     assert made.run({"name": "x"}, context).text == f"{context.directory}/x"
 
@@ -221,24 +226,24 @@ def test_a_result_is_text_or_json(value: object, text: str, context: ToolContext
     def give() -> Any:
         return value
 
-    assert as_tool(give).run({}, context) == ToolResult(text)
+    assert create_tool(give).run({}, context) == ToolResult(text)
 
 
 def test_tool_result_is_unchanged_and_errors_propagate(context: ToolContext) -> None:
     result = ToolResult("no", failed=True, exit_status=3)
-    assert as_tool(returning(result)).run({}, context) is result
+    assert create_tool(returning(result)).run({}, context) is result
 
     def fail() -> None:
         raise ToolError("not today")
 
     with pytest.raises(ToolError, match="not today"):
-        as_tool(fail).run({}, context)
+        create_tool(fail).run({}, context)
 
 
 def test_self_referencing_result_is_converted_to_text(context: ToolContext) -> None:
     loop: list[object] = []
     loop.append(loop)
-    assert as_tool(returning(loop)).run({}, context).text == "[[...]]"
+    assert create_tool(returning(loop)).run({}, context).text == "[[...]]"
 
 
 def test_coroutines_share_one_event_loop(context: ToolContext) -> None:
@@ -252,7 +257,10 @@ def test_coroutines_share_one_event_loop(context: ToolContext) -> None:
     def later() -> Any:
         return nap(0)
 
-    assert [as_tool(nap).run({"seconds": 0}, context).text, as_tool(later).run({}, context).text] == ["slept", "slept"]
+    assert [create_tool(nap).run({"seconds": 0}, context).text, create_tool(later).run({}, context).text] == [
+        "slept",
+        "slept",
+    ]
     assert loops[0] is loops[1]
 
 

@@ -25,7 +25,7 @@ EXAMPLE = ROOT / "examples/ask-tools-example"
 GREET = """
 from ask import tool
 
-@tool(changes=False)
+@tool(has_side_effects=False)
 def greet(name: str) -> str:
     "Greet somebody."
     return f"Hello, {name}!"
@@ -63,7 +63,7 @@ BROKEN = {
 FORMS = {
     "a module with marked functions": (GREET, ""),
     "a marked function": (GREET, ":greet"),
-    "a function": (GREET.replace("@tool(changes=False)", ""), ":greet"),
+    "a function": (GREET.replace("@tool(has_side_effects=False)", ""), ":greet"),
     "a module that registers functions": ("def greet(name: str): ...\ndef register_tools(): return [greet]", ""),
     "what registers them": ("def greet(name: str): ...\ndef register_tools(): return [greet]", ":register_tools"),
     "a module that registers tools": (REGISTERS, ""),
