@@ -22,6 +22,13 @@ class RequestStarted(NamedTuple):
     """A request to the model is about to be sent; waiting for its answer begins."""
 
 
+class FallbackStarted(NamedTuple):
+    """Another model answers from now on, because the previous one cannot."""
+
+    provider: str
+    model: str
+
+
 class ToolCallRequested(NamedTuple):
     """The model has requested a tool call, which may still need approval."""
 
@@ -66,6 +73,7 @@ Event = (
     | ReasoningDelta
     | ToolCallDelta
     | RequestStarted
+    | FallbackStarted
     | MessageAdded
     | ToolCallRequested
     | ToolCallStarted

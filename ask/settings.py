@@ -41,6 +41,7 @@ class Setting(NamedTuple):
 SETTINGS = {
     "provider": Setting(str, "the provider to ask", variable="ASK_PROVIDER"),
     "model": Setting(str, "the model to ask, of that provider", variable="ASK_MODEL"),
+    "fallback": Setting(list, "models to ask in turn if the model cannot answer", "fallback"),
     "system": Setting(str, "added to the system prompt", "system"),
     "max_rounds": Setting(int, "rounds of tool calls", "max_rounds"),
     "max_cost": Setting(float, "US dollars after which no round begins", "max_cost"),
@@ -298,6 +299,7 @@ class Settings(NamedTuple):
     bytes, costs in US dollars, the context limit in tokens.
     """
 
+    fallback: tuple[str, ...] = ()
     system: str = ""
     options: Mapping[str, Any] = EMPTY_MAPPING
     tools: bool = True
@@ -360,6 +362,8 @@ def resolve_settings(flags: Mapping[str, Any], environment: Mapping[str, str], c
 def _resolve_setting(key: str, flag: Any, environment: Mapping[str, str], config: Config) -> Any:
     setting, default = SETTINGS[key], get_default_value(key)
     value = config.get(key, default)
+    if key == "fallback":  # a sequence, not a set: the option replaces it, and --fallback "" empties it
+        return tuple(filter(None, flag or value))
     if setting.type is list:
         return type(default)((*value, *(flag or ())))
     if key == "system":

@@ -6,13 +6,13 @@ _ask_about() {  # COMMAND: what it takes
     case $1 in
         '')
             commands='chat config doctor help history init keys mcp models prompts providers safe tools undo version'
-            options='-p --provider -m --model --base-url --key -s --system -f --file -o --option -t --template --var -c --continue --resume --compact --no-save --no-tools --disable-tool --tool --max-rounds --max-cost --command-timeout --confirm -y --yes --safe --allow-dir --allow-host --allow-tool --cmd --code --schema --json --events --no-stream --plain -q --quiet -v --verbose --no-stdin --timeout -V --version -h --help'
-            values='-p=provider --provider=provider -m=model --model=model --base-url=nothing --key=nothing -s=system --system=system -f=file --file=file -o=parameter --option=parameter -t=template --template=template --var=nothing --resume=conversation --disable-tool=tool --tool=file --max-rounds=nothing --max-cost=nothing --command-timeout=nothing --allow-dir=directory --allow-host=nothing --allow-tool=tool --schema=file --timeout=nothing'
+            options='-p --provider -m --model --fallback --base-url --key -s --system -f --file -o --option -t --template --var -c --continue --resume --compact --no-save --no-tools --disable-tool --tool --max-rounds --max-cost --command-timeout --confirm -y --yes --safe --allow-dir --allow-host --allow-tool --cmd --code --schema --json --events --no-stream --plain -q --quiet -v --verbose --no-stdin --timeout -V --version -h --help'
+            values='-p=provider --provider=provider -m=model --model=model --fallback=model --base-url=nothing --key=nothing -s=system --system=system -f=file --file=file -o=parameter --option=parameter -t=template --template=template --var=nothing --resume=conversation --disable-tool=tool --tool=file --max-rounds=nothing --max-cost=nothing --command-timeout=nothing --allow-dir=directory --allow-host=nothing --allow-tool=tool --schema=file --timeout=nothing'
             rest='file' ;;
         chat)
             commands=''
-            options='-p --provider -m --model --base-url --key -s --system -f --file -o --option -t --template --var -c --continue --resume --no-save --no-tools --disable-tool --tool --max-rounds --max-cost --command-timeout --confirm -y --yes --safe --allow-dir --allow-host --allow-tool --json --events --no-stream --plain -q --quiet -v --verbose --timeout -h --help'
-            values='-p=provider --provider=provider -m=model --model=model --base-url=nothing --key=nothing -s=system --system=system -f=file --file=file -o=parameter --option=parameter -t=template --template=template --var=nothing --resume=conversation --disable-tool=tool --tool=file --max-rounds=nothing --max-cost=nothing --command-timeout=nothing --allow-dir=directory --allow-host=nothing --allow-tool=tool --timeout=nothing'
+            options='-p --provider -m --model --fallback --base-url --key -s --system -f --file -o --option -t --template --var -c --continue --resume --no-save --no-tools --disable-tool --tool --max-rounds --max-cost --command-timeout --confirm -y --yes --safe --allow-dir --allow-host --allow-tool --json --events --no-stream --plain -q --quiet -v --verbose --timeout -h --help'
+            values='-p=provider --provider=provider -m=model --model=model --fallback=model --base-url=nothing --key=nothing -s=system --system=system -f=file --file=file -o=parameter --option=parameter -t=template --template=template --var=nothing --resume=conversation --disable-tool=tool --tool=file --max-rounds=nothing --max-cost=nothing --command-timeout=nothing --allow-dir=directory --allow-host=nothing --allow-tool=tool --timeout=nothing'
             rest='nothing' ;;
         config)
             commands='list get set unset path edit'
@@ -207,7 +207,7 @@ _ask_about() {  # COMMAND: what it takes
     esac
 }
 _ask_tools='read_file write_file edit_file list_dir bash fetch_url search_web'
-_ask_keys='provider model system max_rounds max_cost timeout stream stdin_limit context_limit tools.enabled tools.disabled tools.command_timeout tools.confirm history.enabled search.engine mcp.files safe.enabled safe.allow_dirs safe.allow_hosts safe.allow_tools safe.environment safe.tripwires network.tries network.backoff'
+_ask_keys='provider model fallback system max_rounds max_cost timeout stream stdin_limit context_limit tools.enabled tools.disabled tools.command_timeout tools.confirm history.enabled search.engine mcp.files safe.enabled safe.allow_dirs safe.allow_hosts safe.allow_tools safe.environment safe.tripwires network.tries network.backoff'
 _ask_parameters='frequency_penalty max_tokens presence_penalty reasoning_effort seed stop temperature top_k top_p'
 # to here
 

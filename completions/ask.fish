@@ -4,9 +4,9 @@
 function __ask_valued -a command  # the options of a command that take a value
     switch "$command"
         case ''
-            string split ' ' -- '-p --provider -m --model --base-url --key -s --system -f --file -o --option -t --template --var --resume --disable-tool --tool --max-rounds --max-cost --command-timeout --allow-dir --allow-host --allow-tool --schema --timeout'
+            string split ' ' -- '-p --provider -m --model --fallback --base-url --key -s --system -f --file -o --option -t --template --var --resume --disable-tool --tool --max-rounds --max-cost --command-timeout --allow-dir --allow-host --allow-tool --schema --timeout'
         case 'chat'
-            string split ' ' -- '-p --provider -m --model --base-url --key -s --system -f --file -o --option -t --template --var --resume --disable-tool --tool --max-rounds --max-cost --command-timeout --allow-dir --allow-host --allow-tool --timeout'
+            string split ' ' -- '-p --provider -m --model --fallback --base-url --key -s --system -f --file -o --option -t --template --var --resume --disable-tool --tool --max-rounds --max-cost --command-timeout --allow-dir --allow-host --allow-tool --timeout'
         case 'config'
             string split ' ' -- ''
         case 'config list'
@@ -102,7 +102,7 @@ function __ask_commands -a command  # what a command consists of
     end
 end
 set -g __ask_tools read_file write_file edit_file list_dir bash fetch_url search_web
-set -g __ask_keys provider model system max_rounds max_cost timeout stream stdin_limit context_limit tools.enabled tools.disabled tools.command_timeout tools.confirm history.enabled search.engine mcp.files safe.enabled safe.allow_dirs safe.allow_hosts safe.allow_tools safe.environment safe.tripwires network.tries network.backoff
+set -g __ask_keys provider model fallback system max_rounds max_cost timeout stream stdin_limit context_limit tools.enabled tools.disabled tools.command_timeout tools.confirm history.enabled search.engine mcp.files safe.enabled safe.allow_dirs safe.allow_hosts safe.allow_tools safe.environment safe.tripwires network.tries network.backoff
 set -g __ask_parameters frequency_penalty max_tokens presence_penalty reasoning_effort seed stop temperature top_k top_p
 complete -c ask -n '__ask_first \'\'' -f -a chat -d 'Talk: one conversation, message after message'
 complete -c ask -n '__ask_first \'\'' -f -a config -d 'See and change the settings'
@@ -121,6 +121,7 @@ complete -c ask -n '__ask_first \'\'' -f -a undo -d 'Put back the files that a r
 complete -c ask -n '__ask_first \'\'' -f -a version -d 'Print the version'
 complete -c ask -n '__ask_in \'\'' -s p -l provider -x -a '(__ask_provider)' -d 'Ask this provider (ask providers lists them)'
 complete -c ask -n '__ask_in \'\'' -s m -l model -x -a '(__ask_model)' -d 'Ask this model; without -p also as provider:model'
+complete -c ask -n '__ask_in \'\'' -l fallback -x -a '(__ask_model)' -d 'Ask this model next if one cannot answer'
 complete -c ask -n '__ask_in \'\'' -l base-url -x -d 'Reach the provider at this address'
 complete -c ask -n '__ask_in \'\'' -l key -x -d 'Use this API key'
 complete -c ask -n '__ask_in \'\'' -s s -l system -x -a '(__ask_system)' -d 'Add to the system prompt; @file reads a file'
@@ -159,6 +160,7 @@ complete -c ask -n '__ask_in \'\'' -s V -l version -d 'Show the version and exit
 complete -c ask -n '__ask_in \'\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_in \'chat\'' -s p -l provider -x -a '(__ask_provider)' -d 'Ask this provider (ask providers lists them)'
 complete -c ask -n '__ask_in \'chat\'' -s m -l model -x -a '(__ask_model)' -d 'Ask this model; without -p also as provider:model'
+complete -c ask -n '__ask_in \'chat\'' -l fallback -x -a '(__ask_model)' -d 'Ask this model next if one cannot answer'
 complete -c ask -n '__ask_in \'chat\'' -l base-url -x -d 'Reach the provider at this address'
 complete -c ask -n '__ask_in \'chat\'' -l key -x -d 'Use this API key'
 complete -c ask -n '__ask_in \'chat\'' -s s -l system -x -a '(__ask_system)' -d 'Add to the system prompt; @file reads a file'

@@ -10,6 +10,7 @@ _ask_arguments() {  # COMMAND
         '(-p --provider)--provider=[Ask this provider (ask providers lists them)]:NAME:_ask_provider' \
         '(-m --model)-m+[Ask this model; without -p also as provider\:model]:NAME:_ask_model' \
         '(-m --model)--model=[Ask this model; without -p also as provider\:model]:NAME:_ask_model' \
+        '*--fallback=[Ask this model next if one cannot answer]:MODEL:_ask_model' \
         '(--base-url)--base-url=[Reach the provider at this address]:URL:' \
         '(--key)--key=[Use this API key]:KEY:' \
         '(-s --system)-s+[Add to the system prompt; @file reads a file]:TEXT:_ask_system' \
@@ -64,6 +65,7 @@ _ask_arguments() {  # COMMAND
         '(-p --provider)--provider=[Ask this provider (ask providers lists them)]:NAME:_ask_provider' \
         '(-m --model)-m+[Ask this model; without -p also as provider\:model]:NAME:_ask_model' \
         '(-m --model)--model=[Ask this model; without -p also as provider\:model]:NAME:_ask_model' \
+        '*--fallback=[Ask this model next if one cannot answer]:MODEL:_ask_model' \
         '(--base-url)--base-url=[Reach the provider at this address]:URL:' \
         '(--key)--key=[Use this API key]:KEY:' \
         '(-s --system)-s+[Add to the system prompt; @file reads a file]:TEXT:_ask_system' \
@@ -374,7 +376,7 @@ _ask_commands() {  # COMMAND: what it consists of
   esac
 }
 _ask_tools=(read_file write_file edit_file list_dir bash fetch_url search_web)
-_ask_keys=(provider model system max_rounds max_cost timeout stream stdin_limit context_limit tools.enabled tools.disabled tools.command_timeout tools.confirm history.enabled search.engine mcp.files safe.enabled safe.allow_dirs safe.allow_hosts safe.allow_tools safe.environment safe.tripwires network.tries network.backoff)
+_ask_keys=(provider model fallback system max_rounds max_cost timeout stream stdin_limit context_limit tools.enabled tools.disabled tools.command_timeout tools.confirm history.enabled search.engine mcp.files safe.enabled safe.allow_dirs safe.allow_hosts safe.allow_tools safe.environment safe.tripwires network.tries network.backoff)
 _ask_parameters=(frequency_penalty max_tokens presence_penalty reasoning_effort seed stop temperature top_k top_p)
 # to here
 

@@ -26,6 +26,7 @@ END = "# to here\n"
 OPTION_VALUES = {
     "--provider": "provider",
     "--model": "model",
+    "--fallback": "model",
     "--resume": "conversation",
     "--system": "system",
     "--option": "parameter",

@@ -89,6 +89,8 @@ def messages(draw: st.DrawFn, role: str, calling: Sequence[dict[str, Any]] = ())
         "whole": draw(st.booleans()),
         "reasoning": draw(TEXTS),
         "finish": draw(st.sampled_from(["", "stop", "cut"])),
+        "provider": draw(st.just("") | TEXTS),
+        "model": draw(st.just("") | TEXTS),
         "usage": draw(USAGES),
         "tool_call_id": "",
         "tool_name": draw(TEXTS),

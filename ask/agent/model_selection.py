@@ -6,7 +6,7 @@ Command line options come first, then the conversation, the environment and the 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, NamedTuple
@@ -58,6 +58,15 @@ class ModelEndpoint(NamedTuple):
     def provider_name(self) -> str:
         return self.provider.info.name
 
+    @property
+    def full_name(self) -> str:
+        """The endpoint as `provider:model`."""
+        return f"{self.provider_name}:{self.model}"
+
+    def is_same_model(self, other: ModelEndpoint) -> bool:
+        """Check whether two endpoints are the same model at the same address."""
+        return (self.full_name, self.base_url) == (other.full_name, other.base_url)
+
 
 class ModelSelection(NamedTuple):
     """The user's choice of provider and model; None or "" if nothing was chosen.
@@ -95,6 +104,32 @@ def resolve_endpoint(app: AppContext, selection: ModelSelection) -> ModelEndpoin
     from ask.client.chat_fallback import find_chat_fallback
 
     return endpoint._replace(chat_fallback=find_chat_fallback(provider, base_url, app.app_dirs.cache))
+
+
+def resolve_other_endpoint(app: AppContext, selection: ModelSelection, current: ModelEndpoint) -> ModelEndpoint:
+    """Resolve an endpoint like `resolve_endpoint`. Another model of the current provider uses its base URL and key."""
+    if resolve_provider_and_model(app, selection)[0] == current.provider_name:
+        selection = selection._replace(base_url=current.base_url, key=current.key)
+    return resolve_endpoint(app, selection)
+
+
+def resolve_fallbacks(app: AppContext, models: Sequence[str], endpoint: ModelEndpoint) -> tuple[ModelEndpoint, ...]:
+    """Resolve the models to ask if `endpoint` cannot answer. One without a provider is of the same provider.
+
+    Raises:
+        ConfigError: a provider does not exist, has no key, or is named without a model.
+    """
+    fallbacks = []
+    for model in models:
+        if model in app.provider_names and model not in app.config.aliases:
+            raise ConfigError(f"the fallback {model} is a provider", f"name a model, or use {model}: for its default")
+        selection = ModelSelection(model=model, conversation_model=(endpoint.provider_name, ""))
+        try:
+            fallbacks.append(resolve_other_endpoint(app, selection, endpoint))
+        except ConfigError as error:
+            error.message = f"cannot use the fallback {model}: {error.message}"
+            raise
+    return tuple(fallbacks)
 
 
 def load_provider(app: AppContext, name: str) -> LoadedProvider:

@@ -14,6 +14,7 @@ from ask.agent.model_selection import (
     ModelSelection,
     fetch_first_model,
     resolve_endpoint,
+    resolve_fallbacks,
     start_preconnection,
 )
 from ask.agent.toolset import Toolset
@@ -65,6 +66,7 @@ class RunRequest(NamedTuple):
         summary_end_run: for a request that asks for a summary, the number of the first run that it does not cover.
         output_format: one of `OUTPUT_FORMATS`; "" for any format.
         response_schema: the schema of an answer in the format "schema"; None for any other format.
+        fallbacks: the providers and models to ask in turn if `endpoint` cannot answer.
     """
 
     conversation_id: str
@@ -81,6 +83,7 @@ class RunRequest(NamedTuple):
     safe_mode: SafeModeContext | None = None
     output_format: str = ""
     response_schema: ResponseSchema | None = None
+    fallbacks: Sequence[ModelEndpoint] = ()
 
 
 def prepare_request(
@@ -131,9 +134,10 @@ def prepare_without_prompt(
     for warning in app.config.warnings:
         console.print_line(f"ask: {warning}")
     endpoint = start_preconnection(resolve_endpoint(app, read_model_selection(flags, continuation, template)))
+    fallbacks = resolve_fallbacks(app, settings.fallback, endpoint)
     conversation_id = continuation.id if continuation else generate_conversation_id()
     tools = toolset.select_tools(settings, template)
-    secrets = app.collect_secrets(endpoint.key)
+    secrets = app.collect_secrets(endpoint.key, *(fallback.key for fallback in fallbacks))
     console.redact = secrets.redact
     safe_mode = open_safe_mode(settings, directory, conversation_id, app, console) if settings.safe else None
     if safe_mode:
@@ -157,6 +161,7 @@ def prepare_without_prompt(
         reported_usage=continuation.reported_usage if continuation and is_same_model else ReportedUsage(),
         output_format=next((form for form in OUTPUT_FORMATS if flags[form]), ""),
         response_schema=response_schema,
+        fallbacks=fallbacks,
     )
     return request, template
 

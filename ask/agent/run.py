@@ -10,11 +10,17 @@ from typing import TYPE_CHECKING
 
 from ask.agent.app_context import AppContext
 from ask.agent.context_window import make_context_limit_lookup
-from ask.agent.model_selection import create_client, create_cost_calculator, get_reported_cost
+from ask.agent.model_selection import (
+    ModelEndpoint,
+    create_client,
+    create_cost_calculator,
+    fetch_first_model,
+    get_reported_cost,
+)
 from ask.agent.request import RunRequest
 from ask.agent.run_backups import RunBackups
 from ask.agent.system_prompt import build_system_prompt
-from ask.agent.tool_loop import RunResult, ToolLoop
+from ask.agent.tool_loop import ModelConnection, RunResult, ToolLoop
 from ask.agent.tool_runner import AuditLog, ToolRunner
 from ask.errors import AskError, BrokenOutputError, RunInterruptedError, to_ask_error
 from ask.events import Event, Notice, ToolCallOutput
@@ -101,15 +107,8 @@ def get_exit_code(error: BaseException) -> int:
 
 
 def run_tool_loop(request: RunRequest, app: AppContext, on_event: Callable[[Event], None]) -> RunResult:
-    """Run the tool loop with its client, tools and backups."""
-    settings, endpoint, secrets, safe_mode = request.settings, request.endpoint, request.secrets, request.safe_mode
-    client = create_client(endpoint, lambda text: on_event(Notice(text)), settings, secrets.redactor)
-    calculate_cost = create_cost_calculator(endpoint, client) if settings.max_cost is not None else get_reported_cost
-
-    def read_listed_limit() -> int | None:
-        from ask.agent.context_limit import read_listed_limit
-
-        return read_listed_limit(endpoint, app.app_dirs.cache, settings)
+    """Run the tool loop with its tools and backups."""
+    settings, secrets, safe_mode = request.settings, request.secrets, request.safe_mode
 
     def request_approval(pending_call: PendingToolCall) -> ApprovalResponse | None:
         from ask.agent.call_explanation import explain_tool_call
@@ -117,7 +116,9 @@ def run_tool_loop(request: RunRequest, app: AppContext, on_event: Callable[[Even
 
         return prompt_for_approval(
             pending_call,
-            explain=partial(explain_tool_call, request, client, app.environment),
+            explain=partial(
+                explain_tool_call, request, loop.connection.endpoint.model, loop.connection.client, app.environment
+            ),
             can_read=safe_mode.can_read if safe_mode else can_read_anything,
         )
 
@@ -145,17 +146,43 @@ def run_tool_loop(request: RunRequest, app: AppContext, on_event: Callable[[Even
         if not gc.isenabled():  # only before the first message of a chat: later garbage should be collected
             gc.freeze()
             gc.enable()
-        result = ToolLoop(
+        loop = ToolLoop(
             request,
-            client,
+            lambda endpoint: connect_model(endpoint, request, app, on_event),
             tool_runner,
             on_event,
             build_system_prompt=partial(build_system_prompt, request, app.environment),
-            find_context_limit=make_context_limit_lookup(
-                settings, read_listed_limit, is_continued=bool(request.message_history)
-            ),
-            calculate_cost=calculate_cost,
-        ).run()
+        )
+        result = loop.run()
     if result.error is not None:
         result.error.redact(secrets.redact)  # before the error is saved
     return result
+
+
+def connect_model(
+    endpoint: ModelEndpoint, request: RunRequest, app: AppContext, on_event: Callable[[Event], None]
+) -> ModelConnection:
+    """Prepare requests to a model.
+
+    Raises:
+        AskError: the provider has no model, or the cost limit cannot be checked.
+    """
+    settings = request.settings
+
+    def notify(text: str) -> None:
+        on_event(Notice(text))
+
+    def read_listed_limit() -> int | None:
+        from ask.agent.context_limit import read_listed_limit
+
+        return read_listed_limit(endpoint, app.app_dirs.cache, settings)
+
+    if not endpoint.model:
+        endpoint = endpoint._replace(model=fetch_first_model(endpoint, notify, settings))
+    client = create_client(endpoint, notify, settings, request.secrets.redactor)
+    return ModelConnection(
+        endpoint,
+        client,
+        make_context_limit_lookup(settings, read_listed_limit, is_continued=bool(request.message_history)),
+        create_cost_calculator(endpoint, client) if settings.max_cost is not None else get_reported_cost,
+    )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from ask.agent.context_window import (
     ContextWindow,
@@ -17,6 +17,7 @@ from ask.agent.context_window import (
     format_removed_messages,
     format_too_long,
 )
+from ask.agent.model_selection import ModelEndpoint
 from ask.agent.request import RunRequest
 from ask.agent.tool_runner import ToolRunner
 from ask.client.provider_client import ProviderClient, RequestResult
@@ -29,9 +30,9 @@ from ask.errors import (
     RunInterruptedError,
     SafetyError,
 )
-from ask.events import Event, MessageAdded, Notice, RequestStarted
-from ask.messages import FinishReason, Message, ToolCall, ToolSpec, Usage
-from ask.plugin_api.provider import ChatRequest
+from ask.events import Event, FallbackStarted, MessageAdded, Notice, RequestStarted
+from ask.messages import FinishReason, Message, ReportedUsage, ToolCall, ToolSpec, Usage
+from ask.plugin_api.provider import ChatRequest, Delta, TextDelta
 
 MAX_REPEATED_CALLS = 3
 """The same call with the same arguments is rejected when it is made this many times in a row."""
@@ -77,50 +78,75 @@ class RunResult:
         return self.saved_run_number is not None
 
 
-class ToolLoop:
-    """Answers one request.
+class ModelConnection(NamedTuple):
+    """A model that requests can be sent to.
 
-    Args:
-        request: the request.
+    Attributes:
+        endpoint: the provider and model.
         client: sends requests to the provider.
-        tool_runner: runs the tools.
-        on_event: receives the events.
-        build_system_prompt: builds the system prompt for the tools that are actually offered.
         find_context_limit: returns the model's context limit for an estimated request size, both in tokens; None if it
             is unknown.
         calculate_cost: returns the cost of usage in US dollars; raises AskError if it is unknown. Called only for
             requests with a cost limit.
     """
 
+    endpoint: ModelEndpoint
+    client: ProviderClient
+    find_context_limit: Callable[[int], int | None]
+    calculate_cost: Callable[[Usage], float]
+
+
+class ToolLoop:
+    """Answers one request.
+
+    Args:
+        request: the request.
+        connect: connects to the request's model and, if it cannot answer, to the fallbacks; raises AskError for a model
+            that cannot be used.
+        tool_runner: runs the tools.
+        on_event: receives the events.
+        build_system_prompt: builds the system prompt for the tools that are actually offered.
+
+    Attributes:
+        connection: the model that is asked now.
+    """
+
+    connection: ModelConnection
+
     def __init__(
         self,
         request: RunRequest,
-        client: ProviderClient,
+        connect: Callable[[ModelEndpoint], ModelConnection],
         tool_runner: ToolRunner,
         on_event: Callable[[Event], None],
         *,
         build_system_prompt: Callable[[Sequence[ToolSpec]], str],
-        find_context_limit: Callable[[int], int | None],
-        calculate_cost: Callable[[Usage], float],
     ) -> None:
         self._request = request
-        self._client = client
+        self._connect = connect
         self._tool_runner = tool_runner
         self._on_event = on_event
         self._build_system_prompt = build_system_prompt
-        self._find_context_limit = find_context_limit
-        self._calculate_cost = calculate_cost
         self._result = RunResult([*request.message_history, request.user_message])
-        self._schema = request.response_schema.json_schema if request.response_schema else None
-        """None also once the provider has rejected it; then only the system prompt contains it."""
+        self._reported_usage = request.reported_usage
         self._recent_calls: list[tuple[str, str]] = []
-        self._truncation_reported = False
+        self._fallbacks = [*request.fallbacks]
+        """The models that have not been tried yet."""
+        self._tried_endpoints: list[ModelEndpoint] = []
+        self._model_usage = Usage()
+        """The usage of the model that is asked now."""
+        self._earlier_cost = 0.0
+        """The cost of the models that were asked before it."""
+        self._has_shown_text = False
+        """Whether text of an answer that is not part of the conversation yet has been shown."""
+        self._held_deltas: list[Delta] = []
+        """Without streaming, the answer to the last request, until it is certain that no other model replaces it."""
 
     def run(self) -> RunResult:
         """Run the loop to its end. Errors are in the result: nothing is raised."""
         result = self._result
         try:
-            self._offer_tools(self._select_tools())
+            self._use_model(self._connect(self._request.endpoint))
             self._run_rounds()
         except (KeyboardInterrupt, SystemExit) as error:
             # A signal must not prevent the end of the run from being reported.
@@ -133,10 +159,20 @@ class ToolLoop:
             result.error = SafetyError(message, denial.hint)
         return result
 
+    def _use_model(self, connection: ModelConnection) -> None:
+        """Send the following requests to this model."""
+        self.connection = connection
+        self._tried_endpoints.append(connection.endpoint)
+        schema = self._request.response_schema
+        self._schema = schema.json_schema if schema else None
+        """None also once the provider has rejected it; then only the system prompt contains it."""
+        self._truncation_reported = False
+        self._offer_tools(self._select_tools())
+
     def _select_tools(self) -> Sequence[ToolSpec]:
         """Return the tools, or () if the model does not support tools."""
-        tools, model = [tool.spec for tool in self._request.tools], self._request.endpoint.model
-        supported = not tools or self._client.provider.supports_tools(model)
+        tools, model = [tool.spec for tool in self._request.tools], self.connection.endpoint.model
+        supported = not tools or self.connection.client.provider.supports_tools(model)
         if not supported:
             self._on_event(Notice(f"{model} cannot call tools; asking without"))
         return tools if supported else ()
@@ -148,7 +184,7 @@ class ToolLoop:
         self._context_window = ContextWindow(
             estimate_text_tokens(self._system_message.content) + estimate_tool_tokens(tools)
         )
-        reported = self._request.reported_usage
+        reported = self._reported_usage
         self._context_window.calibrate(self._result.messages[: reported.message_count], reported.tokens)
 
     def _run_rounds(self) -> None:
@@ -161,6 +197,10 @@ class ToolLoop:
             if isinstance(response.error, ProviderError) and self._adapt_request(response.error, response):
                 continue
             result.usage += response.answer.usage
+            self._model_usage += response.answer.usage
+            if response.error is not None and self._switch_model(response.error):
+                continue
+            response = self._show_held_deltas(response)
             result.finish_reason = response.answer.finish_reason
             self._context_window.calibrate(result.messages, response.answer.usage.input_tokens)
             self._add_answer(response, () if is_final else response.tool_calls)
@@ -190,22 +230,28 @@ class ToolLoop:
                 f"stopped after {settings.max_rounds} rounds of tool calls", "--max-rounds allows more"
             )
         if settings.max_cost is not None and result.rounds:
-            cost = self._calculate_cost(result.usage)
+            cost = self._calculate_total_cost()
             if cost >= settings.max_cost:
                 return LimitReachedError(f"stopped at a cost of ${cost:.4f}", "--max-cost allows more")
         return None
 
+    def _calculate_total_cost(self) -> float:
+        if self._model_usage == Usage():  # it may take a request to find out the prices
+            return self._earlier_cost
+        return self._earlier_cost + self.connection.calculate_cost(self._model_usage)
+
     def _send_request(self, tool_choice: Literal["auto", "none"]) -> RequestResult:
         """Send as much of the conversation as the model's context has room for."""
         self._truncate_context()
-        request, messages = self._request, self._context_window.select_messages(self._result.messages)
+        request, (endpoint, client, *_) = self._request, self.connection
+        messages = self._context_window.select_messages(self._result.messages)
         if any(message.attachments for message in messages):
             from ask.attachments import replace_unsupported_attachments
 
-            is_supported = partial(self._client.provider.supports_attachment, request.endpoint.model)
+            is_supported = partial(client.provider.supports_attachment, endpoint.model)
             messages = replace_unsupported_attachments(messages, is_supported)
         chat_request = ChatRequest(
-            model=request.endpoint.model,
+            model=endpoint.model,
             messages=(self._system_message, *messages),
             tool_choice=tool_choice,
             options=request.settings.options,
@@ -216,12 +262,30 @@ class ToolLoop:
         )
         self._on_event(RequestStarted())
         self._result.finish_reason = FinishReason.STREAM_INCOMPLETE
-        return self._client.send(chat_request, self._on_event, self._tools)
+        self._held_deltas = []
+        return client.send(chat_request, self._show_delta, self._tools)
+
+    def _show_delta(self, delta: Delta) -> None:
+        """Show a part of the answer, or hold it back if another model may still replace the answer."""
+        if self._fallbacks and not self._request.settings.stream:
+            self._held_deltas.append(delta)
+            return
+        if isinstance(delta, TextDelta) and delta.text:
+            self._has_shown_text = True
+        self._on_event(delta)
+
+    def _show_held_deltas(self, response: RequestResult) -> RequestResult:
+        try:
+            for delta in self._held_deltas:
+                self._on_event(delta)
+        except AskError as error:
+            return response._replace(error=response.error or error)
+        return response
 
     def _truncate_context(self) -> None:
         """Leave messages out of requests if they exceed the model's context."""
         window, settings, messages = self._context_window, self._request.settings, self._result.messages
-        limit = self._find_context_limit(window.estimate_size(messages))
+        limit = self.connection.find_context_limit(window.estimate_size(messages))
         removed_count = window.shrink(messages, calculate_input_limit(limit, settings.options)) if limit else 0
         if removed_count and not self._truncation_reported:
             self._truncation_reported = True
@@ -249,6 +313,50 @@ class ToolLoop:
             self._on_event(Notice(f"{error.summary}; asking once more {format_removed_messages(removed_count)}"))
         return removed_count > 0
 
+    def _switch_model(self, error: AskError) -> bool:
+        """Continue with the next usable fallback if the model cannot answer; return whether there is one.
+
+        If all models have failed, the error is changed to say so. No model continues a text that has been shown.
+        """
+        if self._has_shown_text or not self._request.fallbacks:
+            return False
+        from ask.client.error_classification import can_other_model_help
+
+        if not can_other_model_help(error):
+            return False
+        failed_model = self.connection.endpoint.full_name
+        while self._fallbacks:
+            connection = self._connect_fallback(self._fallbacks.pop(0))
+            if connection is None:
+                continue
+            if self._request.settings.max_cost is not None:
+                self._earlier_cost = self._calculate_total_cost()
+            self._model_usage, self._reported_usage = Usage(), ReportedUsage()
+            name = connection.endpoint.full_name
+            self._on_event(Notice(f"{failed_model} cannot answer: {error.summary}; continuing with {name}"))
+            self._on_event(FallbackStarted(connection.endpoint.provider_name, connection.endpoint.model))
+            self._use_model(connection)
+            return True
+        if len(self._tried_endpoints) > 1:
+            names = ", ".join(endpoint.full_name for endpoint in self._tried_endpoints)
+            error.message = f"none of {names} can answer: {error.message}"
+        return False
+
+    def _connect_fallback(self, endpoint: ModelEndpoint) -> ModelConnection | None:
+        """Connect to a fallback; return None if it was tried before, or cannot be used, which is reported."""
+        if any(endpoint.is_same_model(tried) for tried in self._tried_endpoints):
+            return None
+        try:
+            connection = self._connect(endpoint)
+            if self._request.user_message.attachments:
+                from ask.agent.user_message import check_attachments_supported
+
+                check_attachments_supported(self._request.user_message.attachments, connection.endpoint)
+        except AskError as error:
+            self._on_event(Notice(f"the fallback {endpoint.full_name} is skipped: {error}"))
+            return None
+        return connection
+
     def _drop_reasoning(self, error: ProviderError) -> bool:
         """Drop the reasoning of earlier answers from this run's messages; return whether there was any."""
         messages = self._result.messages
@@ -268,7 +376,7 @@ class ToolLoop:
         problem = schema.find_problem(get_last_answer(result.messages)) if schema else ""
         if not problem:
             return False
-        is_over_budget = max_cost is not None and self._calculate_cost(result.usage) >= max_cost
+        is_over_budget = max_cost is not None and self._calculate_total_cost() >= max_cost
         if is_over_budget or result.corrections == MAX_CORRECTIONS:
             advice = "ask again, or try another model or a simpler schema"
             raise IncompleteResponseError(f"the answer does not fit the schema ({problem})", advice)
@@ -280,8 +388,9 @@ class ToolLoop:
 
     def _add_answer(self, response: RequestResult, tool_calls: tuple[ToolCall, ...]) -> None:
         answer = response.answer
+        self._has_shown_text = False
         if answer.text or tool_calls or (answer.provider_state and response.error is None):
-            redacted = tuple(map(self._client.redactor.redact_call, tool_calls))
+            redacted = tuple(map(self.connection.client.redactor.redact_call, tool_calls))
             message = Message("assistant", answer.text, redacted, provider_state=answer.provider_state)
             self._add_message(MessageAdded(message, response.error is None, answer))
 

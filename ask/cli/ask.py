@@ -255,6 +255,7 @@ def parse_comma_list(_: click.Context, __: click.Parameter, value: tuple[str, ..
 @click.command("ask", cls=AskCommand, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("-p", "--provider", metavar="NAME", help="Ask this provider (ask providers lists them).")
 @click.option("-m", "--model", metavar="NAME", help="Ask this model; without -p also as provider:model.")
+@click.option("--fallback", metavar="MODEL", multiple=True, help="Ask this model next if one cannot answer.")
 @click.option("--base-url", metavar="URL", help="Reach the provider at this address.")
 @click.option("--key", metavar="KEY", help="Use this API key.")
 @click.option("-s", "--system", metavar="TEXT", help="Add to the system prompt; @file reads a file.")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ask.errors import AskError, ParameterError, ProviderError, RetryAction
+from ask.errors import AskError, NetworkError, ParameterError, ProviderError, RetryAction
 from ask.messages import ToolSpec
 
 TOOLS_UNSUPPORTED_PATTERN = re.compile(
@@ -31,6 +31,11 @@ CONTEXT_EXCEEDED_PATTERN = re.compile(
     re.IGNORECASE,
 )
 """Messages that a conversation exceeds the context window, as worded by various services."""
+
+CREDIT_EXHAUSTED_PATTERN = re.compile(r"credit|quota|balance|billing|(?:spend|spending|usage) limit", re.IGNORECASE)
+"""Messages that an account is out of credit, among the errors after which another key may help."""
+UNAVAILABLE_STATUSES = (402, 408, 429)
+"""The statuses below 500 that describe the account or the service, not the request."""
 
 TOOL_INDEX_PATTERNS = (
     re.compile(r"function_?declarations\[(\d+)\]", re.IGNORECASE),
@@ -103,6 +108,20 @@ def is_schema_rejected(error: ProviderError) -> bool:
 def is_context_exceeded(error: ProviderError) -> bool:
     """Check whether a request was rejected because it exceeds the context window."""
     return error.status in (None, 400, 422) and CONTEXT_EXCEEDED_PATTERN.search(error.message) is not None
+
+
+def can_other_model_help(error: AskError) -> bool:
+    """Check whether a request that failed, after its retries, may succeed with another model.
+
+    It may if the service is unreachable, overloaded or fails, the account is out of credit, or the context is too
+    short. It may not if the request, the key or the model's name is wrong: the user has to correct these.
+    """
+    if not isinstance(error, ProviderError):
+        return isinstance(error, NetworkError)
+    if error.status is None or error.status >= 500 or error.status in UNAVAILABLE_STATUSES:
+        return True
+    is_out_of_credit = error.retry_action == RetryAction.NEXT_KEY and CREDIT_EXHAUSTED_PATTERN.search(error.message)
+    return bool(is_out_of_credit) or error.retry_action.kind == "retry" or error.retry_action == RetryAction.SHORTER
 
 
 def convert_to_parameter_error(error: ProviderError, options: Mapping[str, Any]) -> AskError:

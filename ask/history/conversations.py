@@ -152,9 +152,11 @@ def find_reported_usage(provider: str, model: str, runs: Sequence[Run], messages
         (
             ReportedUsage(entry.usage.input_tokens or 0, positions[id(entry.message)])
             for run in runs
-            if run.number > since and (run.provider, run.model) == (provider, model)
+            if run.number > since
             for entry in run.entries
-            if entry.usage.input_tokens and id(entry.message) in positions
+            if (entry.provider or run.provider, entry.model or run.model) == (provider, model)
+            and entry.usage.input_tokens
+            and id(entry.message) in positions
         ),
         default=ReportedUsage(),
     )

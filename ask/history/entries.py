@@ -48,6 +48,9 @@ class HistoryEntry(NamedTuple):
     usage: Usage = Usage()
     calls: tuple[ToolCallRecord, ...] = ()
     """The tool calls of the message, with their outcomes."""
+    provider: str = ""
+    """The provider of the response, if the run's own model could not answer; as for `model`."""
+    model: str = ""
 
 
 class Run(NamedTuple):
@@ -65,6 +68,7 @@ class Run(NamedTuple):
     version: str
     """The version of ask that wrote the run."""
     provider: str
+    """The provider that the user chose; another one may have answered, see `HistoryEntry`."""
     model: str
     system: str
     """The user's additions to the system prompt for this conversation."""
@@ -131,6 +135,8 @@ def insert_entry(connection: sqlite3.Connection, run_number: int, entry: History
         whole=entry.complete,
         reasoning=entry.reasoning,
         finish=entry.finish_reason,
+        provider=entry.provider,
+        model=entry.model,
         **entry.usage._asdict(),
     )
     for place, (call, *outcome) in enumerate(entry.calls):
@@ -184,8 +190,17 @@ def _parse_entry(row: sqlite3.Row, calls: Sequence[ToolCallRecord], attachments:
         attachments=tuple(attachments),
         provider_state=ProviderState(*json.loads(row["provider_state"])) if row["provider_state"] else None,
     )
-    usage = parse_usage(row)
-    return HistoryEntry(row["time"], message, bool(row["whole"]), row["reasoning"], row["finish"], usage, tuple(calls))
+    return HistoryEntry(
+        row["time"],
+        message,
+        bool(row["whole"]),
+        row["reasoning"],
+        row["finish"],
+        parse_usage(row),
+        tuple(calls),
+        row["provider"],
+        row["model"],
+    )
 
 
 def _parse_run(row: sqlite3.Row, entries: Sequence[HistoryEntry]) -> Run:

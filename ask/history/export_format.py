@@ -61,6 +61,8 @@ def _message_to_json(entry: HistoryEntry) -> dict[str, Any]:
         "whole": entry.complete,
         "reasoning": entry.reasoning,
         "finish": entry.finish_reason,
+        "provider": entry.provider,
+        "model": entry.model,
         "tool_call_id": message.tool_call_id,
         "tool_name": message.tool_name,
         "usage": entry.usage._asdict(),
@@ -138,7 +140,7 @@ ATTACHMENT_FIELDS = {"name": TEXT, "media_type": TEXT, "data": Field((str,), "ba
 STATE_FIELDS = {"provider": TEXT, "model": TEXT, "data": OBJECT}
 MESSAGE_FIELDS = {
     "role": Field((str,), f"one of {', '.join(ROLES)}", ROLES.__contains__),
-    **dict.fromkeys(("content", "reasoning", "finish", "tool_call_id", "tool_name"), TEXT | ""),
+    **dict.fromkeys(("content", "reasoning", "finish", "provider", "model", "tool_call_id", "tool_name"), TEXT | ""),
     "time": TIME | 0,
     "whole": BOOLEAN | True,
     "usage": OBJECT._replace(fields=USAGE_FIELDS) | {},
@@ -209,7 +211,7 @@ def _make_entry(fields: dict[str, Any]) -> HistoryEntry:
         provider_state=ProviderState(**state) if state else None,
     )
     details = (fields["whole"], fields["reasoning"], fields["finish"], Usage(**fields["usage"]))
-    return HistoryEntry(fields["time"], message, *details, records)
+    return HistoryEntry(fields["time"], message, *details, records, fields["provider"], fields["model"])
 
 
 def _read_fields(value: Any, specs: Mapping[str, Field], location: str = "") -> dict[str, Any]:

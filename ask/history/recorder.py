@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ask.errors import AskError, FileError
-from ask.events import Event, MessageAdded, ToolCallFinished, ToolCallRequested
+from ask.events import Event, FallbackStarted, MessageAdded, ToolCallFinished, ToolCallRequested
 from ask.history.entries import (
     INDEX_MESSAGE,
     UNINDEX_MESSAGE,
@@ -76,6 +76,8 @@ class Recorder:
         self._open_calls: deque[tuple[int, int]] = deque()
         """The calls without a result as (message, place), in execution order."""
         self._finished_call: ToolCallFinished | None = None
+        self._fallback: FallbackStarted | None = None
+        """The model that answers in place of the run's own."""
 
     def begin(self, user_message: Message) -> None:
         """Save the user message. Call this before anything is sent."""
@@ -92,8 +94,12 @@ class Recorder:
                     entry = entry._replace(
                         reasoning=response.reasoning, finish_reason=response.finish_reason, usage=response.usage
                     )
+                    if self._fallback:
+                        entry = entry._replace(**self._fallback._asdict())
                 finished_call, self._finished_call = self._finished_call, None
                 self._save(partial(self._add_entry, entry, finished_call))
+            case FallbackStarted():
+                self._fallback = event
             case ToolCallRequested():
                 self._save(partial(self._record_call_start, time.time()))
             case ToolCallFinished():

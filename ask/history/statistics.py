@@ -9,11 +9,22 @@ from ask.history.store import Store
 from ask.messages import Usage
 
 USAGE_QUERY = """
-SELECT {key} AS name, count(*) AS runs, count(DISTINCT conversation) AS conversations,
+SELECT {key} AS name, count(DISTINCT number) AS runs, count(DISTINCT conversation) AS conversations,
     sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens, sum(cached_tokens) AS cached_tokens,
     sum(cost) AS cost
-FROM runs WHERE started >= ? GROUP BY name ORDER BY {order}
+FROM {table} WHERE started >= ? GROUP BY name ORDER BY {order}
 """
+FALLBACK_USAGE = "SELECT sum({column}) FROM messages WHERE run = runs.number AND model <> ''"
+OWN_COLUMNS = ", ".join(
+    f"{column} - coalesce(({FALLBACK_USAGE.format(column=column)}), 0) AS {column}" for column in Usage._fields
+)
+FALLBACK_COLUMNS = ", ".join(f"messages.{column}" for column in Usage._fields)
+USAGE_BY_MODEL = f"""(
+SELECT number, conversation, started, provider, model, {OWN_COLUMNS} FROM runs
+UNION ALL SELECT runs.number, conversation, started, messages.provider, messages.model, {FALLBACK_COLUMNS}
+FROM messages JOIN runs ON run = runs.number WHERE messages.model <> ''
+)"""
+"""The runs, with the answers of other models than the run's own in rows of their own."""
 TOOL_USAGE_QUERY = """
 SELECT name, count(*) AS calls, coalesce(sum(calls.failed), 0) AS failures, coalesce(sum(calls.seconds), 0) AS seconds
 FROM runs JOIN messages ON messages.run = runs.number JOIN calls ON calls.message = messages.number
@@ -59,16 +70,18 @@ class UsageStatistics(NamedTuple):
 
 def compute_statistics(store: Store, since: float) -> UsageStatistics:
     """Compute the usage of all runs started at `since` (seconds since 1970) or later. Days are in local time."""
-    totals = _query_usage(store, "''", "1", since) or [UsageRow("", 0, 0, Usage())]
+    totals = _query_usage(store, "runs", "''", "1", since) or [UsageRow("", 0, 0, Usage())]
     tokens = "coalesce(sum(input_tokens), 0) + coalesce(sum(output_tokens), 0)"
     return UsageStatistics(
         total=totals[0],
-        days=tuple(_query_usage(store, "date(started, 'unixepoch', 'localtime')", "1", since)),
-        models=tuple(_query_usage(store, "provider || ':' || model", f"{tokens} DESC, runs DESC, 1", since)),
+        days=tuple(_query_usage(store, "runs", "date(started, 'unixepoch', 'localtime')", "1", since)),
+        models=tuple(
+            _query_usage(store, USAGE_BY_MODEL, "provider || ':' || model", f"{tokens} DESC, runs DESC, 1", since)
+        ),
         tools=tuple(ToolUsageRow(*row) for row in store.fetch_rows(TOOL_USAGE_QUERY, [since])),
     )
 
 
-def _query_usage(store: Store, group_by: str, order_by: str, since: float) -> list[UsageRow]:
-    rows = store.fetch_rows(USAGE_QUERY.format(key=group_by, order=order_by), [since])
+def _query_usage(store: Store, table: str, group_by: str, order_by: str, since: float) -> list[UsageRow]:
+    rows = store.fetch_rows(USAGE_QUERY.format(table=table, key=group_by, order=order_by), [since])
     return [UsageRow(row["name"], row["runs"], row["conversations"], parse_usage(row)) for row in rows]

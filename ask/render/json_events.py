@@ -7,7 +7,7 @@ from typing import Any
 
 from ask.agent.tool_loop import RunResult
 from ask.console import StandardOutput, StderrConsole
-from ask.events import Event, MessageAdded, Notice, ToolCallFinished, ToolCallOutput, ToolCallStarted
+from ask.events import Event, FallbackStarted, MessageAdded, Notice, ToolCallFinished, ToolCallOutput, ToolCallStarted
 from ask.plugin_api.provider import ReasoningDelta, TextDelta
 from ask.secrets import Redactor
 
@@ -15,7 +15,7 @@ from ask.secrets import Redactor
 class JsonRenderer:
     """Writes JSON to standard output; notices are also printed to the console.
 
-    `metadata` is what is known before the run: provider, model, conversation. `redactor` replaces secrets in notices,
+    `metadata` is what is known before the run: conversation, provider, model. `redactor` replaces secrets in notices,
     errors and structured answers; everything else arrives redacted. With `json_lines`, each event is a line. With
     `structured`, the answer is JSON and is also included as a value.
     """
@@ -65,6 +65,9 @@ class JsonRenderer:
                 self._write_event("tool_result", **self._tool_calls[-1])
             case MessageAdded(message) if message.role == "assistant" and message.content and self._texts:
                 self._separator = "" if message.content.endswith("\n") else "\n"
+            case FallbackStarted():
+                self._metadata |= event._asdict()
+                self._write_event("fallback", **event._asdict())
             case Notice(text):
                 self._console.print_line(f"ask: {text}")
                 self._write_event("notice", text=self._redactor.redact(text))

@@ -112,11 +112,18 @@ def format_arguments(call: ToolCall) -> Iterator[str]:
 
 
 def describe_ending(run: Run) -> Iterator[str]:
-    """Describe how a run ended; yield nothing if it succeeded."""
+    """Describe which fallbacks answered and how a run failed; yield nothing if its own model succeeded."""
+    for model in list_fallbacks(run):
+        yield f"answered by {format_one_line(model)}"
     if run.exit_code is None:
         yield "not ended: it is under way, or was killed"
     elif run.exit_code:
         yield f"exit code {run.exit_code}" + (f": {format_one_line(run.error)}" if run.error else "")
+
+
+def list_fallbacks(run: Run) -> list[str]:
+    """List the models that answered in place of the run's own, as provider:model."""
+    return list(dict.fromkeys(f"{entry.provider}:{entry.model}" for entry in run.entries if entry.model))
 
 
 def summarize_call(call: ToolCall) -> str:
@@ -155,7 +162,7 @@ def format_call_duration(record: ToolCallRecord) -> str:
 
 def describe_conversation(conversation: Conversation, runs: Sequence[Run]) -> list[str]:
     """Return the time, models, directories, tokens and cost of a conversation."""
-    models = dict.fromkeys(f"{run.provider}:{run.model}" for run in runs)
+    models = dict.fromkeys(model for run in runs for model in (f"{run.provider}:{run.model}", *list_fallbacks(run)))
     directories = dict.fromkeys(run.directory for run in runs if run.directory)
     usage = sum((run.usage for run in runs), start=Usage())
     tokens = [f"{usage.input_tokens or 0:,} tokens in, {usage.output_tokens or 0:,} out"]

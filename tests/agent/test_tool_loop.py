@@ -10,7 +10,7 @@ import pytest
 
 from ask import ChatCompletions, FinishReason, Message, ModelResponse, ProviderState, TextDelta, ToolSpec, Usage
 from ask.agent.model_selection import get_reported_cost
-from ask.agent.tool_loop import RunResult, ToolLoop
+from ask.agent.tool_loop import ModelConnection, RunResult, ToolLoop
 from ask.agent.tool_runner import AuditLog, ToolRunner
 from ask.client.provider_client import ProviderClient
 from ask.client.transport import Transport
@@ -102,12 +102,10 @@ class AgentBench:
         )
         return ToolLoop(
             request,
-            client,
+            lambda endpoint: ModelConnection(endpoint, client, lambda tokens: None, get_reported_cost),
             tool_runner,
             self.events.append,
             build_system_prompt=lambda tools: "Be brief.",
-            find_context_limit=lambda tokens: None,
-            calculate_cost=get_reported_cost,
         ).run()
 
     @property

@@ -49,7 +49,9 @@ def entries(draw: st.DrawFn) -> HistoryEntry:
         draw(st.none() | NATIVE),
     )
     finish = draw(st.sampled_from(["", *FinishReason]))
-    return HistoryEntry(draw(TIME), message, draw(st.booleans()), draw(TEXT), finish, draw(USAGE), records)
+    return HistoryEntry(
+        draw(TIME), message, draw(st.booleans()), draw(TEXT), finish, draw(USAGE), records, draw(TEXT), draw(TEXT)
+    )
 
 
 def mended(value: Any) -> Any:

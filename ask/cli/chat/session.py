@@ -7,7 +7,7 @@ from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ask.agent.app_context import AppContext
-from ask.agent.model_selection import ModelSelection, fetch_first_model, resolve_endpoint, resolve_provider_and_model
+from ask.agent.model_selection import ModelSelection, fetch_first_model, resolve_other_endpoint
 from ask.agent.request import (
     check_saves_summary,
     create_input_readers,
@@ -207,10 +207,9 @@ class ChatSession:
 
     def _switch_endpoint(self, selection: ModelSelection) -> None:
         current = self.request.endpoint
-        if resolve_provider_and_model(self.app, selection)[0] == current.provider_name:
-            selection = selection._replace(base_url=current.base_url, key=current.key)
-        endpoint = resolve_endpoint(self.app, selection)
-        secrets = self.app.collect_secrets(endpoint.key, current.key)
+        endpoint = resolve_other_endpoint(self.app, selection, current)
+        fallback_keys = (fallback.key for fallback in self.request.fallbacks)
+        secrets = self.app.collect_secrets(endpoint.key, current.key, *fallback_keys)
         self.console.redact = secrets.redact
         if not endpoint.model:
             endpoint = endpoint._replace(model=fetch_first_model(endpoint, self._notify, self.request.settings))
