@@ -94,6 +94,15 @@ def complete_models(
         yield from ((model, "") for model in list_model_ids(app_dirs, str(default_provider)))
 
 
+def complete_fallbacks(
+    app_dirs: AppDirs, environment: Mapping[str, str], incomplete: str, provider: str
+) -> Iterator[CompletionItem]:
+    """Yield values for --fallback: those for -m without -p, and the models of the `provider` given by -p."""
+    yield from complete_models(app_dirs, environment, incomplete, "")
+    if provider:
+        yield from complete_models(app_dirs, environment, incomplete, provider)
+
+
 def list_model_ids(app_dirs: AppDirs, provider: str) -> list[str]:
     """List the model ids in a provider's cache. An old list is refreshed in the background."""
     from ask.client.models_cache import find_newest_file, read_models
@@ -148,6 +157,7 @@ def load_config(app_dirs: AppDirs) -> Config:
 COMPLETERS: Mapping[str, Callable[[AppDirs, Mapping[str, str], str, str], Iterator[CompletionItem]]] = {
     "providers": complete_providers,
     "models": complete_models,
+    "fallbacks": complete_fallbacks,
     "conversations": complete_conversations,
     "templates": complete_templates,
 }

@@ -7,12 +7,12 @@ _ask_about() {  # COMMAND: what it takes
         '')
             commands='chat config doctor help history init keys mcp models prompts providers safe tools undo version'
             options='-p --provider -m --model --fallback --base-url --key -s --system -f --file -o --option -t --template --var -c --continue --resume --compact --no-save --no-tools --disable-tool --tool --max-rounds --max-cost --command-timeout --confirm -y --yes --safe --allow-dir --allow-host --allow-tool --cmd --code --schema --json --events --no-stream --plain -q --quiet -v --verbose --no-stdin --timeout -V --version -h --help'
-            values='-p=provider --provider=provider -m=model --model=model --fallback=model --base-url=nothing --key=nothing -s=system --system=system -f=file --file=file -o=parameter --option=parameter -t=template --template=template --var=nothing --resume=conversation --disable-tool=tool --tool=file --max-rounds=nothing --max-cost=nothing --command-timeout=nothing --allow-dir=directory --allow-host=nothing --allow-tool=tool --schema=file --timeout=nothing'
+            values='-p=provider --provider=provider -m=model --model=model --fallback=fallback --base-url=nothing --key=nothing -s=system --system=system -f=file --file=file -o=parameter --option=parameter -t=template --template=template --var=nothing --resume=conversation --disable-tool=tool --tool=file --max-rounds=nothing --max-cost=nothing --command-timeout=nothing --allow-dir=directory --allow-host=nothing --allow-tool=tool --schema=file --timeout=nothing'
             rest='file' ;;
         chat)
             commands=''
             options='-p --provider -m --model --fallback --base-url --key -s --system -f --file -o --option -t --template --var -c --continue --resume --no-save --no-tools --disable-tool --tool --max-rounds --max-cost --command-timeout --confirm -y --yes --safe --allow-dir --allow-host --allow-tool --json --events --no-stream --plain -q --quiet -v --verbose --timeout -h --help'
-            values='-p=provider --provider=provider -m=model --model=model --fallback=model --base-url=nothing --key=nothing -s=system --system=system -f=file --file=file -o=parameter --option=parameter -t=template --template=template --var=nothing --resume=conversation --disable-tool=tool --tool=file --max-rounds=nothing --max-cost=nothing --command-timeout=nothing --allow-dir=directory --allow-host=nothing --allow-tool=tool --timeout=nothing'
+            values='-p=provider --provider=provider -m=model --model=model --fallback=fallback --base-url=nothing --key=nothing -s=system --system=system -f=file --file=file -o=parameter --option=parameter -t=template --template=template --var=nothing --resume=conversation --disable-tool=tool --tool=file --max-rounds=nothing --max-cost=nothing --command-timeout=nothing --allow-dir=directory --allow-host=nothing --allow-tool=tool --timeout=nothing'
             rest='nothing' ;;
         config)
             commands='list get set unset path edit'
@@ -223,6 +223,7 @@ _ask() {
         choice:*) kind=${kind#choice:} && _ask_offer "${kind//,/ }" ;;
         provider) _ask_offer_lines providers ;;
         model) _ask_offer_lines models "$current" "$provider" ;;
+        fallback) _ask_offer_lines fallbacks "$current" "$provider" ;;
         template) _ask_offer_lines templates ;;
         conversation) _ask_offer_conversations ;;
         key) _ask_offer "$_ask_keys" ;;

@@ -121,7 +121,7 @@ complete -c ask -n '__ask_first \'\'' -f -a undo -d 'Put back the files that a r
 complete -c ask -n '__ask_first \'\'' -f -a version -d 'Print the version'
 complete -c ask -n '__ask_in \'\'' -s p -l provider -x -a '(__ask_provider)' -d 'Ask this provider (ask providers lists them)'
 complete -c ask -n '__ask_in \'\'' -s m -l model -x -a '(__ask_model)' -d 'Ask this model; without -p also as provider:model'
-complete -c ask -n '__ask_in \'\'' -l fallback -x -a '(__ask_model)' -d 'Ask this model next if one cannot answer'
+complete -c ask -n '__ask_in \'\'' -l fallback -x -a '(__ask_fallback)' -d 'Ask this model next if one cannot answer'
 complete -c ask -n '__ask_in \'\'' -l base-url -x -d 'Reach the provider at this address'
 complete -c ask -n '__ask_in \'\'' -l key -x -d 'Use this API key'
 complete -c ask -n '__ask_in \'\'' -s s -l system -x -a '(__ask_system)' -d 'Add to the system prompt; @file reads a file'
@@ -160,7 +160,7 @@ complete -c ask -n '__ask_in \'\'' -s V -l version -d 'Show the version and exit
 complete -c ask -n '__ask_in \'\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_in \'chat\'' -s p -l provider -x -a '(__ask_provider)' -d 'Ask this provider (ask providers lists them)'
 complete -c ask -n '__ask_in \'chat\'' -s m -l model -x -a '(__ask_model)' -d 'Ask this model; without -p also as provider:model'
-complete -c ask -n '__ask_in \'chat\'' -l fallback -x -a '(__ask_model)' -d 'Ask this model next if one cannot answer'
+complete -c ask -n '__ask_in \'chat\'' -l fallback -x -a '(__ask_fallback)' -d 'Ask this model next if one cannot answer'
 complete -c ask -n '__ask_in \'chat\'' -l base-url -x -d 'Reach the provider at this address'
 complete -c ask -n '__ask_in \'chat\'' -l key -x -d 'Use this API key'
 complete -c ask -n '__ask_in \'chat\'' -s s -l system -x -a '(__ask_system)' -d 'Add to the system prompt; @file reads a file'
@@ -418,6 +418,14 @@ function __ask_provider
 end
 
 function __ask_model
+    __ask_models models
+end
+
+function __ask_fallback
+    __ask_models fallbacks
+end
+
+function __ask_models --argument-names kind
     set -l provider
     set -l tokens (commandline -opc)
     for place in (seq (count $tokens))
@@ -427,7 +435,7 @@ function __ask_model
             set provider (string replace -- --provider= '' $tokens[$place])
         end
     end
-    __ask_lines models (string replace -r -- '^--model=|^-m' '' (commandline -ct)) $provider
+    __ask_lines $kind (string replace -r -- '^--(model|fallback)=|^-m' '' (commandline -ct)) $provider
 end
 
 function __ask_conversation

@@ -10,7 +10,7 @@ _ask_arguments() {  # COMMAND
         '(-p --provider)--provider=[Ask this provider (ask providers lists them)]:NAME:_ask_provider' \
         '(-m --model)-m+[Ask this model; without -p also as provider\:model]:NAME:_ask_model' \
         '(-m --model)--model=[Ask this model; without -p also as provider\:model]:NAME:_ask_model' \
-        '*--fallback=[Ask this model next if one cannot answer]:MODEL:_ask_model' \
+        '*--fallback=[Ask this model next if one cannot answer]:MODEL:_ask_fallback' \
         '(--base-url)--base-url=[Reach the provider at this address]:URL:' \
         '(--key)--key=[Use this API key]:KEY:' \
         '(-s --system)-s+[Add to the system prompt; @file reads a file]:TEXT:_ask_system' \
@@ -65,7 +65,7 @@ _ask_arguments() {  # COMMAND
         '(-p --provider)--provider=[Ask this provider (ask providers lists them)]:NAME:_ask_provider' \
         '(-m --model)-m+[Ask this model; without -p also as provider\:model]:NAME:_ask_model' \
         '(-m --model)--model=[Ask this model; without -p also as provider\:model]:NAME:_ask_model' \
-        '*--fallback=[Ask this model next if one cannot answer]:MODEL:_ask_model' \
+        '*--fallback=[Ask this model next if one cannot answer]:MODEL:_ask_fallback' \
         '(--base-url)--base-url=[Reach the provider at this address]:URL:' \
         '(--key)--key=[Use this API key]:KEY:' \
         '(-s --system)-s+[Add to the system prompt; @file reads a file]:TEXT:_ask_system' \
@@ -436,8 +436,16 @@ _ask_provider() {
 }
 
 _ask_model() {
+  _ask_models models
+}
+
+_ask_fallback() {
+  _ask_models fallbacks
+}
+
+_ask_models() {
   local -a reply every
-  _ask_lines models "${(Q)PREFIX}" "${(Q)opt_args[-p]-${opt_args[--provider]-}}"
+  _ask_lines $1 "${(Q)PREFIX}" "${(Q)opt_args[-p]-${opt_args[--provider]-}}"
   every=($reply)
   reply=(${(M)every:#*:$'\t'*})
   (( $#reply )) && _ask_offer provider -S ''

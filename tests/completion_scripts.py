@@ -26,7 +26,7 @@ END = "# to here\n"
 OPTION_VALUES = {
     "--provider": "provider",
     "--model": "model",
-    "--fallback": "model",
+    "--fallback": "fallback",
     "--resume": "conversation",
     "--system": "system",
     "--option": "parameter",

@@ -55,6 +55,13 @@ def test_models_are_completed_by_provider_or_prefix(ask: Ask, home: Home) -> Non
     assert not words(ask("--complete", "models", "", "deepseek").text)
 
 
+def test_fallbacks_are_models_of_the_provider_or_with_a_prefix(ask: Ask, home: Home) -> None:
+    write_models(write_models_cache(home), [ModelInfo(id="vendor/a")])
+    assert {"openrouter:", "vendor/a"} <= set(words(ask("--complete", "fallbacks", "", "openrouter").text))
+    assert "vendor/a" not in words(ask("--complete", "fallbacks", "", "deepseek").text)
+    assert "openrouter:vendor/a" in words(ask("--complete", "fallbacks", "openrouter:v", "deepseek").text)
+
+
 def write_models_cache(home: Home) -> Path:
     return get_cache_file(Path(home.env["XDG_CACHE_HOME"], "ask"), "openrouter", "http://127.0.0.1:9")
 

@@ -50,6 +50,7 @@ CASES = [
 LISTS = [
     ("ask -p ", ["anthropic", "demo", "groq", "openrouter"]),
     ("ask -m openrouter:", ["any/model", "vendor/large", "vendor/small:free"]),
+    ("ask -p groq --fallback openrouter:", ["any/model", "vendor/large", "vendor/small:free"]),
     ("ask --resume ", [OTHER, "a `date` $(id) \\x1b[31mquestion", ONE, "the first question"]),
     ("ask history show ", [OTHER, "a `date` $(id) \\x1b[31mquestion", ONE, "the first question"]),
 ]

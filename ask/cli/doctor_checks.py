@@ -27,6 +27,7 @@ from ask.agent.model_selection import (
     requires_key,
     resolve_base_url,
     resolve_endpoint,
+    resolve_fallbacks,
 )
 from ask.agent.plugin_tools import ToolLoadFailure, format_origin, load_plugin_tools
 from ask.agent.safe_mode import parse_allowed_host, prepare_sandbox_config
@@ -384,9 +385,11 @@ def check_shell(app: AppContext) -> Iterator[CheckResult]:
 
 
 def check_default(app: AppContext) -> Iterator[CheckResult]:
-    """Check the provider and model that are used if the command line names none."""
+    """Check the provider, model and fallbacks that are used if the command line names none."""
     endpoint = resolve_endpoint(app, ModelSelection())
-    yield ok("default", f"{endpoint.model or 'its first model'} of {endpoint.provider_name}")
+    fallbacks = resolve_fallbacks(app, app.config.get("fallback", ()), endpoint)
+    for name, each in (("default", endpoint), *(("fallback", fallback) for fallback in fallbacks)):
+        yield ok(name, f"{each.model or 'its first model'} of {each.provider_name}")
 
 
 PROVIDER_READ_TIMEOUT, ALL_PROVIDERS_TIMEOUT = 3.0, 3.5

@@ -208,6 +208,14 @@ def test_unknown_keys_and_names_are_warnings(ask: Ask, home: Home) -> None:
     )
 
 
+def test_fallbacks_are_checked_like_the_default(ask: Ask, home: Home) -> None:
+    configure(home, 'provider = "demo"\nfallback = ["openrouter:a/model"]')
+    assert "a/model" in examine(ask, "--offline")["fallback"][1]
+    findings = examine(Ask(home.env, home.work), "--offline")
+    assert findings.problems() == ["default"]
+    assert "openrouter:a/model" in findings["default"][1]
+
+
 def test_an_unknown_default_provider_is_a_problem(ask: Ask, home: Home) -> None:
     configure(home, "provider = 'opnrouter'\n")
     findings = examine(ask, "--offline")

@@ -6,8 +6,13 @@ import json
 
 import pytest
 
-from ask.client.error_classification import classify_error, convert_to_parameter_error, is_option_named
-from ask.errors import ParameterError, ProviderError, RetryAction
+from ask.client.error_classification import (
+    can_other_model_help,
+    classify_error,
+    convert_to_parameter_error,
+    is_option_named,
+)
+from ask.errors import AskError, ConfigError, NetworkError, ParameterError, ProviderError, RetryAction
 from tests.model_server import ModelServer, Reply
 from tests.program import Ask
 
@@ -99,3 +104,25 @@ def test_image_for_a_local_server_without_vision_is_sent_once(ask: Ask, server: 
     server.reply(Reply((json.dumps(body).encode(),), status=500))
     result = ask("-p", "lmstudio", "-m", "m", "hi", env={"LMSTUDIO_BASE_URL": server.base_url})
     assert (result.code, len(server.requests)) == (6, 1)
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (NetworkError("cannot connect"), True),
+        (ProviderError("the model stopped with an error"), True),
+        (ProviderError("overloaded", 529), True),
+        (ProviderError("slow down", 429, RetryAction.retry(600)), True),
+        (ProviderError("add credits", 402), True),
+        (ProviderError("Your credit balance is too low", 400, RetryAction.NEXT_KEY), True),
+        (ProviderError("Your team has reached its spending limit", 403, RetryAction.NEXT_KEY), True),
+        (ProviderError("prompt is too long", 400, RetryAction.SHORTER), True),
+        (ProviderError("Incorrect API key provided", 400, RetryAction.NEXT_KEY), False),
+        (ProviderError("no such model", 404), False),
+        (ProviderError("invalid credit card number in messages.0", 400), False),
+        (ParameterError("temperature is 9"), False),
+        (ConfigError("no key"), False),
+    ],
+)
+def test_another_model_can_help_unless_the_request_is_wrong(error: AskError, expected: bool) -> None:
+    assert can_other_model_help(error) is expected

@@ -17,8 +17,9 @@ from ask.errors import FileError
 from ask.history.store import APPLICATION_ID, SCHEMA_VERSION, HistoryLockedError, Store
 from tests.history.broken import BROKEN, content
 from tests.program import run
-from tests.saved_history import read_conversations, save_run
+from tests.saved_history import read_all_runs, read_conversations, save_run
 
+SCHEMAS = Path(sys.modules[Store.__module__].__file__ or "").parent
 INSERT = "INSERT INTO conversations (id, title, created, updated) VALUES (?, 'title', 0, 0)"
 
 
@@ -59,6 +60,27 @@ def test_one_whose_making_was_broken_off_is_made_whole(path: Path, state: str) -
             connection.execute("PRAGMA journal_mode = WAL")
     save_run(path)
     assert ids(path) == ["abc"]
+
+
+def test_one_of_the_first_version_is_upgraded(path: Path) -> None:
+    path.parent.mkdir()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript((SCHEMAS / "schema.sql").read_text())
+        connection.execute(INSERT, ["old"])
+        run_row = "INSERT INTO runs (conversation, started, version, provider, model, system, directory, terminal) "
+        connection.execute(run_row + "VALUES (1, 0, '0', 'demo', 'demo', '', '', '')")
+        message_row = (
+            "INSERT INTO messages (run, time, role, content, tool_call_id, tool_name, whole, reasoning, finish) "
+        )
+        connection.execute(message_row + "VALUES (1, 0, 'assistant', 'Hello.', '', '', 1, '', 'stop')")
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute("PRAGMA user_version = 1")
+        connection.commit()
+    [run] = read_all_runs(path)
+    [entry] = run.entries
+    assert (entry.message.content, entry.model) == ("Hello.", "")
+    save_run(path)
+    assert sorted(ids(path)) == ["abc", "old"]
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o077, 0o777])

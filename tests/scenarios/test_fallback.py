@@ -183,6 +183,17 @@ def test_ctrl_c_ends_the_run(ask: Ask, servers: Servers) -> None:
     assert count_requests(servers) == [1, 0, 0]
 
 
+def test_a_conversation_is_first_shortened_for_its_own_model(ask: Ask, servers: Servers) -> None:
+    too_long = OPENAI.refuses(400, {"error": {"message": "Your input is too long", "code": "context_length_exceeded"}})
+    servers["openai"].reply(OPENAI.says("One."), too_long, OPENAI.says("Two."), too_long)
+    servers["anthropic"].reply(ANTHROPIC.says("Three."))
+    assert ask("first").text == "One.\n"
+    assert ask("-c", *CHAIN, "second").text == "Two.\n"
+    assert ask("-c", *CHAIN, "third").text == "Three.\n"
+    received = read_conversation(ANTHROPIC, servers)[1:]
+    assert [message.content for message in received] == ["first", "One.", "second", "Two.", "third"]
+
+
 # In the middle of a tool loop
 
 
