@@ -138,7 +138,7 @@ class ToolLoop:
         self._earlier_cost = 0.0
         """The cost of the models that were asked before it."""
         self._has_shown_text = False
-        """Whether text of an answer that is not part of the conversation yet has been shown."""
+        """Whether text of an answer that is still in progress has been shown."""
         self._held_deltas: list[Delta] = []
         """Without streaming, the answer to the last request, until it is certain that no other model replaces it."""
 
@@ -236,7 +236,7 @@ class ToolLoop:
         return None
 
     def _calculate_total_cost(self) -> float:
-        if self._model_usage == Usage():  # it may take a request to find out the prices
+        if self._model_usage == Usage():  # looking up the prices may take a request
             return self._earlier_cost
         return self._earlier_cost + self.connection.calculate_cost(self._model_usage)
 
@@ -275,6 +275,7 @@ class ToolLoop:
         self._on_event(delta)
 
     def _show_held_deltas(self, response: RequestResult) -> RequestResult:
+        """Show what was held back; return the response, with the error if the output has been closed."""
         try:
             for delta in self._held_deltas:
                 self._on_event(delta)
@@ -388,7 +389,8 @@ class ToolLoop:
 
     def _add_answer(self, response: RequestResult, tool_calls: tuple[ToolCall, ...]) -> None:
         answer = response.answer
-        self._has_shown_text = False
+        if answer.finish_reason is not FinishReason.CONTINUE:
+            self._has_shown_text = False
         if answer.text or tool_calls or (answer.provider_state and response.error is None):
             redacted = tuple(map(self.connection.client.redactor.redact_call, tool_calls))
             message = Message("assistant", answer.text, redacted, provider_state=answer.provider_state)

@@ -15,6 +15,7 @@ from tests import wire
 from tests.model_server import HOLD, ModelServer, Reply
 from tests.program import TEST_KEY, Ask, Home, Result
 from tests.provider_wires import SERVICES, Reasoning, Wire
+from tests.providers import anthropic_wire
 from tests.sample_files import png
 
 OPENAI, ANTHROPIC, OLLAMA, OPENROUTER = (SERVICES[name] for name in ("openai", "anthropic", "ollama", "openrouter"))
@@ -148,6 +149,16 @@ def test_an_answer_that_has_begun_is_never_continued_by_another_model(ask: Ask, 
     assert count_requests(servers) == [1, 0, 0]
 
 
+def test_an_answer_that_the_provider_paused_is_not_continued_either(ask: Ask, servers: Servers) -> None:
+    pause = anthropic_wire.streams(
+        anthropic_wire.begins(), anthropic_wire.text(0, "Half an"), anthropic_wire.ends("pause_turn")
+    )
+    servers["anthropic"].reply(pause, ANTHROPIC.refuses(529, OVERLOADED))
+    result = ask("-p", "anthropic", "--fallback", LLAMA, "hi")
+    assert (result.code, result.text) == (6, "Half an\n")
+    assert count_requests(servers) == [0, 3, 0]
+
+
 def test_without_streaming_a_partial_answer_is_dropped(ask: Ask, servers: Servers) -> None:
     partial = wire.answer("Half an")
     partial["choices"][0]["error"] = {"code": 502, "message": "upstream failed"}
@@ -235,6 +246,14 @@ def test_tools_are_offered_only_to_models_that_support_them(ask: Ask, servers: S
     assert OLLAMA.offered(servers["ollama"].requests[1].json) == []
     assert ask("--fallback", LLAMA, "--fallback", CLAUDE, "hi").text == "Two.\n"
     assert ANTHROPIC.offered(servers["anthropic"].requests[0].json)
+
+
+def test_the_fallback_explains_its_own_tool_call(ask: Ask, servers: Servers) -> None:
+    servers["openai"].reply(OPENAI.refuses(503, OVERLOADED))
+    servers["anthropic"].reply(ANTHROPIC.says(ECHO), ANTHROPIC.says("It prints a word."), ANTHROPIC.says("Done."))
+    answers = [("Run this?", "?\n"), ("It prints a word.", ""), ("Run this?", "y\n")]
+    assert ask.on_terminal(*CHAIN, "--confirm", "do it", answers=answers).code == 0
+    assert count_requests(servers) == [2, 3, 0]
 
 
 def test_the_round_limit_counts_the_rounds_of_all_models(ask: Ask, servers: Servers) -> None:
