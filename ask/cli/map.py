@@ -8,7 +8,7 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,11 @@ from ask.errors import AskError, RunInterruptedError, UsageError
 from ask.map.rows import INPUT_FORMATS, InputFormat, Row
 
 if TYPE_CHECKING:
-    from ask.map.engine import Engine, Progress
+    from subprocess import Popen
+
+    from ask.agent.request import RunRequest
+    from ask.map.agent_runner import AgentOptions
+    from ask.map.engine import Engine, Progress, RowTask, TaskResult
     from ask.map.job import Job
     from ask.map.ledger import Ledger
 
@@ -77,6 +81,10 @@ def parse_failure_limit(_: click.Context, __: click.Parameter, value: str | None
 @click.option("--fresh", is_flag=True, help="Start over: forget earlier answers and replace the output file.")
 @click.option("--max-cost", metavar="USD", type=parse_dollars, help="Stop once the whole job has cost this much.")
 @click.option("--max-failures", metavar="N", callback=parse_failure_limit, help="Stop after N failed rows, or N%.")
+@click.option("--tools", "with_tools", is_flag=True, help="Let the model run tools, in a process for each row.")
+@click.option("--safe", is_flag=True, help="With --tools: confine each row to a working copy, without network.")
+@click.option("--workdir-template", metavar="DIR", help="With --tools: run each row in a copy of this folder.")
+@click.option("--max-rounds", metavar="N", type=click.IntRange(1), help="With --tools: allow N tool rounds (10).")
 @click.option("--timeout", metavar="S", type=parse_seconds, help="Give up on an answer after S seconds (300).")
 @click.option("--no-save", is_flag=True, help="Keep no answers once the job is complete.")
 @click.option("--plain", is_flag=True, help="No color.")
@@ -158,10 +166,27 @@ def run_map(
         ledger.forget_answers(job.id)
     ledger.begin_job(job.id, job.description, ", ".join(job.models), str(job.output or ""))
     schema = job.requests[0].response_schema
-    names = ColumnNames(tuple(first_row.columns), schema.json_schema if schema else None)
+    agent_options = make_agent_options(flags, job.requests[0]) if flags["with_tools"] else None
+    has_patch = agent_options is not None and agent_options.directory_template is not None
+    names = ColumnNames(tuple(first_row.columns), schema.json_schema if schema else None, has_patch=has_patch)
     writer = FileWriter(job.output, names.all) if job.output else StdoutWriter()
     cleanup.callback(writer.close)
-    engine = create_engine(flags, job, ledger, app, system_prompts)
+    if agent_options:
+        from ask.map.agent_runner import AgentRunner, stop_processes
+
+        processes: set[Popen[bytes]] = set()
+        cleanup.callback(stop_processes, processes)
+        runner = AgentRunner(job.requests, agent_options, processes, get_cost)
+
+        def open_runner() -> Callable[[RowTask], TaskResult]:
+            return runner.run
+    else:
+        from ask.map.row_runner import RowRunner
+
+        def open_runner() -> Callable[[RowTask], TaskResult]:
+            return RowRunner(job.requests, system_prompts, app, get_cost).run
+
+    engine = create_engine(flags, job, ledger, open_runner)
     start = time.monotonic()
     with stop_on_interrupt(engine, console):
         progress = engine.run(rows, names, writer, partial(show_progress, console, start))
@@ -221,7 +246,8 @@ def complete_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
         for option in ask_command.params
         if isinstance(option, click.Option)
     }
-    return {**defaults, **flags, "no_tools": True}
+    # Rows with tools run in processes of their own, which also open the sandbox.
+    return {**defaults, **flags, "no_tools": True, "safe": False, "safe_rows": flags["safe"]}
 
 
 def open_rows(flags: Mapping[str, Any], inputs: Any) -> Iterator[Row]:
@@ -321,13 +347,39 @@ def lock_job(app: AppContext, job: Job) -> Iterator[None]:
         os.close(descriptor)
 
 
+def make_agent_options(flags: Mapping[str, Any], request: RunRequest) -> AgentOptions:
+    """Return how rows with tools run.
+
+    Raises:
+        UsageError: there is no folder to copy.
+    """
+    import json
+
+    from ask.map.agent_runner import AgentOptions
+
+    schema = request.response_schema
+    texts = {
+        "--system": request.extra_system_prompt,
+        "--schema": schema.schema_text if schema else "",
+        "--max-rounds": str(flags["max_rounds"] or ""),
+        "--timeout": str(flags["timeout"] or ""),
+    }
+    arguments = [f"{option}={text}" for option, text in texts.items() if text]
+    arguments += [f"-o{name}={json.dumps(value)}" for name, value in request.settings.options.items()]
+    # Safe rows always run in a copy, because rows that run at the same time must not share files.
+    template = flags["workdir_template"] or ("." if flags["safe"] else None)
+    folder = Path(template).absolute() if template else None
+    if folder and not folder.is_dir():
+        raise UsageError(f"there is no folder {folder}", "name an existing one with --workdir-template")
+    return AgentOptions(flags["safe"], folder, tuple(arguments), schema is not None)
+
+
 def create_engine(
-    flags: Mapping[str, Any], job: Job, ledger: Ledger, app: AppContext, system_prompts: Sequence[str]
+    flags: Mapping[str, Any], job: Job, ledger: Ledger, open_runner: Callable[[], Callable[[RowTask], TaskResult]]
 ) -> Engine:
     """Create the engine of a job."""
     from ask.map.engine import Engine, EngineOptions
     from ask.map.rate_limit import RateLimiter
-    from ask.map.row_runner import RowRunner
 
     jobs = flags["jobs"] or "auto"
     if jobs != "auto" and not (jobs.isdigit() and int(jobs) > 0):
@@ -343,15 +395,14 @@ def create_engine(
         tries=settings.tries,
         backoff=settings.backoff,
     )
-    calculate_cost = get_cost
     return Engine(
         job.id,
         job.models,
         ledger,
         RateLimiter(None if jobs == "auto" else int(jobs), flags["rpm"], flags["tpm"]),
-        open_runner=lambda: RowRunner(job.requests, system_prompts, app, calculate_cost).run,
+        open_runner=open_runner,
         identify=job.identify,
-        calculate_cost=calculate_cost,
+        calculate_cost=get_cost,
         options=options,
     )
 

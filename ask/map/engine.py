@@ -210,12 +210,11 @@ class Engine:
         """Read rows and finish those that need no request; return whether there are no more."""
         tasks: list[RowTask] = []
         digests: list[bytes] = []
-        numbered_row = None
-        for _ in range(BATCH_ROWS):
-            if not self._has_room(len(tasks)):
-                break
+        is_exhausted = False
+        while len(tasks) < BATCH_ROWS and self._has_room(len(tasks)):
             numbered_row = next(rows, None)
             if numbered_row is None:
+                is_exhausted = True
                 break
             for model_number in range(len(self._models)):
                 identified = self._identify_row(*numbered_row, model_number, names)
@@ -229,7 +228,7 @@ class Engine:
                 self._finish(task, stored, names)
             else:
                 self._ready.append(task._replace(key=key))
-        return numbered_row is None
+        return is_exhausted
 
     def _identify_row(
         self, number: int, row: Row, model_number: int, names: ColumnNames
@@ -379,9 +378,9 @@ class Engine:
 
 
 def is_job_error(error: AskError) -> bool:
-    """Check whether an error concerns all rows: an invalid key, an exhausted account, a configuration error."""
+    """Check whether an error concerns all rows: an invalid key, a missing program, no sandbox."""
     if isinstance(error, RunInterruptedError):
         return True
     if isinstance(error, ProviderError):
         return error.status in STOP_STATUSES or error.retry_action.kind == "next_key"
-    return error.exit_code in (3, 4, 7)
+    return error.exit_code in (3, 4, 7, 8)

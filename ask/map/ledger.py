@@ -32,6 +32,7 @@ CREATE TABLE IF NOT EXISTS results (
     output_tokens INTEGER,
     cost REAL,
     error TEXT NOT NULL,
+    patch TEXT NOT NULL,
     time REAL NOT NULL,
     PRIMARY KEY (job, key, occurrence)
 ) WITHOUT ROWID;
@@ -43,7 +44,11 @@ Status = Literal["answered", "failed"]
 
 
 class RowResult(NamedTuple):
-    """The result of one row; tokens and cost (in US dollars) are None if the provider does not report them."""
+    """The result of one row.
+
+    Tokens and cost (in US dollars) are None if the provider does not report them. `patch` is what the tools changed in
+    the row's working copy.
+    """
 
     status: Status
     answer: str = ""
@@ -52,6 +57,7 @@ class RowResult(NamedTuple):
     output_tokens: int | None = None
     cost: float | None = None
     error: str = ""
+    patch: str = ""
 
 
 class RowKey(NamedTuple):
@@ -127,8 +133,8 @@ class Ledger:
         with self._convert_errors():
             keys = self._assign_keys(digests)
             marks = ",".join("?" * len(digests))
-            query = "SELECT key, occurrence, status, answer, finish_reason, input_tokens, output_tokens, cost, error "
-            query += f"FROM results WHERE job = ? AND key IN ({marks})"
+            query = "SELECT key, occurrence, status, answer, finish_reason, input_tokens, output_tokens, cost, error, "
+            query += f"patch FROM results WHERE job = ? AND key IN ({marks})"
             stored = {row[:2]: RowResult(*row[2:]) for row in self._connection.execute(query, (job, *digests))}
         return [(key, stored.get(key)) for key in keys]
 
@@ -150,7 +156,7 @@ class Ledger:
         now = time.time()
         rows = [(job, *key, *result, now) for key, result in results]
         with self._convert_errors(), self._transaction():
-            self._connection.executemany("REPLACE INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+            self._connection.executemany("REPLACE INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
 
     def compute_cost(self, job: str) -> float:
         """Return the cost of all rows of a job, in US dollars, as far as it is known."""

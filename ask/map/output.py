@@ -19,18 +19,23 @@ OUTPUT_SUFFIXES = (".jsonl", ".csv", ".tsv")
 ANSWER = "answer"
 encode_json = json.JSONEncoder(ensure_ascii=False).encode
 RESULT_COLUMNS = ("model", "finish_reason", "input_tokens", "output_tokens", "cost", "error")
+PATCH = "patch"
+"""The column with what tools changed in the row's working copy."""
 
 
 class ColumnNames:
     """The names of the output columns: a result column that the input already has gets a number, as in "answer_2"."""
 
-    def __init__(self, input_columns: Sequence[str], schema: Mapping[str, Any] | None) -> None:
+    def __init__(
+        self, input_columns: Sequence[str], schema: Mapping[str, Any] | None, *, has_patch: bool = False
+    ) -> None:
         properties = schema.get("properties") if schema and schema.get("type") == "object" else None
         self._answer_fields = tuple(properties) if properties else None
+        self._has_patch = has_patch
         self.input_columns = tuple(input_columns)
         taken = set(input_columns)
         self._names: dict[str, str] = {}
-        for name in (*(self._answer_fields or (ANSWER,)), *RESULT_COLUMNS):
+        for name in (*(self._answer_fields or (ANSWER,)), *((PATCH,) if has_patch else ()), *RESULT_COLUMNS):
             unique, number = name, 2
             while unique in taken:
                 unique, number = f"{name}_{number}", number + 1
@@ -46,6 +51,8 @@ class ColumnNames:
         else:
             fields = json.loads(result.answer) if result.answer and result.status == "answered" else {}
             answer = {name: fields.get(name) for name in self._answer_fields}
+        if self._has_patch:
+            answer[PATCH] = result.patch or None
         fields_of_result = (
             model,
             result.finish_reason or None,

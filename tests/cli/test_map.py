@@ -380,3 +380,32 @@ def test_the_rate_of_a_service_is_found(ask: Ask, server: ModelServer, home: Hom
     rate = sum(start < moment < end for moment in accepted) / (end - start)
     assert rate >= 0.9 * allowed
     assert len(refused) < 0.03 * (len(refused) + len(accepted))
+
+
+def write_file(request: Request) -> Reply:
+    """Have the model write its prompt to a file, then answer."""
+    messages = request.json["messages"]
+    if messages[-1]["role"] == "tool":
+        return wire.streams(*wire.stream("done"))
+    prompt = next(message["content"] for message in messages if message["role"] == "user")
+    return wire.calls(("write_file", {"filepath": "note.txt", "content": f"{prompt}\n"}))
+
+
+@pytest.mark.parametrize("options", [(), ("--safe",)], ids=["plain", "safe"])
+def test_rows_with_tools_have_a_working_copy_each(
+    ask: Ask, server: ModelServer, home: Home, options: tuple[str, ...]
+) -> None:
+    server.reply(write_file)
+    template = home.work / "project"
+    template.mkdir()
+    (template / "note.txt").write_text("old\n")
+    file = write_rows(home.work, *make_rows(3))
+    command = (*COMMAND, file, "-O", "out.jsonl", "--tools", "--workdir-template", "project", *options)
+    result = ask.process(*command, timeout=120)
+    assert (result.code, result.stderr.count("failed")) == (0, 0)
+    output = read_output(home.work / "out.jsonl")
+    assert [row["answer"] for row in output] == ["done"] * 3
+    for number, row in enumerate(output):
+        assert "-old" in row["patch"]
+        assert f"+Say word {number}" in row["patch"]
+    assert (template / "note.txt").read_text() == "old\n"
