@@ -31,6 +31,7 @@ LAYERS = [
     {"tools", "history", "templates"},
     {"completion", "inputs", "mcp", "safety", "undo"},
     {"agent"},
+    {"map"},
     {"render"},
     {"cli"},
     {"__main__"},

@@ -345,9 +345,16 @@ def complete_base_url(address: str, default_url: str) -> str:
 
 
 def create_client(
-    endpoint: ModelEndpoint, notify: Callable[[str], None], settings: Settings, redactor: Redactor = NO_SECRETS
+    endpoint: ModelEndpoint,
+    notify: Callable[[str], None],
+    settings: Settings,
+    redactor: Redactor = NO_SECRETS,
+    on_headers: Callable[[Mapping[str, str]], None] | None = None,
 ) -> ProviderClient:
-    """Create a client for an endpoint. `notify` is called with notices for the user, such as retries."""
+    """Create a client for an endpoint.
+
+    `notify` is called with notices for the user, such as retries; `on_headers` with the headers of each response.
+    """
     is_default = settings.timeout == get_default_value("timeout")
     timeout = (endpoint.provider.info.stall_timeout if is_default else None) or settings.timeout
     if endpoint.chat_fallback:
@@ -361,6 +368,7 @@ def create_client(
         on_notice=notify,
         redactor=redactor,
         chat_fallback=endpoint.chat_fallback,
+        on_headers=on_headers,
     )
 
 

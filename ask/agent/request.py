@@ -113,15 +113,21 @@ def prepare_request(
 
 
 def prepare_without_prompt(
-    flags: Mapping[str, Any], app: AppContext, console: StderrConsole, cleanup: ExitStack, toolset: Toolset
+    flags: Mapping[str, Any],
+    app: AppContext,
+    console: StderrConsole,
+    cleanup: ExitStack,
+    toolset: Toolset,
+    *,
+    template: SelectedTemplate | None = None,
 ) -> tuple[RunRequest, SelectedTemplate | None]:
     """Prepare the request without its message.
 
-    Returns it with the selected named prompt, and raises the errors of `prepare_request`.
+    Returns it with the selected named prompt, by default that of -t, and raises the errors of `prepare_request`.
     """
     directory = get_working_directory()
     continuation = read_continuation(flags, app, directory)
-    template = read_selected_template(flags, app)
+    template = template or read_selected_template(flags, app)
     response_schema = read_schema(flags["schema"])
     extra_system_prompt = read_extra_system_prompt(
         flags["system"], continuation, template.system_prompt if template else ""

@@ -63,13 +63,16 @@ class SelectedTemplate(NamedTuple):
         return frozenset(allowed)
 
 
-def select_template(template_name: str | None, variables: Iterable[str], user_directory: Path) -> SelectedTemplate:
+def select_template(
+    template_name: str | None, variables: Iterable[str], user_directory: Path, *, has_columns: bool = False
+) -> SelectedTemplate:
     """Find a named prompt and check it, before any input is read.
 
     Args:
         template_name: the value of -t; None if it is not given.
         variables: the values of --var, as NAME=VALUE.
         user_directory: the folder of the user's own prompts.
+        has_columns: whether the columns of rows fill in the placeholders of its text that have no value.
 
     Raises:
         UsageError: there is no such prompt, a value is missing, or it has no placeholder for one.
@@ -79,7 +82,7 @@ def select_template(template_name: str | None, variables: Iterable[str], user_di
         raise UsageError("--var has no meaning without -t", "name a prompt: ask prompts list")
     template = find_template(decode_argument(template_name), user_directory)
     values = parse_variables(map(decode_argument, variables), template)
-    for text in (template.system, template.prompt):
+    for text in (template.system, "" if has_columns else template.prompt):
         for placeholder in find_placeholders(text):
             if placeholder.default is None and placeholder.name not in values and placeholder.name != INPUT_NAME:
                 name = placeholder.name

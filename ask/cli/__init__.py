@@ -16,6 +16,7 @@ COMMANDS = {
     "history": "See, search and keep the saved conversations.",
     "init": "Make ask a part of bash, zsh or fish.",
     "keys": "Keep API keys: set, list, remove.",
+    "map": "Ask one prompt about many rows or files.",
     "mcp": "Keep MCP servers, whose tools a model may call.",
     "models": "List a provider's models.",
     "prompts": "See and keep named prompts, which -t asks with.",

@@ -198,6 +198,7 @@ class ProviderClient:
         on_notice: called with a line for the user before each retry.
         redactor: removes secrets from requests and answers.
         chat_fallback: the provider on Chat Completions, for a base URL that may not have the Responses API.
+        on_headers: called with the headers of each response.
     """
 
     def __init__(
@@ -211,6 +212,7 @@ class ProviderClient:
         on_notice: Callable[[str], None],
         redactor: Redactor = NO_SECRETS,
         chat_fallback: ChatFallback | None = None,
+        on_headers: Callable[[Mapping[str, str]], None] | None = None,
     ) -> None:
         self.provider = chat_fallback.provider if chat_fallback and chat_fallback.is_active else provider
         self._chat_fallback = chat_fallback
@@ -220,6 +222,7 @@ class ProviderClient:
         self._tries = tries
         self._backoff = backoff
         self._on_notice = on_notice
+        self._on_headers = on_headers
 
     def send(
         self, request: ChatRequest, on_delta: Callable[[Delta], None], tools: Sequence[ToolSpec] = ()
@@ -339,6 +342,8 @@ class ProviderClient:
         """
         http_request = self.provider.build_request(request, self._keys.current)
         with self._open_response(http_request) as http_response:
+            if self._on_headers:
+                self._on_headers(http_response.headers)
             if http_response.status != 200:
                 body = http_response.read_text()
                 if self._chat_fallback and self._chat_fallback.activate(http_response.status):

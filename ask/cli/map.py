@@ -1,0 +1,464 @@
+"""`ask map`: one prompt over many rows."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ask.agent.app_context import AppContext
+from ask.cli.ask import command as ask_command
+from ask.cli.ask import parse_dollars, parse_seconds
+from ask.cli.groups import subcommand
+from ask.console import StandardOutput, StderrConsole
+from ask.errors import AskError, RunInterruptedError, UsageError
+from ask.map.rows import INPUT_FORMATS, InputFormat, Row
+
+if TYPE_CHECKING:
+    from subprocess import Popen
+
+    from ask.agent.request import RunRequest
+    from ask.map.agent_runner import AgentOptions
+    from ask.map.engine import Engine, Progress, RowTask, TaskResult
+    from ask.map.job import Job
+    from ask.map.ledger import Ledger
+
+FAILED_ROWS_EXIT_CODE = 12
+SAMPLE_SEED = 0
+"""A fixed seed, so that the same sample is drawn each time."""
+LEDGER_NAME = "map.db"
+CONTINUE_HINT = "run the same command again to continue"
+
+
+def parse_failure_limit(_: click.Context, __: click.Parameter, value: str | None) -> tuple[float, bool] | None:
+    """Parse a number, or a percentage such as "5%"."""
+    if value is None:
+        return None
+    try:
+        number = float(value.removesuffix("%"))
+    except ValueError:
+        number = 0.0
+    if not 0 < number < 1e9:
+        raise click.BadParameter(f"must be a positive number or a percentage, not {value!r}")
+    return number, value.endswith("%")
+
+
+@subcommand("map")
+@click.argument("arguments", metavar="PROMPT [INPUT]...", nargs=-1)
+@click.option("-O", "--output", metavar="FILE", help="Write a .jsonl, .csv or .tsv file instead of JSONL to stdout.")
+@click.option("-p", "--provider", metavar="NAME", help="Ask this provider.")
+@click.option("-m", "--model", "models", metavar="NAME", multiple=True, help="Ask this model; repeat to ask several.")
+@click.option("--base-url", metavar="URL", help="Use this base URL for the provider.")
+@click.option("--key", metavar="KEY", help="Use this API key.")
+@click.option("-s", "--system", metavar="TEXT", help="Add to the system prompt; @file reads a file.")
+@click.option("-f", "--file", "files", metavar="PATH", multiple=True, help="Add a file to each row, such as {{path}}.")
+@click.option("-o", "--option", "options", metavar="KEY=VALUE", multiple=True, help="Set a model parameter.")
+@click.option("-t", "--template", metavar="NAME", help="Use this template as the prompt; all arguments are inputs.")
+@click.option("--var", "variables", metavar="K=V", multiple=True, help="With -t: fill in a placeholder.")
+@click.option("--schema", metavar="S", help="Answer with JSON matching a schema; one column per field.")
+@click.option("--input-format", type=click.Choice(INPUT_FORMATS), help="Format of the input (by file name).")
+@click.option("-0", "--null", "is_null_separated", is_flag=True, help="Rows of text end with NUL instead of a newline.")
+@click.option("--files", "rows_are_files", is_flag=True, help="Each INPUT is a row, even a table.")
+@click.option("-j", "--jobs", metavar="N", help="Send N requests at a time, or auto to adapt to the service (auto).")
+@click.option("--rpm", metavar="N", type=click.FloatRange(0, min_open=True), help="Send at most N requests a minute.")
+@click.option("--tpm", metavar="N", type=click.FloatRange(0, min_open=True), help="Use at most N tokens a minute.")
+@click.option("--unordered", is_flag=True, help="Write rows as they finish, not in the order of the input.")
+@click.option("--limit", metavar="N", type=click.IntRange(1), help="Read only the first N rows.")
+@click.option("--sample", metavar="N", type=click.IntRange(1), help="Use a random sample of N rows, always the same.")
+@click.option("--dry-run", is_flag=True, help="Count rows, tokens and the price; send nothing.")
+@click.option("--retry-failed", is_flag=True, help="Send rows again that failed in an earlier run.")
+@click.option("--fresh", is_flag=True, help="Start over: forget earlier answers and replace the output file.")
+@click.option("--max-cost", metavar="USD", type=parse_dollars, help="Stop once the whole job has cost this much.")
+@click.option("--max-failures", metavar="N", callback=parse_failure_limit, help="Stop after N failed rows, or N%.")
+@click.option("--tools", "with_tools", is_flag=True, help="Let the model run tools, in a process for each row.")
+@click.option("--safe", is_flag=True, help="With --tools: confine each row to a working copy, without network.")
+@click.option("--workdir-template", metavar="DIR", help="With --tools: run each row in a copy of this folder.")
+@click.option("--max-rounds", metavar="N", type=click.IntRange(1), help="With --tools: allow N tool rounds (10).")
+@click.option("--timeout", metavar="S", type=parse_seconds, help="Give up on an answer after S seconds (300).")
+@click.option("--no-save", is_flag=True, help="Keep no answers once the job is complete.")
+@click.option("--plain", is_flag=True, help="No color.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing to standard error except the final error.")
+@click.option("--list", "list_jobs", is_flag=True, help="List jobs.")
+@click.option("--forget", metavar="ID", help="Delete a job and its answers; output files stay.")
+def command(**flags: Any) -> int:
+    """Ask one prompt about many rows: a JSONL, CSV or text file, or many files.
+
+    {{column}} in the prompt is filled in for each row, {{line}} with a line of text, {{path}} with the name of a file.
+    An interrupted job continues where it stopped when the same command is run again.
+
+    \b
+    ask map "Language of this text: {{text}}" tickets.jsonl -O languages.jsonl
+    ask map --schema "sentiment, score int" "{{review}}" reviews.csv -O scored.csv
+    ask map -f {{path}} "Summarize this contract" contracts/*.pdf -O summaries.jsonl
+    """
+    from ask.cli.run import redact_errors
+    from ask.map.ledger import Ledger
+
+    app = AppContext(quiet=flags["quiet"])
+    console = StderrConsole(app.environment, quiet=flags["quiet"], plain=flags["plain"])
+    with redact_errors(console, verbose=False), ExitStack() as cleanup:
+        ledger = cleanup.enter_context(Ledger(app.app_dirs.data / LEDGER_NAME))
+        if flags["list_jobs"]:
+            list_jobs(ledger)
+            return 0
+        if flags["forget"]:
+            if not ledger.forget_job(flags["forget"]):
+                raise UsageError(f"there is no job {flags['forget']!r}", "ask map --list shows all jobs")
+            return 0
+        return run_map(flags, app, console, ledger, cleanup)
+
+
+def list_jobs(ledger: Ledger) -> None:
+    """Print all jobs as a table."""
+    from ask.render.amounts import format_age
+    from ask.render.table import write_table
+
+    now = time.time()
+    rows = [
+        {
+            "id": job.id,
+            "updated": format_age(job.updated, now),
+            "answered": job.answered,
+            "failed": job.failed,
+            "cost": job.cost,
+            "models": job.models,
+            "output": job.output or "stdout",
+            "prompt": job.prompt,
+        }
+        for job in ledger.list_jobs()
+    ]
+    write_table(StandardOutput(), rows, as_json=not sys.stdout.isatty())
+
+
+def run_map(
+    flags: Mapping[str, Any], app: AppContext, console: StderrConsole, ledger: Ledger, cleanup: ExitStack
+) -> int:
+    """Run a job; return the exit code."""
+    import gc
+
+    from ask.map.output import ColumnNames, FileWriter, StdoutWriter
+
+    gc.enable()
+    job, rows = prepare(flags, app, console, cleanup)
+    first_row, rows = peek_row(rows)
+    if first_row is None:
+        raise UsageError("the input has no rows")
+    if not first_row.error:
+        job.prompt.check(first_row)
+    system_prompts = job.build_system_prompts(app.environment)
+    if flags["dry_run"]:
+        print_estimate(job, rows, ledger, system_prompts, console)
+        return 0
+    check_output_is_ours(job, ledger, fresh=flags["fresh"])
+    cleanup.enter_context(lock_job(app, job))
+    if flags["fresh"]:
+        ledger.forget_answers(job.id)
+    ledger.begin_job(job.id, job.description, ", ".join(job.models), str(job.output or ""))
+    schema = job.requests[0].response_schema
+    agent_options = make_agent_options(flags, job.requests[0]) if flags["with_tools"] else None
+    has_patch = agent_options is not None and agent_options.directory_template is not None
+    names = ColumnNames(tuple(first_row.columns), schema.json_schema if schema else None, has_patch=has_patch)
+    writer = FileWriter(job.output, names.all) if job.output else StdoutWriter()
+    cleanup.callback(writer.close)
+    if agent_options:
+        from ask.map.agent_runner import AgentRunner, stop_processes
+
+        processes: set[Popen[bytes]] = set()
+        cleanup.callback(stop_processes, processes)
+        runner = AgentRunner(job.requests, agent_options, processes, get_cost)
+
+        def open_runner() -> Callable[[RowTask], TaskResult]:
+            return runner.run
+    else:
+        from ask.map.row_runner import RowRunner
+
+        def open_runner() -> Callable[[RowTask], TaskResult]:
+            return RowRunner(job.requests, system_prompts, app, get_cost).run
+
+    engine = create_engine(flags, job, ledger, open_runner)
+    start = time.monotonic()
+    with stop_on_interrupt(engine, console):
+        progress = engine.run(rows, names, writer, partial(show_progress, console, start))
+    console.show_status("")
+    console.print_line(f"ask: {format_summary(progress, time.monotonic() - start, job.output)}")
+    return finish(engine, progress, job, ledger, console)
+
+
+def prepare(
+    flags: Mapping[str, Any], app: AppContext, console: StderrConsole, cleanup: ExitStack
+) -> tuple[Job, Iterator[Row]]:
+    """Return the job and its rows.
+
+    Raises:
+        AskError: an option, the configuration or an input is invalid.
+    """
+    from ask.map.job import prepare_job
+    from ask.map.rows import check_inputs, select_inputs
+
+    has_template = flags["template"] is not None
+    if not has_template and not flags["arguments"]:
+        raise UsageError("no prompt given", 'try: ask map "Language of this text: {{text}}" tickets.jsonl')
+    paths = flags["arguments"][0 if has_template else 1 :]
+    check_inputs(paths)
+    job = prepare_job(complete_flags(flags), app, console, cleanup)
+    input_format: InputFormat | None = flags["input_format"]
+    if flags["is_null_separated"]:
+        input_format = "nul"
+    elif flags["rows_are_files"]:
+        input_format = "files"
+    return job, open_rows(
+        flags, select_inputs(paths, input_format, rows_are_files=job.prompt.uses_path or has_template)
+    )
+
+
+def finish(engine: Engine, progress: Progress, job: Job, ledger: Ledger, console: StderrConsole) -> int:
+    """Return the exit code of a job that has ended.
+
+    Raises:
+        AskError: what stopped it.
+    """
+    if engine.stop_error is not None:
+        engine.stop_error.hint = "; ".join(filter(None, (engine.stop_error.hint, CONTINUE_HINT)))
+        raise engine.stop_error
+    if not job.requests[0].settings.save:
+        ledger.forget_answers(job.id)
+    if progress.failed:
+        console.print_line("ask: --retry-failed sends failed rows again")
+        return FAILED_ROWS_EXIT_CODE
+    return 0
+
+
+def complete_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of `ask` with the values given here, and the defaults of the others."""
+    defaults: dict[str, Any] = {
+        str(option.name): () if option.multiple else False if option.is_flag else None
+        for option in ask_command.params
+        if isinstance(option, click.Option)
+    }
+    # Rows with tools run in processes of their own, which also open the sandbox.
+    return {**defaults, **flags, "no_tools": True, "safe": False, "safe_rows": flags["safe"]}
+
+
+def open_rows(flags: Mapping[str, Any], inputs: Any) -> Iterator[Row]:
+    """Return the rows to use, of all that are read."""
+    from ask.map.rows import read_rows
+
+    rows = read_rows(inputs)
+    if flags["sample"]:
+        return iter(draw_sample(rows, flags["sample"]))
+    return itertools.islice(rows, flags["limit"]) if flags["limit"] else rows
+
+
+def draw_sample(rows: Iterator[Row], size: int) -> list[Row]:
+    """Draw a random sample of the rows, in their order (reservoir sampling)."""
+    generator = random.Random(SAMPLE_SEED)  # noqa: S311 - not used for cryptography
+    sample: list[tuple[int, Row]] = []
+    for position, row in enumerate(rows):
+        if position < size:
+            sample.append((position, row))
+        elif (place := generator.randrange(position + 1)) < size:
+            sample[place] = (position, row)
+    return [row for _, row in sorted(sample, key=lambda item: item[0])]
+
+
+def peek_row(rows: Iterator[Row]) -> tuple[Row | None, Iterator[Row]]:
+    """Return the first row that can be used, or the first one if none of many can; and all rows."""
+    read: list[Row] = []
+    for row in itertools.islice(rows, 1000):
+        read.append(row)
+        if not row.error:
+            break
+    return (read[-1] if read else None), itertools.chain(read, rows)
+
+
+def print_estimate(
+    job: Job, rows: Iterator[Row], ledger: Ledger, system_prompts: Sequence[str], console: StderrConsole
+) -> None:
+    """Print how many rows would be sent and what they would cost."""
+    from ask.agent.model_selection import create_client, create_price_calculator
+    from ask.map.job import estimate_input
+    from ask.messages import Usage
+    from ask.plugin_api.loaded_provider import discard_notice
+    from ask.render.amounts import format_cost, format_count
+
+    estimate = estimate_input(job, rows, ledger, system_prompts)
+    parts = [format_count(estimate.rows, "row"), f"about {estimate.input_tokens:,} input tokens"]
+    request = job.requests[0]
+    try:
+        client = create_client(request.endpoint, discard_notice, request.settings, request.secrets.redactor)
+        calculate = create_price_calculator(request.endpoint, client)
+        parts.append(f"{format_cost(calculate(Usage(input_tokens=estimate.input_tokens)))} for the input alone")
+    except AskError:
+        parts.append("price unknown")
+    if estimate.finished_rows:
+        parts.append(f"{format_count(estimate.finished_rows, 'row')} finished before")
+    if estimate.invalid_rows:
+        parts.append(f"{format_count(estimate.invalid_rows, 'row')} cannot be sent")
+    console.print_line(f"ask: {', '.join(parts)}; nothing was sent")
+
+
+def check_output_is_ours(job: Job, ledger: Ledger, *, fresh: bool) -> None:
+    """Refuse to replace a file that this job did not write.
+
+    Raises:
+        UsageError: the file exists, and is another job's or not one's of `ask map`.
+    """
+    if fresh or job.output is None or not job.output.exists() or job.output.stat().st_size == 0:
+        return
+    owner = ledger.find_job_with_output(str(job.output))
+    if owner == job.id:
+        return
+    whose = "of a job with another prompt, model or option" if owner else "not from this job"
+    raise UsageError(
+        f"{job.output} has rows that are {whose}", "use another -O, or --fresh to replace the file and start over"
+    )
+
+
+@contextmanager
+def lock_job(app: AppContext, job: Job) -> Iterator[None]:
+    """Keep other processes from running the same job.
+
+    Raises:
+        UsageError: one is running it.
+    """
+    import fcntl
+
+    file = app.app_dirs.data / f"map-{job.id}.lock"
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise UsageError("this job is running already", "wait for it, or stop it") from None
+        yield
+    finally:
+        Path(file).unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def make_agent_options(flags: Mapping[str, Any], request: RunRequest) -> AgentOptions:
+    """Return how rows with tools run.
+
+    Raises:
+        UsageError: there is no folder to copy.
+    """
+    import json
+
+    from ask.map.agent_runner import AgentOptions
+
+    schema = request.response_schema
+    texts = {
+        "--system": request.extra_system_prompt,
+        "--schema": schema.schema_text if schema else "",
+        "--max-rounds": str(flags["max_rounds"] or ""),
+        "--timeout": str(flags["timeout"] or ""),
+    }
+    arguments = [f"{option}={text}" for option, text in texts.items() if text]
+    arguments += [f"-o{name}={json.dumps(value)}" for name, value in request.settings.options.items()]
+    # Safe rows always run in a copy, because rows that run at the same time must not share files.
+    template = flags["workdir_template"] or ("." if flags["safe"] else None)
+    folder = Path(template).absolute() if template else None
+    if folder and not folder.is_dir():
+        raise UsageError(f"there is no folder {folder}", "name an existing one with --workdir-template")
+    return AgentOptions(flags["safe"], folder, tuple(arguments), schema is not None)
+
+
+def create_engine(
+    flags: Mapping[str, Any], job: Job, ledger: Ledger, open_runner: Callable[[], Callable[[RowTask], TaskResult]]
+) -> Engine:
+    """Create the engine of a job."""
+    from ask.map.engine import Engine, EngineOptions
+    from ask.map.rate_limit import RateLimiter
+
+    jobs = flags["jobs"] or "auto"
+    if jobs != "auto" and not (jobs.isdigit() and int(jobs) > 0):
+        raise UsageError(f"-j must be a positive number or auto, not {jobs!r}", "leave it out to adapt to the service")
+    settings = job.requests[0].settings
+    limit, is_percentage = flags["max_failures"] or (None, False)
+    options = EngineOptions(
+        ordered=not flags["unordered"],
+        retry_failed=flags["retry_failed"],
+        max_cost=settings.max_cost,
+        max_failures=limit,
+        is_percentage=is_percentage,
+        tries=settings.tries,
+        backoff=settings.backoff,
+    )
+    return Engine(
+        job.id,
+        job.models,
+        ledger,
+        RateLimiter(None if jobs == "auto" else int(jobs), flags["rpm"], flags["tpm"]),
+        open_runner=open_runner,
+        identify=job.identify,
+        calculate_cost=get_cost,
+        options=options,
+    )
+
+
+def get_cost(usage: Any) -> float | None:
+    """Return the cost in US dollars that the provider reported; None if it did not."""
+    cost: float | None = usage.cost
+    return cost
+
+
+@contextmanager
+def stop_on_interrupt(engine: Engine, console: StderrConsole) -> Iterator[None]:
+    """Handle Ctrl-C: the first one lets the requests in flight finish, the second one ends the process."""
+    count = 0
+
+    def handle(signal_number: int, frame: FrameType | None) -> None:
+        nonlocal count
+        count += 1
+        if count > 1:
+            signal.default_int_handler(signal_number, frame)
+        in_flight = engine.progress.in_flight
+        console.print_line(f"ask: finishing {in_flight} in flight; Ctrl-C again stops now")
+        engine.stop(RunInterruptedError("interrupted"))
+
+    previous = signal.signal(signal.SIGINT, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+def show_progress(console: StderrConsole, start: float, progress: Progress) -> None:
+    """Show the state of the run on a terminal."""
+    from ask.render.amounts import format_cost
+
+    done = progress.answered + progress.failed
+    rate = (done - progress.resumed) / max(time.monotonic() - start, 0.001)
+    parts = [f"{done:,} rows", f"{rate:.1f}/s", f"{progress.in_flight} in flight"]
+    if progress.failed:
+        parts.append(f"{progress.failed:,} failed")
+    if progress.cost:
+        parts.append(format_cost(progress.cost))
+    console.show_status(" · ".join(parts))
+
+
+def format_summary(progress: Progress, seconds: float, output: Path | None) -> str:
+    """Describe the result of a run on one line."""
+    from ask.render.amounts import format_cost, format_count, format_duration
+
+    earlier = f" ({progress.resumed:,} earlier; --fresh asks again)" if progress.resumed else ""
+    parts = [f"{format_count(progress.answered, 'row')} answered{earlier}"]
+    if progress.failed:
+        parts.append(f"{progress.failed:,} failed")
+    if progress.cost:
+        parts.append(format_cost(progress.cost))
+    parts.append(format_duration(seconds))
+    if output:
+        parts.append(f"written to {output}")
+    return ", ".join(parts)

@@ -1,0 +1,1 @@
+"""`ask map`: one prompt over many rows, with a ledger from which an interrupted job continues."""

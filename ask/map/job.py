@@ -1,0 +1,172 @@
+"""A job: what is asked about each row, of which models, and where the answers go."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ask.agent.app_context import AppContext
+from ask.agent.context_window import estimate_text_tokens
+from ask.agent.model_selection import ModelSelection, resolve_endpoint
+from ask.agent.request import RunRequest, create_input_readers, prepare_without_prompt
+from ask.agent.system_prompt import build_system_prompt
+from ask.agent.template_selection import select_template
+from ask.agent.toolset import Toolset
+from ask.agent.user_message import check_attachments_supported, compose_message
+from ask.console import StderrConsole
+from ask.errors import AskError, ParameterError, UsageError
+from ask.map.ledger import Ledger
+from ask.map.output import check_output_path
+from ask.map.prompt import RowPrompt
+from ask.map.rows import Row
+from ask.messages import Message
+from ask.text import decode_argument
+
+ID_LENGTH = 12
+DIGEST_BYTES = 16
+
+
+class Job(NamedTuple):
+    """A job, prepared before its rows are read.
+
+    Attributes:
+        prompt: the prompt, with placeholders.
+        requests: the request for each model, without a message.
+        output: the output file; None for standard output.
+        id: the identity of the job in the ledger.
+        description: the prompt as it is listed.
+        console: prints notices.
+    """
+
+    prompt: RowPrompt
+    requests: tuple[RunRequest, ...]
+    output: Path | None
+    id: str
+    description: str
+    console: StderrConsole
+
+    @property
+    def models(self) -> list[str]:
+        """The models as `provider:model`, or the model's name alone if there is one."""
+        if len(self.requests) == 1:
+            return [self.requests[0].endpoint.model]
+        return [f"{request.endpoint.provider_name}:{request.endpoint.model}" for request in self.requests]
+
+    def build_system_prompts(self, environment: Mapping[str, str]) -> list[str]:
+        """Return the system prompt for each model."""
+        return [build_system_prompt(request, environment, ()) for request in self.requests]
+
+    def identify(self, row: Row, number: int, model_number: int) -> tuple[Message, bytes]:
+        """Return the message for a row, and its digest.
+
+        Raises:
+            AskError: the row has no column that the prompt needs, or a file of it cannot be sent.
+        """
+        try:
+            rendered = self.prompt.render(row, number)
+        except KeyError as error:
+            raise UsageError(f"there is no column {error.args[0]!r}") from None
+        if rendered.files:
+            message = self._read_files(rendered.text, rendered.files, model_number)
+        elif rendered.text.strip():
+            message = Message("user", rendered.text)
+        else:
+            raise UsageError("the prompt is empty")
+        digest = blake2b(f"{model_number}\0{message.content}".encode("utf-8", "replace"), digest_size=DIGEST_BYTES)
+        for attachment in message.attachments:
+            digest.update(blake2b(attachment.data).digest())
+        return message, digest.digest()
+
+    def _read_files(self, text: str, files: Sequence[str], model_number: int) -> Message:
+        from ask.inputs.sources import read_inputs
+
+        request = self.requests[model_number]
+        message = compose_message(text, read_inputs(files, create_input_readers(request, self.console, None)))
+        if message.attachments:
+            check_attachments_supported(message.attachments, request.endpoint)
+        return message
+
+
+def prepare_job(flags: Mapping[str, Any], app: AppContext, console: StderrConsole, cleanup: ExitStack) -> Job:
+    """Resolve the prompt, the settings and the models of a job.
+
+    Args:
+        flags: the options of `ask map`, and defaults for the others of `ask`.
+        app: the user's installation.
+        console: prints notices.
+        cleanup: is closed at the end of the job.
+
+    Raises:
+        AskError: an option or the configuration is invalid.
+    """
+    template = None
+    if flags["template"] is not None:
+        template = select_template(flags["template"], flags["variables"], app.app_dirs.templates, has_columns=True)
+    elif flags["variables"]:
+        raise UsageError("--var has no meaning without -t", "name a template with -t")
+    prompt_text = template.template.prompt.strip() if template else decode_argument(flags["arguments"][0])
+    prompt = RowPrompt(prompt_text, flags["files"], template.values if template else {})
+    output = check_output_path(flags["output"]) if flags["output"] else None
+    models = flags["models"] or (None,)
+    toolset = Toolset(app, console, cleanup, ())
+    first, _ = prepare_without_prompt({**flags, "model": models[0]}, app, console, cleanup, toolset, template=template)
+    first = first._replace(
+        endpoint=first.endpoint._replace(preconnection=None),
+        settings=first.settings._replace(stream=False),
+    )
+    requests = [first]
+    for model in models[1:]:
+        endpoint = resolve_endpoint(app, ModelSelection(flags["provider"], model, flags["base_url"], flags["key"]))
+        if not endpoint.model:
+            raise ParameterError(f"-m {model} names no model", "write provider:model")
+        requests.append(first._replace(endpoint=endpoint, secrets=app.collect_secrets(endpoint.key)))
+    identity = [
+        prompt_text,
+        flags["files"],
+        flags["template"],
+        flags["variables"],
+        first.extra_system_prompt,
+        [[each.endpoint.provider_name, each.endpoint.model] for each in requests],
+        sorted(first.settings.options.items(), key=lambda item: item[0]),
+        first.response_schema.json_schema if first.response_schema else None,
+        [flags["with_tools"], flags["safe_rows"], str(flags["workdir_template"] or "")],
+        str(output or ""),
+    ]
+    digest = blake2b(json.dumps(identity, sort_keys=True, default=str).encode("utf-8", "replace"), digest_size=6)
+    return Job(prompt, tuple(requests), output, digest.hexdigest(), prompt_text, console)
+
+
+class InputEstimate(NamedTuple):
+    """The size of a job: rows to send, rows that cannot be sent, and the tokens of all requests."""
+
+    rows: int
+    invalid_rows: int
+    finished_rows: int
+    input_tokens: int
+
+
+def estimate_input(job: Job, rows: Iterator[Row], ledger: Ledger, system_prompts: Sequence[str]) -> InputEstimate:
+    """Count the rows of a job and estimate the tokens to send, without sending anything."""
+    count = invalid = finished = tokens = 0
+    overheads = [estimate_text_tokens(text) for text in system_prompts]
+    for number, row in enumerate(rows, start=1):
+        for model_number, overhead in enumerate(overheads):
+            if row.error:
+                invalid += 1
+                continue
+            try:
+                message, digest = job.identify(row, number, model_number)
+            except AskError:
+                invalid += 1
+                continue
+            [(_, stored)] = ledger.find_results(job.id, [digest])
+            if stored:
+                finished += 1
+                continue
+            count += 1
+            tokens += overhead + estimate_text_tokens(message.content)
+    return InputEstimate(count, invalid, finished, tokens)

@@ -1,0 +1,201 @@
+"""The ledger: the results of all jobs, in a SQLite file from which interrupted jobs continue."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal, NamedTuple, Self
+
+from ask.atomic_files import create_private_folder, write_private_file
+from ask.errors import FileError
+
+SCHEMA = """\
+CREATE TABLE IF NOT EXISTS jobs (
+    id TEXT PRIMARY KEY,
+    created REAL NOT NULL,
+    updated REAL NOT NULL,
+    prompt TEXT NOT NULL,
+    models TEXT NOT NULL,
+    output TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS results (
+    job TEXT NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
+    key BLOB NOT NULL,
+    occurrence INTEGER NOT NULL,
+    status TEXT NOT NULL,
+    answer TEXT NOT NULL,
+    finish_reason TEXT NOT NULL,
+    input_tokens INTEGER,
+    output_tokens INTEGER,
+    cost REAL,
+    error TEXT NOT NULL,
+    patch TEXT NOT NULL,
+    time REAL NOT NULL,
+    PRIMARY KEY (job, key, occurrence)
+) WITHOUT ROWID;
+"""
+CACHE_KIBIBYTES = 4096
+"""The limit for SQLite's page cache, of the file and of the temporary table each."""
+
+Status = Literal["answered", "failed"]
+
+
+class RowResult(NamedTuple):
+    """The result of one row.
+
+    Tokens and cost (in US dollars) are None if the provider does not report them. `patch` is what the tools changed in
+    the row's working copy.
+    """
+
+    status: Status
+    answer: str = ""
+    finish_reason: str = ""
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost: float | None = None
+    error: str = ""
+    patch: str = ""
+
+
+class RowKey(NamedTuple):
+    """The identity of a row in its job: a digest of what is sent, and its position among identical rows, from 0."""
+
+    digest: bytes
+    occurrence: int
+
+
+class JobSummary(NamedTuple):
+    """A job in the ledger; `updated` is in seconds since 1970."""
+
+    id: str
+    updated: float
+    prompt: str
+    models: str
+    output: str
+    answered: int
+    failed: int
+    cost: float | None
+
+
+class Ledger:
+    """An open ledger file. Only its owner can read it.
+
+    Raises:
+        FileError: the file cannot be opened.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        with self._convert_errors():
+            create_private_folder(file.parent)
+            if not file.exists():
+                write_private_file(file, b"")
+            self._connection = sqlite3.connect(file, timeout=30, isolation_level=None)
+            self._connection.execute("PRAGMA journal_mode = WAL")
+            self._connection.execute("PRAGMA synchronous = NORMAL")
+            self._connection.execute("PRAGMA foreign_keys = ON")
+            self._connection.execute(f"PRAGMA cache_size = -{CACHE_KIBIBYTES}")
+            self._connection.executescript(SCHEMA)
+            # A temporary file instead of a dictionary, because there may be millions of rows.
+            self._counts = sqlite3.connect("", isolation_level=None)
+            for name, value in (("cache_size", -CACHE_KIBIBYTES), ("journal_mode", "OFF"), ("synchronous", "OFF")):
+                self._counts.execute(f"PRAGMA {name} = {value}")
+            self._counts.execute("CREATE TABLE counts (digest INTEGER PRIMARY KEY, count INTEGER NOT NULL)")
+            self._counts.execute("BEGIN")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._counts.close()
+        self._connection.close()
+
+    def begin_job(self, job: str, prompt: str, models: str, output: str) -> None:
+        """Add a job, or note that it continues."""
+        with self._convert_errors():
+            self._connection.execute(
+                "INSERT INTO jobs VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET updated = excluded.updated",
+                (job, time.time(), time.time(), prompt, models, output),
+            )
+
+    def find_job_with_output(self, output: str) -> str | None:
+        """Return the newest job that writes to an output file."""
+        query = "SELECT id FROM jobs WHERE output = ? ORDER BY updated DESC"
+        with self._convert_errors():
+            found = self._connection.execute(query, (output,)).fetchone()
+        return found[0] if found else None
+
+    def find_results(self, job: str, digests: Sequence[bytes]) -> list[tuple[RowKey, RowResult | None]]:
+        """Return the keys of the next rows, which have these digests, with their results if they were finished."""
+        with self._convert_errors():
+            keys = self._assign_keys(digests)
+            marks = ",".join("?" * len(digests))
+            query = "SELECT key, occurrence, status, answer, finish_reason, input_tokens, output_tokens, cost, error, "
+            query += f"patch FROM results WHERE job = ? AND key IN ({marks})"
+            stored = {row[:2]: RowResult(*row[2:]) for row in self._connection.execute(query, (job, *digests))}
+        return [(key, stored.get(key)) for key in keys]
+
+    def _assign_keys(self, digests: Sequence[bytes]) -> list[RowKey]:
+        """Return the keys of the next rows, and count them."""
+        numbers = [int.from_bytes(digest[:8], "big", signed=True) for digest in digests]
+        query = f"SELECT digest, count FROM counts WHERE digest IN ({','.join('?' * len(numbers))})"  # noqa: S608
+        counts = dict(self._counts.execute(query, numbers).fetchall())
+        keys = []
+        for digest, number in zip(digests, numbers, strict=True):
+            occurrence = counts.get(number, 0)
+            counts[number] = occurrence + 1
+            keys.append(RowKey(digest, occurrence))
+        self._counts.executemany("REPLACE INTO counts VALUES (?, ?)", counts.items())
+        return keys
+
+    def save_results(self, job: str, results: Iterable[tuple[RowKey, RowResult]]) -> None:
+        """Save the results of rows in one transaction."""
+        now = time.time()
+        rows = [(job, *key, *result, now) for key, result in results]
+        with self._convert_errors(), self._transaction():
+            self._connection.executemany("REPLACE INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+
+    def compute_cost(self, job: str) -> float:
+        """Return the cost of all rows of a job, in US dollars, as far as it is known."""
+        query = "SELECT coalesce(sum(cost), 0) FROM results WHERE job = ?"
+        with self._convert_errors():
+            [(cost,)] = self._connection.execute(query, (job,)).fetchall()
+        return float(cost)
+
+    def forget_answers(self, job: str) -> None:
+        """Delete the results of a job."""
+        with self._convert_errors():
+            self._connection.execute("DELETE FROM results WHERE job = ?", (job,))
+
+    def forget_job(self, job: str) -> bool:
+        """Delete a job; return whether there was one."""
+        with self._convert_errors():
+            return self._connection.execute("DELETE FROM jobs WHERE id = ?", (job,)).rowcount > 0
+
+    def list_jobs(self) -> list[JobSummary]:
+        """Return all jobs, the newest first."""
+        query = """SELECT id, updated, prompt, models, output, coalesce(sum(status = 'answered'), 0),
+            coalesce(sum(status = 'failed'), 0), sum(cost)
+            FROM jobs LEFT JOIN results ON job = id GROUP BY id ORDER BY updated DESC"""
+        with self._convert_errors():
+            return [JobSummary(*row) for row in self._connection.execute(query)]
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._connection.execute("COMMIT")
+        finally:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+
+    @contextmanager
+    def _convert_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            raise FileError(f"cannot use the ledger {self._file} ({error})") from error

@@ -1,0 +1,184 @@
+"""The output of a job: the input's columns and the answer of each row, as JSONL, CSV or TSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+from ask.console import StandardOutput
+from ask.errors import FileError, UsageError
+from ask.map.ledger import RowResult
+
+OUTPUT_SUFFIXES = (".jsonl", ".csv", ".tsv")
+ANSWER = "answer"
+encode_json = json.JSONEncoder(ensure_ascii=False).encode
+RESULT_COLUMNS = ("model", "finish_reason", "input_tokens", "output_tokens", "cost", "error")
+PATCH = "patch"
+"""The column with what tools changed in the row's working copy."""
+
+
+class ColumnNames:
+    """The names of the output columns: a result column that the input already has gets a number, as in "answer_2"."""
+
+    def __init__(
+        self, input_columns: Sequence[str], schema: Mapping[str, Any] | None, *, has_patch: bool = False
+    ) -> None:
+        properties = schema.get("properties") if schema and schema.get("type") == "object" else None
+        self._answer_fields = tuple(properties) if properties else None
+        self._has_patch = has_patch
+        self.input_columns = tuple(input_columns)
+        taken = set(input_columns)
+        self._names: dict[str, str] = {}
+        for name in (*(self._answer_fields or (ANSWER,)), *((PATCH,) if has_patch else ()), *RESULT_COLUMNS):
+            unique, number = name, 2
+            while unique in taken:
+                unique, number = f"{name}_{number}", number + 1
+            taken.add(unique)
+            self._names[name] = unique
+        self.all = (*self.input_columns, *self._names.values())
+
+    def build_record(self, columns: Mapping[str, Any], model: str, result: RowResult) -> dict[str, Any]:
+        """Return the output row of an input row."""
+        answer: dict[str, Any]
+        if self._answer_fields is None:
+            answer = {ANSWER: result.answer if result.status == "answered" else None}
+        else:
+            fields = json.loads(result.answer) if result.answer and result.status == "answered" else {}
+            answer = {name: fields.get(name) for name in self._answer_fields}
+        if self._has_patch:
+            answer[PATCH] = result.patch or None
+        fields_of_result = (
+            model,
+            result.finish_reason or None,
+            result.input_tokens,
+            result.output_tokens,
+            result.cost,
+            result.error or None,
+        )
+        values = answer | dict(zip(RESULT_COLUMNS, fields_of_result, strict=True))
+        return {**columns, **{self._names[name]: value for name, value in values.items()}}
+
+
+class RowWriter(Protocol):
+    """Writes output rows."""
+
+    def write(self, records: Sequence[Mapping[str, Any]]) -> None: ...
+
+    def publish(self) -> None:
+        """Replace the output of the previous run, once everything that it had finished is written again."""
+
+    def close(self) -> None: ...
+
+
+class StdoutWriter:
+    """Writes JSONL to standard output."""
+
+    def __init__(self) -> None:
+        self._output = StandardOutput()
+
+    def write(self, records: Sequence[Mapping[str, Any]]) -> None:
+        self._output.write("".join(encode_json(record) + "\n" for record in records))
+
+    def publish(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class FileWriter:
+    """Writes a file, which replaces that of the previous run only when it is at least as complete.
+
+    Rows are appended whole, so that a kill leaves complete rows. JSON values that are not text are written to CSV and
+    TSV as JSON.
+
+    Args:
+        path: the file; its suffix decides the format.
+        columns: the columns of a table.
+    """
+
+    def __init__(self, path: Path, columns: Sequence[str]) -> None:
+        self._path = path
+        self._columns = columns
+        self._delimiter = {".csv": ",", ".tsv": "\t"}.get(path.suffix.lower())
+        self._temporary_path: Path | None = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        with convert_write_errors(path):
+            self._descriptor = os.open(self._temporary_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o666)
+            if self._delimiter:
+                self._append(self._format_table([dict(zip(columns, columns, strict=True))]))
+
+    def write(self, records: Sequence[Mapping[str, Any]]) -> None:
+        if self._delimiter:
+            text = self._format_table(records)
+        else:
+            text = "".join(encode_json(record) + "\n" for record in records)
+        with convert_write_errors(self._path):
+            self._append(text)
+
+    def publish(self) -> None:
+        if self._temporary_path:
+            with convert_write_errors(self._path):
+                os.replace(self._temporary_path, self._path)
+            self._temporary_path = None
+
+    def close(self) -> None:
+        """Close the file. An unpublished one is deleted."""
+        os.close(self._descriptor)
+        if self._temporary_path:
+            with suppress(OSError):
+                self._temporary_path.unlink()
+
+    def _append(self, text: str) -> None:
+        data = memoryview(text.encode("utf-8", "replace"))
+        while data:
+            data = data[os.write(self._descriptor, data) :]
+
+    def _format_table(self, records: Sequence[Mapping[str, Any]]) -> str:
+        buffer = io.StringIO()
+        writer = csv.writer(buffer, delimiter=self._delimiter or ",", lineterminator="\n")
+        for record in records:
+            writer.writerow([format_cell(record.get(column)) for column in self._columns])
+        return buffer.getvalue()
+
+
+class convert_write_errors:  # noqa: N801 - reads as a function
+    """A context manager that turns errors of the operating system into `FileError`."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, OSError):
+            raise FileError(f"cannot write {self._path} ({error.strerror})") from error
+
+
+def format_cell(value: Any) -> Any:
+    """Return a value for a table: numbers and text as they are, null as nothing, anything else as JSON."""
+    is_plain = value is None or (isinstance(value, str | int | float) and not isinstance(value, bool))
+    return value if is_plain else json.dumps(value, ensure_ascii=False)
+
+
+def check_output_path(path: str) -> Path:
+    """Check the name of an output file.
+
+    Raises:
+        UsageError: it has an unknown suffix.
+        FileError: it cannot be written.
+    """
+    output = Path(path)
+    if output.suffix.lower() not in OUTPUT_SUFFIXES:
+        raise UsageError(f"cannot tell the format of {path}", f"use a name that ends in {', '.join(OUTPUT_SUFFIXES)}")
+    if output.is_dir():
+        raise FileError(f"cannot write {path} (Is a directory)")
+    if not os.access(output if output.exists() else output.parent, os.W_OK):
+        raise FileError(f"cannot write {path} ({'Permission denied' if output.parent.exists() else 'no such folder'})")
+    return output.absolute()

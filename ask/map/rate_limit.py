@@ -1,0 +1,209 @@
+"""How many requests a job sends at the same time, and how fast: fixed by the user, or adapted to the service.
+
+The number of concurrent requests grows while all are needed, up to a maximum. The rate at which requests are sent
+starts low and doubles twice a second until the service refuses one. The requests that it accepted in the last second
+then show what it allows. The rate stays a little below that, and is raised in small steps, because the service may
+allow more later.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping
+from datetime import datetime
+
+from ask.parsing import parse_retry_after
+
+START_CONCURRENCY = 8
+MAX_CONCURRENCY = 256
+GROWTH, SHRINKAGE = 1.25, 0.8
+"""Factors for the number of concurrent requests, after the first refusal."""
+START_RATE = 20.0
+"""Requests per second, until the service has shown how many it answers."""
+RATE_GROWTH, RATE_GROWTH_INTERVAL = 2.0, 0.5
+"""Factor for both limits before the first refusal, and how often the rate grows, in seconds."""
+COOLDOWN = 1.0
+"""Seconds after a refusal in which further ones have no effect: their requests were sent before."""
+RATE_WINDOW = 1.0
+"""Seconds over which the accepted requests are counted."""
+RATE_MARGIN = 0.95
+"""The rate after a refusal, as a part of what the service allowed."""
+PROBE_FACTORS = ((30.0, 1.2), (10.0, 1.05), (0.0, 1.01))
+"""The factor by which the rate grows each second, by the seconds since the last refusal."""
+LOW_QUOTA = 0.2
+"""Below this part of its quota, what the service reports as remaining is spread over the time until it is renewed."""
+MIN_RATE = 0.1
+"""Requests per second."""
+MAX_PAUSE = 60.0
+"""The longest time that `Retry-After` stops a job, in seconds."""
+DEFAULT_TOKENS = 1000
+"""Tokens that a request is assumed to use until the first has been answered."""
+RATE_HEADERS = (
+    "x-ratelimit-{}-requests",
+    "x-ratelimit-{}-tokens",
+    "anthropic-ratelimit-requests-{}",
+    "anthropic-ratelimit-tokens-{}",
+    "x-ratelimit-{}",
+)
+"""The headers for "limit", "remaining" and "reset" of each quota.
+
+https://platform.openai.com/docs/guides/rate-limits, https://docs.anthropic.com/en/api/rate-limits
+"""
+
+
+class RateLimiter:
+    """Decides when the next request may be sent. Times are in seconds, of a monotonic clock.
+
+    Args:
+        concurrency: the fixed number of concurrent requests; None to adapt it.
+        requests_per_minute: the fixed limit; None for none.
+        tokens_per_minute: the same for tokens.
+    """
+
+    def __init__(
+        self,
+        concurrency: int | None = None,
+        requests_per_minute: float | None = None,
+        tokens_per_minute: float | None = None,
+    ) -> None:
+        self._is_adaptive = concurrency is None
+        self._concurrency = float(concurrency or START_CONCURRENCY)
+        self._user_rates = (requests_per_minute, tokens_per_minute)
+        self._rate = START_RATE if self._is_adaptive else math.inf
+        self._quota_rate, self._quota_end = math.inf, -math.inf
+        self._next_start = self._paused_until = self._last_refusal = -math.inf
+        self._last_growth: float | None = None
+        self._start_times: deque[float] = deque()
+        self._refusal_times: deque[float] = deque()
+        self._answers_since_growth = 0
+        self._is_saturated = self._is_paced = False
+        self._total_tokens = self._token_count = 0
+
+    @property
+    def concurrency(self) -> int:
+        """The current limit of concurrent requests."""
+        return int(self._concurrency)
+
+    def get_delay(self, now: float, in_flight: int) -> float | None:
+        """Return the seconds until the next request may be sent; None if one must finish before."""
+        if in_flight >= self.concurrency:
+            self._is_saturated = True
+            return None
+        delay = max(0.0, self._next_start - now, self._paused_until - now)
+        self._is_paced = self._is_paced or delay > 0
+        return delay
+
+    def start(self, now: float) -> None:
+        """Note that a request is sent."""
+        rate = self._get_rate(now)
+        # Time without requests does not accumulate, apart from the imprecision of the caller's waiting.
+        self._next_start = max(self._next_start, now - 0.05) + (1 / rate if rate < math.inf else 0.0)
+        self._start_times.append(now)
+        discard_old(self._start_times, now)
+
+    def finish(self, now: float, *, is_refused: bool, headers: Mapping[str, str], tokens: int | None) -> None:
+        """Note a response: whether the service refused the request for sending too many, and the tokens it used."""
+        if tokens is not None:
+            self._total_tokens += tokens
+            self._token_count += 1
+        self._read_quotas(now, headers)
+        if is_refused:
+            self._handle_refusal(now, headers)
+        elif self._is_adaptive:
+            self._grow(now)
+
+    def _get_rate(self, now: float) -> float:
+        """Return the requests per second that all limits allow."""
+        requests_per_minute, tokens_per_minute = self._user_rates
+        rates = [self._rate, self._quota_rate if now < self._quota_end else math.inf]
+        if requests_per_minute is not None:
+            rates.append(requests_per_minute / 60)
+        if tokens_per_minute is not None:
+            mean = self._total_tokens / self._token_count if self._token_count else DEFAULT_TOKENS
+            rates.append(tokens_per_minute / 60 / max(mean, 1))
+        return min(rates)
+
+    def _handle_refusal(self, now: float, headers: Mapping[str, str]) -> None:
+        self._refusal_times.append(now)
+        discard_old(self._refusal_times, now)
+        self._paused_until = max(self._paused_until, now + min(parse_retry_after(headers) or 0.0, MAX_PAUSE))
+        if not self._is_adaptive or now - self._last_refusal < COOLDOWN:
+            return
+        self._last_refusal = self._last_growth = now
+        self._answers_since_growth = 0
+        self._concurrency = max(1.0, self._concurrency * SHRINKAGE)
+        discard_old(self._start_times, now)
+        seconds = max(now - self._start_times[0], RATE_WINDOW / 4) if self._start_times else RATE_WINDOW
+        accepted_count = max(len(self._start_times) - len(self._refusal_times), 1)
+        self._rate = max(min(self._rate, accepted_count / seconds) * RATE_MARGIN, MIN_RATE)
+        self._next_start = max(self._next_start, now + 1 / self._rate)
+
+    def _grow(self, now: float) -> None:
+        """Raise the limits if they held requests back, and nothing was refused for a while."""
+        self._answers_since_growth += 1
+        if self._is_saturated and self._answers_since_growth >= self._concurrency:
+            growth = GROWTH if self._last_refusal > -math.inf else RATE_GROWTH
+            self._concurrency = min(self._concurrency * growth, float(MAX_CONCURRENCY))
+            self._answers_since_growth, self._is_saturated = 0, False
+        if self._last_growth is None:
+            self._last_growth = now
+        is_refused_once = self._last_refusal > -math.inf
+        seconds = now - self._last_growth
+        if seconds < (1.0 if is_refused_once else RATE_GROWTH_INTERVAL):
+            return
+        if self._is_paced:
+            quiet_time = now - self._last_refusal
+            factor = next(factor for least, factor in PROBE_FACTORS if quiet_time >= least)
+            self._rate *= factor if is_refused_once else RATE_GROWTH
+        self._last_growth, self._is_paced = now, False
+
+    def _read_quotas(self, now: float, headers: Mapping[str, str]) -> None:
+        """Slow down before a quota is used up."""
+        if not headers:
+            return
+        mean_tokens = max(self._total_tokens / self._token_count, 1) if self._token_count else DEFAULT_TOKENS
+        for name in RATE_HEADERS:
+            remaining = read_amount(headers.get(name.format("remaining")))
+            limit = read_amount(headers.get(name.format("limit")))
+            reset = parse_reset(headers.get(name.format("reset"), ""))
+            if not limit or remaining is None or reset is None or remaining > limit * LOW_QUOTA:
+                continue
+            requests = remaining / mean_tokens if "token" in name else remaining
+            self._quota_rate, self._quota_end = max(requests, 0.5) / max(reset, 0.1), now + reset
+
+
+def discard_old(times: deque[float], now: float) -> None:
+    """Discard the times that are no longer in the window."""
+    while times and times[0] < now - RATE_WINDOW:
+        times.popleft()
+
+
+def read_amount(text: str | None) -> float | None:
+    """Parse a number in a header; None if there is none."""
+    try:
+        return float(text) if text else None
+    except ValueError:
+        return None
+
+
+def parse_reset(text: str) -> float | None:
+    """Parse when a quota is renewed, as seconds from now; None if the format is unknown.
+
+    OpenAI sends durations such as "1s" and "6m0s", Anthropic sends a date (RFC 3339).
+    """
+    import re
+
+    if re.fullmatch(r"\s*", text):
+        return None
+    if durations := re.findall(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", text):
+        units = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+        return sum(float(amount) * units[unit] for amount, unit in durations)
+    try:
+        if "T" in text:
+            date = datetime.fromisoformat(text)
+            return max(0.0, (date - datetime.now(date.tzinfo)).total_seconds())
+        seconds = float(text)
+    except ValueError:
+        return None
+    return seconds if seconds < 86_400 * 30 else None

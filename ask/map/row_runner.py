@@ -1,0 +1,108 @@
+"""Answers one row: a request to a model without tools, with the corrections that a schema may need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ask.agent.app_context import AppContext
+from ask.agent.model_selection import create_client
+from ask.agent.request import RunRequest
+from ask.agent.tool_loop import ToolLoop, get_last_answer
+from ask.agent.tool_runner import AuditLog, ToolRunner
+from ask.map.engine import RowTask, TaskResult
+from ask.map.ledger import RowResult
+from ask.messages import EMPTY_MAPPING, Usage
+from ask.plugin_api.loaded_provider import discard_notice
+from ask.safety.policy import ToolPolicy
+from ask.tools.base import ToolContext
+
+
+class RowRunner:
+    """Answers the rows of one thread, over its own connection to each model.
+
+    Args:
+        requests: the job's request for each of its models, without a message.
+        system_prompts: the system prompt for each.
+        app: the user's installation.
+        calculate_cost: returns the cost of usage in US dollars; None if it is unknown.
+    """
+
+    def __init__(
+        self,
+        requests: Sequence[RunRequest],
+        system_prompts: Sequence[str],
+        app: AppContext,
+        calculate_cost: Callable[[Usage], float | None],
+    ) -> None:
+        self._requests = requests
+        self._system_prompts = system_prompts
+        self._calculate_cost = calculate_cost
+        self._headers: Mapping[str, str] = EMPTY_MAPPING
+        self._clients = [
+            create_client(
+                request.endpoint,
+                discard_notice,
+                request.settings._replace(tries=1),  # the engine sends a row again
+                request.secrets.redactor,
+                on_headers=self._keep_headers,
+            )
+            for request in requests
+        ]
+        self._tool_runner = create_idle_tool_runner(requests[0], app)
+
+    def run(self, task: RowTask) -> TaskResult:
+        """Answer a row."""
+        request = self._requests[task.model_number]._replace(user_message=task.message)
+        system_prompt = self._system_prompts[task.model_number]
+        self._headers = EMPTY_MAPPING
+        result = ToolLoop(
+            request,
+            self._clients[task.model_number],
+            self._tool_runner,
+            ignore_event,
+            build_system_prompt=lambda _: system_prompt,
+            find_context_limit=lambda _: None,  # a row that is too long is an error
+            calculate_cost=lambda usage: self._calculate_cost(usage) or 0.0,
+        ).run()
+        if result.error is not None:
+            result.error.redact(request.secrets.redact)
+            return TaskResult(None, result.error, result.usage, self._headers)
+        answer, schema = get_last_answer(result.messages), request.response_schema
+        usage = result.usage
+        row_result = RowResult(
+            "answered",
+            schema.extract_json(answer) if schema else answer,
+            result.finish_reason,
+            usage.input_tokens,
+            usage.output_tokens,
+            self._calculate_cost(usage),
+        )
+        return TaskResult(row_result, None, usage, self._headers)
+
+    def _keep_headers(self, headers: Mapping[str, str]) -> None:
+        self._headers = headers
+
+
+def ignore_event(_: Any) -> None:
+    """Ignore an event of the tool loop: only the result of a row counts."""
+
+
+def create_idle_tool_runner(request: RunRequest, app: AppContext) -> ToolRunner:
+    """Create the tool runner of a request that offers no tools."""
+    context = ToolContext(
+        directory=request.directory,
+        environment=EMPTY_MAPPING,
+        command_timeout=request.settings.command_timeout,
+        overflow_directory=app.app_dirs.results,
+        on_output=discard_notice,
+    )
+    return ToolRunner(
+        (),
+        context,
+        ToolPolicy(confirm=False, assume_yes=False),
+        request_approval=lambda _: None,
+        audit_log=AuditLog(app.app_dirs.tool_call_log, ""),
+        redactor=request.secrets.redactor,
+        on_event=ignore_event,
+    )

@@ -1,0 +1,219 @@
+"""The rows of a job: read as a stream from JSONL, CSV, TSV, lines of text, or one row for each file."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, NamedTuple, get_args
+
+from ask.errors import FileError, UsageError
+from ask.messages import EMPTY_MAPPING
+
+InputFormat = Literal["jsonl", "csv", "tsv", "lines", "nul", "files"]
+INPUT_FORMATS: tuple[str, ...] = get_args(InputFormat)
+FORMATS_BY_SUFFIX: Mapping[str, InputFormat] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "tsv"}
+STDIN = "-"
+LINE, PATH, INDEX = "line", "path", "index"
+"""The placeholders besides columns: a line of text, the path of a file, and the number of the row from 1."""
+READ_BYTES = 1 << 16
+MAX_FIELD_LENGTH = 1 << 30
+"""The limit for one field of a CSV file, in characters."""
+
+
+class Row(NamedTuple):
+    """One row of input.
+
+    Attributes:
+        location: where the row was read, as in "tickets.jsonl:7".
+        columns: its values by name.
+        text: what is appended to a prompt that names none of the columns.
+        error: why the row cannot be used; "" if it can.
+    """
+
+    location: str
+    columns: Mapping[str, Any] = EMPTY_MAPPING
+    text: str = ""
+    error: str = ""
+
+
+class Input(NamedTuple):
+    """One source of rows; `path` is `STDIN` for standard input."""
+
+    path: str
+    format: InputFormat
+
+
+def select_inputs(paths: Sequence[str], input_format: InputFormat | None, *, rows_are_files: bool) -> tuple[Input, ...]:
+    """Return the inputs of a job with their formats.
+
+    Args:
+        paths: the paths from the command line; none means standard input.
+        input_format: the format that the user chose; None to choose by the name of each file.
+        rows_are_files: whether a file that is no table is a row itself, and not a file of lines.
+    """
+    inputs = []
+    for path in paths or (STDIN,):
+        chosen = input_format or FORMATS_BY_SUFFIX.get(Path(path).suffix.lower())
+        inputs.append(Input(path, chosen or ("files" if rows_are_files and path != STDIN else "lines")))
+    return tuple(inputs)
+
+
+def check_inputs(paths: Sequence[str]) -> None:
+    """Check that there is an input, and that every file can be read.
+
+    Raises:
+        UsageError: there is no input.
+        FileError: a file cannot be read.
+    """
+    if not paths and (sys.stdin is None or sys.stdin.isatty()):
+        raise UsageError("no input given", "name files, or pipe rows in; for a question: ask -- map ...")
+    for path in paths:
+        if path != STDIN:
+            check_readable(path)
+
+
+def check_readable(path: str) -> None:
+    """Raise `FileError` if a file cannot be opened for reading."""
+    try:
+        with open(path, "rb"):
+            pass
+    except OSError as error:
+        hint = "to ask a question that begins with map, write ask -- map ..." if not Path(path).exists() else ""
+        raise FileError(f"cannot read {path} ({error.strerror})", hint) from None
+
+
+def read_rows(inputs: Iterable[Input]) -> Iterator[Row]:
+    """Yield the rows of all inputs.
+
+    A row that cannot be parsed has an `error`; the rows after it are still read.
+
+    Raises:
+        FileError: a file cannot be read.
+        UsageError: the header of a table is missing or ambiguous.
+    """
+    for each in inputs:
+        if each.format == "files" and each.path != STDIN:
+            yield Row(each.path, {PATH: each.path})
+            continue
+        with ExitStack() as stack:
+            name = "standard input" if each.path == STDIN else each.path
+            try:
+                stream = sys.stdin.buffer if each.path == STDIN else stack.enter_context(open(each.path, "rb"))
+                yield from READERS[each.format](name, stream)
+            except OSError as error:
+                raise FileError(f"cannot read {name} ({error.strerror})") from None
+
+
+def read_text_lines(name: str, stream: BinaryIO) -> Iterator[Row]:
+    for number, line in enumerate(stream, start=1):
+        yield from make_text_row(f"{name}:{number}", line.rstrip(b"\r\n"), LINE)
+
+
+def read_nul_separated(name: str, stream: BinaryIO) -> Iterator[Row]:
+    for number, item in enumerate(split_at_nul(stream), start=1):
+        yield from make_text_row(f"{name}:{number}", item, LINE)
+
+
+def read_file_names(name: str, stream: BinaryIO) -> Iterator[Row]:
+    for number, line in enumerate(stream, start=1):
+        yield from make_text_row(f"{name}:{number}", line.rstrip(b"\r\n"), PATH)
+
+
+def make_text_row(location: str, data: bytes, column: str) -> Iterator[Row]:
+    """Yield a row for a piece of text, unless it is blank."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        yield Row(location, error="not UTF-8")
+        return
+    if text.strip():
+        yield Row(location, {column: text}, "" if column == PATH else text)
+
+
+def split_at_nul(stream: BinaryIO) -> Iterator[bytes]:
+    rest = b""
+    while chunk := stream.read1(READ_BYTES) if hasattr(stream, "read1") else stream.read(READ_BYTES):
+        *items, rest = (rest + chunk).split(b"\0")
+        yield from items
+    yield rest
+
+
+def read_jsonl(name: str, stream: BinaryIO) -> Iterator[Row]:
+    for number, line in enumerate(stream, start=1):
+        stripped = line.strip()
+        if not stripped or (number == 1 and not stripped.removeprefix(b"\xef\xbb\xbf")):
+            continue
+        location = f"{name}:{number}"
+        try:
+            text = stripped.decode("utf-8-sig" if number == 1 else "utf-8")
+            value = json.loads(text)
+        except UnicodeDecodeError:
+            yield Row(location, error="not UTF-8")
+        except (ValueError, RecursionError):
+            yield Row(location, error="not JSON")
+        else:
+            yield Row(location, value, text) if isinstance(value, dict) else Row(location, error="not a JSON object")
+
+
+def read_csv(name: str, stream: BinaryIO, delimiter: str = ",") -> Iterator[Row]:
+    csv.field_size_limit(MAX_FIELD_LENGTH)
+    lines = (line.decode("utf-8", "surrogateescape") for line in stream)
+    records = csv.reader(lines, delimiter=delimiter, strict=True)
+    header = read_header(name, records)
+    while True:
+        number = records.line_num + 1
+        try:
+            record = next(records)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            yield Row(f"{name}:{number}", error=f"not CSV ({error})")
+            continue
+        if not record:
+            continue
+        if len(record) != len(header):
+            problem = f"{len(record)} fields, but the header has {len(header)}"
+            yield Row(f"{name}:{number}", error=problem)
+        elif not all(map(is_encodable, record)):
+            yield Row(f"{name}:{number}", error="not UTF-8")
+        else:
+            columns = dict(zip(header, record, strict=True))
+            yield Row(f"{name}:{number}", columns)
+
+
+def read_header(name: str, records: Iterator[list[str]]) -> list[str]:
+    """Read the header of a table.
+
+    Raises:
+        UsageError: it is missing, or names a column twice.
+    """
+    try:
+        header = [column.strip() for column in next(records, [])]
+    except csv.Error as error:
+        raise UsageError(f"{name}: the header is not CSV ({error})", "correct the first line") from None
+    if not header:
+        return header
+    header[0] = header[0].removeprefix("\ufeff")
+    repeated = next((column for column in header if header.count(column) > 1), None)
+    if repeated is not None:
+        raise UsageError(f"{name}: two columns are named {repeated!r}", "give each column its own name")
+    return header
+
+
+def is_encodable(text: str) -> bool:
+    """Check that a text contains no bytes that were not UTF-8."""
+    return text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text)
+
+
+READERS: Mapping[str, Callable[[str, BinaryIO], Iterator[Row]]] = {
+    "jsonl": read_jsonl,
+    "csv": read_csv,
+    "tsv": lambda name, stream: read_csv(name, stream, "\t"),
+    "lines": read_text_lines,
+    "nul": read_nul_separated,
+    "files": read_file_names,
+}

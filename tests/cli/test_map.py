@@ -1,0 +1,411 @@
+"""`ask map`: rows in, rows out, with a ledger from which an interrupted job continues."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+import signal
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import wire
+from tests.model_server import ModelServer, Reply, Request
+from tests.program import Ask, Home, Result
+
+COMMAND = ("map", "-p", "openrouter", "-m", "vendor/model", "Say {{text}}")
+
+
+def get_prompt(request: Request) -> str:
+    return str(request.json["messages"][-1]["content"])
+
+
+def echo(request: Request) -> Reply:
+    """Answer with the prompt in capital letters; fail if it contains "bad"."""
+    prompt = get_prompt(request)
+    if "bad" in prompt:
+        return wire.fails(400, "this is bad")
+    usage = {"prompt_tokens": 10, "completion_tokens": 2, "cost": 0.25}
+    return wire.whole_reply(wire.answer(prompt.upper()) | {"usage": usage})
+
+
+def make_rows(count: int) -> list[dict[str, Any]]:
+    return [{"id": i, "text": f"word {i}"} for i in range(count)]
+
+
+def write_rows(folder: Path, *rows: Any, name: str = "in.jsonl") -> str:
+    (folder / name).write_text("".join(row + "\n" if isinstance(row, str) else json.dumps(row) + "\n" for row in rows))
+    return name
+
+
+def read_output(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def parse(result: Result) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in result.text.splitlines()]
+
+
+@pytest.fixture(autouse=True)
+def quick_retries(home: Home) -> None:
+    home.config.mkdir()
+    (home.config / "config.toml").write_text("[network]\nbackoff = 0.01\n")
+
+
+def test_rows_are_answered_in_order(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(echo)
+    result = ask(*COMMAND, write_rows(home.work, *make_rows(30)))
+    assert result.code == 0
+    rows = parse(result)
+    assert [row["id"] for row in rows] == list(range(30))
+    assert rows[3] == {
+        "id": 3, "text": "word 3", "answer": "SAY WORD 3", "model": "vendor/model", "finish_reason": "stop",
+        "input_tokens": 10, "output_tokens": 2, "cost": 0.25, "error": None,
+    }  # fmt: skip
+    for request in server.requests:
+        assert request.json["messages"][0]["role"] == "system"
+        assert "ask" in request.json["messages"][0]["content"]
+        assert "tools" not in request.json
+    assert "30 rows" in result.stderr
+    assert "$7.50" in result.stderr
+
+
+def test_a_row_that_fails_does_not_stop_the_others(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(echo)
+    rows = ({"text": "a"}, "{broken", {"text": "bad"}, {"other": 1}, {"text": "b"})
+    file = write_rows(home.work, *rows)
+    result = ask(*COMMAND, file, "-O", "out.jsonl")
+    assert result.code == 12
+    output = read_output(home.work / "out.jsonl")
+    assert [row["answer"] for row in output] == ["SAY A", None, None, None, "SAY B"]
+    errors = [row["error"] for row in output]
+    assert ("in.jsonl:2" in errors[1], "bad" in errors[2], "'text'" in errors[3]) == (True, True, True)
+    # Failed rows are sent again only on request.
+    assert ask(*COMMAND, file, "-O", "out.jsonl").code == 12
+    assert len(server.requests) == 3
+    assert ask(*COMMAND, file, "-O", "out.jsonl", "--retry-failed").code == 12
+    assert [get_prompt(request) for request in server.requests[3:]] == ["Say bad"]
+
+
+def test_the_same_command_continues(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(echo)
+    file = write_rows(home.work, *make_rows(5), {"id": 9, "text": "word 0"})
+    command = (*COMMAND, file, "-O", "out.jsonl")
+    assert ask(*command).code == 0
+    first = (home.work / "out.jsonl").read_bytes()
+    (home.work / "out.jsonl").unlink()
+    result = ask(*command)
+    assert (result.code, len(server.requests)) == (0, 6), "both rows with the same text are sent"
+    assert (home.work / "out.jsonl").read_bytes() == first
+    assert "6 earlier" in result.stderr
+    write_rows(home.work, {"id": 7, "text": "new"}, *make_rows(5))
+    assert ask(*command).code == 0
+    assert [get_prompt(request) for request in server.requests[6:]] == ["Say new"]
+    assert [row["answer"] for row in read_output(home.work / "out.jsonl")][:2] == ["SAY NEW", "SAY WORD 0"]
+    assert ask(*command, "--fresh").code == 0
+    assert len(server.requests) == 13
+
+
+def test_standard_output_gets_all_rows_again(ask: Ask, server: ModelServer) -> None:
+    server.reply(echo)
+    command = ("map", "-p", "openrouter", "-m", "m", "Say {{line}}")
+    first = ask(*command, stdin=b"a\nb\n")
+    again = ask(*command, stdin=b"a\nb\nc\n")
+    assert again.text.startswith(first.text)
+    assert len(server.requests) == 3
+
+
+def test_another_prompt_does_not_replace_the_output(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(echo)
+    file = write_rows(home.work, *make_rows(2))
+    assert ask(*COMMAND, file, "-O", "out.jsonl").code == 0
+    before = (home.work / "out.jsonl").read_bytes()
+    changed = (*COMMAND[:-1], "Repeat {{text}}", file, "-O", "out.jsonl")
+    result = ask(*changed)
+    assert (result.code, len(server.requests)) == (2, 2)
+    assert "--fresh" in result.stderr
+    assert (home.work / "out.jsonl").read_bytes() == before
+    (home.work / "mine.jsonl").write_text("mine\n")
+    assert ask(*COMMAND, file, "-O", "mine.jsonl").code == 2
+    assert ask(*changed, "--fresh").code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("Say {{txet}}", "in.jsonl"), (2, "did you mean text")),
+        (("Say {{text}}", "none.jsonl"), (9, "none.jsonl")),
+        (("of", "europe"), (9, "ask -- map")),
+        (("Say {{text}}", "in.jsonl", "-O", "out.xls"), (2, ".csv")),
+        (("Say {{text}}", "in.jsonl", "-O", "none/out.csv"), (9, "none")),
+        (("Say {{text}}", "in.jsonl", "-j", "0"), (2, "-j")),
+        (("Say {{text}}", "in.jsonl", "--max-failures", "x"), (2, "max-failures")),
+        (("Say {{text}}", "empty.jsonl"), (2, "no rows")),
+        ((), (2, "ask map")),
+    ],
+)
+def test_mistakes_are_errors_before_anything_is_sent(
+    ask: Ask, server: ModelServer, home: Home, arguments: tuple[str, ...], expected: tuple[int, str]
+) -> None:
+    code, word = expected
+    server.reply(echo)
+    write_rows(home.work, {"text": "a"})
+    write_rows(home.work, name="empty.jsonl")
+    result = ask("map", "-p", "openrouter", "-m", "m", *arguments)
+    assert (result.code, result.text, server.requests) == (code, "", [])
+    assert word in result.stderr
+
+
+def test_csv_in_and_out_with_a_schema(ask: Ask, server: ModelServer, home: Home) -> None:
+    value = {"sentiment": "good, really", "score": 3}
+    server.reply(lambda request: wire.whole_reply(wire.answer(json.dumps(value))))
+    (home.work / "in.csv").write_text('id,review\n1,"fine, ""very"""\n2,bad\n')
+    schema = "sentiment, score int"
+    command = ("map", "-p", "openrouter", "-m", "m", "--schema", schema, "Judge {{review}}", "in.csv", "-O", "out.csv")
+    assert ask(*command).code == 0
+    with (home.work / "out.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["id"], row["review"], row["sentiment"], row["score"]) for row in rows] == [
+        ("1", 'fine, "very"', "good, really", "3"), ("2", "bad", "good, really", "3"),
+    ]  # fmt: skip
+    assert list(rows[0])[:4] == ["id", "review", "sentiment", "score"]
+
+
+def test_columns_of_the_input_are_kept(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(echo)
+    file = write_rows(home.work, {"text": "a", "answer": "theirs", "model": "old"})
+    (row,) = parse(ask(*COMMAND, file))
+    assert (row["answer"], row["answer_2"], row["model"], row["model_2"]) == ("theirs", "SAY A", "old", "vendor/model")
+
+
+def test_files_are_rows(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(echo)
+    for name in ("a.txt", "b.txt"):
+        (home.work / name).write_text(f"content of {name}\n")
+    result = ask("map", "-p", "openrouter", "-m", "m", "-f", "{{path}}", "Summarize.", "a.txt", "b.txt")
+    assert [row["path"] for row in parse(result)] == ["a.txt", "b.txt"]
+    assert sorted("content of a.txt" in get_prompt(request) for request in server.requests) == [False, True]
+
+
+def test_several_models_answer_each_row(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(echo)
+    file = write_rows(home.work, *make_rows(2))
+    command = ("map", "-p", "openrouter", "-m", "v/a", "-m", "v/b", "Say {{text}}", file)
+    assert [(row["id"], row["model"]) for row in parse(ask(*command))] == [
+        (0, "openrouter:v/a"), (0, "openrouter:v/b"), (1, "openrouter:v/a"), (1, "openrouter:v/b"),
+    ]  # fmt: skip
+    assert Counter(request.json["model"] for request in server.requests) == {"v/a": 2, "v/b": 2}
+
+
+def test_a_template_is_filled_in(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(echo)
+    folder = home.config / "prompts"
+    folder.mkdir()
+    (folder / "tell.md").write_text('+++\nsystem = "Be {{mood}}."\n+++\nTell {{text}} to {{who}}.')
+    file = write_rows(home.work, {"text": "a", "who": "me"})
+    result = ask("map", "-p", "openrouter", "-m", "m", "-t", "tell", "--var", "mood=kind", file)
+    assert [row["answer"] for row in parse(result)] == ["TELL A TO ME."]
+    assert "Be kind." in server.requests[0].json["messages"][0]["content"]
+
+
+def test_a_bad_key_stops_the_job(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(wire.fails(401, "no such key"))
+    result = ask(*COMMAND, write_rows(home.work, *make_rows(500)), "-O", "out.jsonl")
+    assert result.code == 6
+    assert len(server.requests) < 50
+    assert read_output(home.work / "out.jsonl") == []
+    server.reply(echo)
+    assert ask(*COMMAND, "in.jsonl", "-O", "out.jsonl").code == 0
+    assert len(read_output(home.work / "out.jsonl")) == 500
+
+
+def test_limits_end_the_job_early(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(echo)
+    file = write_rows(home.work, *make_rows(100))
+    result = ask(*COMMAND, file, "-O", "out.jsonl", "-j", "1", "--max-cost", "1")
+    assert (result.code, len(server.requests)) == (11, 4)
+    assert len(read_output(home.work / "out.jsonl")) == 4
+    assert ask(*COMMAND, file, "-O", "out.jsonl", "-j", "1", "--max-cost", "1.5").code == 11
+    assert len(server.requests) == 6, "the limit is for the whole job"
+    rows = [{"text": f"bad {i}"} for i in range(50)]
+    failing = ask(*COMMAND, write_rows(home.work, *rows, name="bad.jsonl"), "--max-failures", "3", "-j", "1")
+    assert (failing.code, len(parse(failing))) == (11, 3)
+
+
+def test_limit_and_sample_choose_rows(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(echo)
+    file = write_rows(home.work, *make_rows(100))
+    assert [row["id"] for row in parse(ask(*COMMAND, file, "--limit", "3"))] == [0, 1, 2]
+    sample = [row["id"] for row in parse(ask(*COMMAND, file, "--sample", "10"))]
+    assert (len(set(sample)), sample) == (10, sorted(sample))
+    assert [row["id"] for row in parse(ask(*COMMAND, file, "--sample", "10"))] == sample
+
+
+def test_temporary_failures_are_retried(ask: Ask, server: ModelServer, home: Home) -> None:
+    counts: Counter[str] = Counter()
+
+    def fail_first(request: Request) -> Reply:
+        counts[get_prompt(request)] += 1
+        return wire.fails(503) if counts[get_prompt(request)] == 1 else echo(request)
+
+    server.reply(fail_first)
+    result = ask(*COMMAND, write_rows(home.work, *make_rows(20)))
+    assert (result.code, len(parse(result)), set(counts.values())) == (0, 20, {2})
+
+
+def test_a_dry_run_sends_nothing(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(wire.whole_reply({"data": []}))
+    result = ask(*COMMAND, write_rows(home.work, *make_rows(20), "{"), "--dry-run", "-O", "out.jsonl")
+    assert result.code == 0
+    assert "20 rows" in result.stderr
+    assert not (home.work / "out.jsonl").exists()
+    assert not any(request.path.endswith("completions") for request in server.requests)
+
+
+def test_no_save_keeps_no_answers(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(echo)
+    file = write_rows(home.work, {"text": "marzipan"})
+    assert ask(*COMMAND, file, "--no-save").code == 0
+    for path in home.data.rglob("map.db*"):
+        assert b"MARZIPAN" not in path.read_bytes()
+
+
+def test_jobs_are_listed_and_forgotten(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(echo)
+    assert ask(*COMMAND, write_rows(home.work, *make_rows(2))).code == 0
+    (job,) = json.loads(ask("map", "--list").text)
+    assert (job["answered"], job["prompt"]) == (2, "Say {{text}}")
+    assert ask("map", "--forget", job["id"]).code == 0
+    assert json.loads(ask("map", "--list").text) == []
+    assert ask("map", "--forget", job["id"]).code == 2
+
+
+def test_the_key_is_not_written_out(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(lambda request: wire.fails(400, f"your key is {request.headers['Authorization']}"))
+    result = ask(*COMMAND, write_rows(home.work, {"text": "a"}), "--key", "sk-or-secret-123456789")
+    assert result.code == 12
+    assert "secret-123456789" not in result.text + result.stderr
+
+
+class SlowServer:
+    """Answers after a while, and counts the requests that arrive."""
+
+    def __init__(self, server: ModelServer, seconds: float) -> None:
+        self.count = 0
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        server.reply(self._answer)
+
+    def _answer(self, request: Request) -> Reply:
+        with self._lock:
+            self.count += 1
+        time.sleep(self._seconds)
+        return echo(request)
+
+
+def test_ctrl_c_finishes_what_is_in_flight(ask: Ask, server: ModelServer, home: Home) -> None:
+    service = SlowServer(server, 0.3)
+    file = write_rows(home.work, *make_rows(200))
+    with ask.start(*COMMAND, file, "-O", "out.jsonl", "-j", "4") as running:
+        server.wait_for_requests(6)
+        running.process.send_signal(signal.SIGINT)
+        result = running.finish(30)
+    assert result.code == 130
+    assert "same command again" in result.stderr
+    output = read_output(home.work / "out.jsonl")
+    assert len(output) == service.count < 20
+    assert ask(*COMMAND, file, "-O", "out.jsonl", "-j", "64").code == 0
+    assert service.count == 200
+    assert [row["id"] for row in read_output(home.work / "out.jsonl")] == list(range(200))
+
+
+@pytest.mark.parametrize("kills", [3, pytest.param(100, marks=pytest.mark.slow)])
+def test_kills_lose_no_row_and_repeat_only_what_was_in_flight(
+    ask: Ask, server: ModelServer, home: Home, kills: int
+) -> None:
+    service = SlowServer(server, 0.02)
+    rows = 300 if kills < 10 else 4000
+    file = write_rows(home.work, *make_rows(rows))
+    jobs, generator = 10, random.Random(7)
+    command = (*COMMAND, file, "-O", "out.jsonl", "-j", str(jobs))
+    for _ in range(kills):
+        with ask.start(*command) as running:
+            time.sleep(generator.uniform(0.1, 0.9))
+            running.process.kill()
+            running.process.wait(10)
+        lines = (home.work / "out.jsonl").read_text() if (home.work / "out.jsonl").exists() else ""
+        assert lines == "" or lines.endswith("\n")
+        assert [json.loads(line)["id"] for line in lines.splitlines()] == list(range(lines.count("\n")))
+    result = ask.process(*command, timeout=120)
+    assert result.code == 0
+    assert [row["id"] for row in read_output(home.work / "out.jsonl")] == list(range(rows))
+    assert service.count <= rows + kills * jobs
+
+
+def test_a_job_does_not_run_twice_at_once(ask: Ask, server: ModelServer, home: Home) -> None:
+    SlowServer(server, 1.0)
+    file = write_rows(home.work, *make_rows(4))
+    with ask.start(*COMMAND, file) as running:
+        server.wait_for_requests(1)
+        assert ask(*COMMAND, file).code == 2
+        assert running.finish(30).code == 0
+
+
+@pytest.mark.slow
+def test_the_rate_of_a_service_is_found(ask: Ask, server: ModelServer, home: Home) -> None:
+    allowed, window = 50, 1.0
+    lock, recent = threading.Lock(), list[float]()
+    refused, accepted = list[float](), list[float]()
+
+    def limit(request: Request) -> Reply:
+        with lock:
+            now = time.monotonic()
+            recent[:] = [moment for moment in recent if moment > now - window]
+            if len(recent) >= allowed * window:
+                refused.append(now)
+                return wire.fails(429, "slow down")
+            recent.append(now)
+            accepted.append(now)
+        time.sleep(0.2)
+        return echo(request)
+
+    server.reply(limit)
+    assert ask.process(*COMMAND, write_rows(home.work, *make_rows(2500)), timeout=120).code == 0
+    start, end = accepted[0] + 20, accepted[-1] - 2
+    rate = sum(start < moment < end for moment in accepted) / (end - start)
+    assert rate >= 0.9 * allowed
+    assert len(refused) < 0.03 * (len(refused) + len(accepted))
+
+
+def write_file(request: Request) -> Reply:
+    """Have the model write its prompt to a file, then answer."""
+    messages = request.json["messages"]
+    if messages[-1]["role"] == "tool":
+        return wire.streams(*wire.stream("done"))
+    prompt = next(message["content"] for message in messages if message["role"] == "user")
+    return wire.calls(("write_file", {"filepath": "note.txt", "content": f"{prompt}\n"}))
+
+
+@pytest.mark.parametrize("options", [(), ("--safe",)], ids=["plain", "safe"])
+def test_rows_with_tools_have_a_working_copy_each(
+    ask: Ask, server: ModelServer, home: Home, options: tuple[str, ...]
+) -> None:
+    server.reply(write_file)
+    template = home.work / "project"
+    template.mkdir()
+    (template / "note.txt").write_text("old\n")
+    file = write_rows(home.work, *make_rows(3))
+    command = (*COMMAND, file, "-O", "out.jsonl", "--tools", "--workdir-template", "project", *options)
+    result = ask.process(*command, timeout=120)
+    assert (result.code, result.stderr.count("failed")) == (0, 0)
+    output = read_output(home.work / "out.jsonl")
+    assert [row["answer"] for row in output] == ["done"] * 3
+    for number, row in enumerate(output):
+        assert "-old" in row["patch"]
+        assert f"+Say word {number}" in row["patch"]
+    assert (template / "note.txt").read_text() == "old\n"

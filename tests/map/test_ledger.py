@@ -1,0 +1,66 @@
+"""The ledger: keys of rows, results, jobs."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from ask.errors import FileError
+from ask.map.ledger import Ledger, RowResult
+
+YES = RowResult("answered", "yes", "stop", 10, 1, 0.5)
+FAILED = RowResult("failed", error="it failed")
+A, B = b"a" * 16, b"b" * 16
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "data" / "map.db"
+
+
+def test_identical_rows_have_keys_of_their_own(file: Path) -> None:
+    with Ledger(file) as ledger:
+        keys = [key for batch in ([A, B, A], [A]) for key, _ in ledger.find_results("job", batch)]
+    assert keys == [(A, 0), (B, 0), (A, 1), (A, 2)]
+
+
+def test_results_are_found_by_the_next_process(file: Path) -> None:
+    with Ledger(file) as ledger:
+        ledger.begin_job("job", "prompt", "m", "")
+        keys = [key for key, _ in ledger.find_results("job", [A, B, A])]
+        ledger.save_results("job", [(keys[0], YES), (keys[1], FAILED)])
+    with Ledger(file) as ledger:
+        assert [result for _, result in ledger.find_results("job", [A, B, A])] == [YES, FAILED, None]
+        assert [result for _, result in ledger.find_results("other", [A, B])] == [None, None]
+        assert ledger.compute_cost("job") == 0.5
+        (job,) = ledger.list_jobs()
+        assert (job.id, job.answered, job.failed, job.cost) == ("job", 1, 1, 0.5)
+
+
+def test_a_forgotten_job_takes_its_results_along(file: Path) -> None:
+    with Ledger(file) as ledger:
+        ledger.begin_job("job", "prompt", "m", "/out.jsonl")
+        [(key, _)] = ledger.find_results("job", [A])
+        ledger.save_results("job", [(key, YES)])
+        assert ledger.find_job_with_output("/out.jsonl") == "job"
+        assert ledger.forget_job("job")
+        assert not ledger.forget_job("job")
+        assert ledger.list_jobs() == []
+        assert ledger.compute_cost("job") == 0
+
+
+def test_only_its_owner_can_read_the_ledger(file: Path) -> None:
+    with Ledger(file) as ledger:
+        ledger.begin_job("job", "prompt", "m", "")
+        for path in file.parent.iterdir():
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+
+
+def test_a_damaged_ledger_is_named(file: Path) -> None:
+    file.parent.mkdir()
+    file.write_bytes(b"no database" * 1000)
+    with pytest.raises(FileError, match=r"map\.db"):
+        Ledger(file)

@@ -1,0 +1,108 @@
+"""The rate limiter, with a simulated service and clock."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping
+
+import pytest
+
+from ask.map.rate_limit import MAX_CONCURRENCY, RateLimiter, parse_reset
+
+
+class Service:
+    """A service that answers after `latency` seconds, and refuses what exceeds `rate` requests per second."""
+
+    def __init__(self, rate: float, latency: float = 0.2) -> None:
+        self.rate, self.latency = rate, latency
+        self._tokens, self._time = rate * 0.2, 0.0
+
+    def accepts(self, now: float) -> bool:
+        self._tokens = min(self.rate * 0.2, self._tokens + (now - self._time) * self.rate)
+        self._time = now
+        if self._tokens < 1:
+            return False
+        self._tokens -= 1
+        return True
+
+
+def simulate(limiter: RateLimiter, service: Service, seconds: float) -> list[tuple[float, bool]]:
+    """Send as many requests as the limiter allows; return the time of each, and whether it was accepted."""
+    now, in_flight, sent = 0.0, 0, []
+    events: list[tuple[float, bool]] = []
+    while now < seconds:
+        delay = limiter.get_delay(now, in_flight)
+        if delay == 0:
+            limiter.start(now)
+            in_flight += 1
+            accepted = service.accepts(now)
+            sent.append((now, accepted))
+            heapq.heappush(events, (now + (service.latency if accepted else 0.01), accepted))
+            continue
+        if events and (delay is None or events[0][0] <= now + delay):
+            now, accepted = heapq.heappop(events)
+            in_flight -= 1
+            limiter.finish(now, is_refused=not accepted, headers={}, tokens=100)
+        else:
+            now += delay or 0.01
+    return sent
+
+
+@pytest.mark.parametrize("rate", [5, 50, 300])
+@pytest.mark.parametrize("latency", [0.05, 0.2, 2.0])
+def test_the_rate_of_a_service_is_found(rate: float, latency: float) -> None:
+    sent = simulate(RateLimiter(), Service(rate, latency), 80)
+    late = [accepted for time, accepted in sent if time > 20]
+    possible = min(rate, MAX_CONCURRENCY / latency) * 60
+    assert sum(late) >= 0.9 * possible, f"{sum(late)} of {possible}"
+    refused = sum(not accepted for _, accepted in sent)
+    assert refused < (0.03 if rate > 10 else 0.1) * len(sent), f"{refused} of {len(sent)}"
+
+
+def test_concurrency_grows_while_everything_is_answered() -> None:
+    limiter = RateLimiter()
+    simulate(limiter, Service(1e9), 5)
+    assert limiter.concurrency == MAX_CONCURRENCY
+
+
+def test_fixed_limits_hold() -> None:
+    assert len(simulate(RateLimiter(4), Service(1e9, 0.5), 10)) == pytest.approx(80, abs=4)
+    assert len(simulate(RateLimiter(None, requests_per_minute=120), Service(1e9), 30)) == pytest.approx(60, abs=3)
+    assert len(simulate(RateLimiter(None, None, tokens_per_minute=6000), Service(1e9), 60)) == pytest.approx(60, abs=10)
+
+
+def test_retry_after_is_obeyed() -> None:
+    limiter = RateLimiter()
+    limiter.start(0.0)
+    limiter.finish(1.0, is_refused=True, headers={"retry-after": "7"}, tokens=None)
+    assert limiter.get_delay(1.0, 0) == pytest.approx(7)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {
+            "x-ratelimit-limit-requests": "60",
+            "x-ratelimit-remaining-requests": "5",
+            "x-ratelimit-reset-requests": "10s",
+        },
+        {
+            "anthropic-ratelimit-tokens-limit": "60000",
+            "anthropic-ratelimit-tokens-remaining": "500",
+            "anthropic-ratelimit-tokens-reset": "2999-01-01T00:00:00Z",
+        },
+    ],
+)
+def test_a_quota_that_is_nearly_used_up_slows_down(headers: Mapping[str, str]) -> None:
+    limiter = RateLimiter()
+    limiter.start(0.0)
+    limiter.finish(1.0, is_refused=False, headers=headers, tokens=100)
+    limiter.start(1.0)
+    assert (limiter.get_delay(1.0, 0) or 0) >= 1.9
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("1s", 1), ("6m0s", 360), ("20ms", 0.02), ("1h2m", 3720), ("7", 7), ("", None), ("x", None)]
+)
+def test_reset_times_are_parsed(text: str, seconds: float | None) -> None:
+    assert parse_reset(text) == seconds

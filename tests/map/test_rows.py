@@ -1,0 +1,87 @@
+"""Reading rows from each format, with the rows that cannot be parsed."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ask.errors import FileError, UsageError
+from ask.map.rows import Input, InputFormat, Row, check_inputs, read_rows, select_inputs
+
+
+def read(folder: Path, content: str | bytes, input_format: InputFormat) -> list[Row]:
+    file = folder / "input"
+    file.write_bytes(content.encode() if isinstance(content, str) else content)
+    return list(read_rows([Input(str(file), input_format)]))
+
+
+def columns(rows: list[Row]) -> list[Any]:
+    """Return the columns of each row, or the error without its place."""
+    return [row.error or row.columns for row in rows]
+
+
+def test_lines_are_rows_except_blank_ones(tmp_path: Path) -> None:
+    rows = read(tmp_path, b"one\r\n\n  \ntwo words", "lines")
+    assert columns(rows) == [{"line": "one"}, {"line": "two words"}]
+    assert rows[1].location.endswith(":4")
+
+
+def test_nul_separated_rows_may_contain_newlines(tmp_path: Path) -> None:
+    assert columns(read(tmp_path, "one\ntwo\0three\0", "nul")) == [{"line": "one\ntwo"}, {"line": "three"}]
+
+
+def test_malformed_json_lines_are_errors_of_their_own(tmp_path: Path) -> None:
+    rows = read(tmp_path, b'\xef\xbb\xbf{"a": 1}\n\n[1]\n{"a"\n\xff\n{"a": "\xc3\xa9"}', "jsonl")
+    assert columns(rows) == [{"a": 1}, "not a JSON object", "not JSON", "not UTF-8", {"a": "é"}]
+    assert [row.location.rpartition(":")[2] for row in rows] == ["1", "3", "4", "5", "6"]
+
+
+def test_malformed_records_of_a_table_are_errors_of_their_own(tmp_path: Path) -> None:
+    rows = read(tmp_path, b'\xef\xbb\xbfa,b\n1,2\n1\n"x\ny",z\n\xff,1\n', "csv")
+    assert columns(rows)[0] == {"a": "1", "b": "2"}
+    assert "header has 2" in rows[1].error
+    assert columns(rows)[2:] == [{"a": "x\ny", "b": "z"}, "not UTF-8"]
+
+
+def test_tsv_is_separated_by_tabs(tmp_path: Path) -> None:
+    assert columns(read(tmp_path, "a\tb,c\n1\t2\n", "tsv")) == [{"a": "1", "b,c": "2"}]
+
+
+def test_a_column_named_twice_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="'a'"):
+        read(tmp_path, "a,b,a\n1,2,3\n", "csv")
+
+
+@given(st.lists(st.dictionaries(st.text(), st.text() | st.integers() | st.none()), max_size=5))
+def test_any_json_objects_are_read_back(tmp_path_factory: pytest.TempPathFactory, values: list[dict[str, Any]]) -> None:
+    text = "".join(json.dumps(value) + "\n" for value in values)
+    assert columns(read(tmp_path_factory.mktemp("rows"), text, "jsonl")) == values
+
+
+@given(st.lists(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0\r")), min_size=2, max_size=2)))
+def test_any_table_is_read_back(tmp_path_factory: pytest.TempPathFactory, records: list[list[str]]) -> None:
+    file = tmp_path_factory.mktemp("rows") / "table.csv"
+    with file.open("w", newline="", encoding="utf-8") as stream:
+        csv.writer(stream).writerows([["a", "b"], *records])
+    rows = list(read_rows([Input(str(file), "csv")]))
+    assert [list(row.columns.values()) for row in rows] == records
+
+
+def test_the_name_of_a_file_decides_its_format(tmp_path: Path) -> None:
+    names = ["a.jsonl", "b.CSV", "c.tsv", "d.txt", "-"]
+    assert [each.format for each in select_inputs(names, None, rows_are_files=False)] == [
+        "jsonl", "csv", "tsv", "lines", "lines",
+    ]  # fmt: skip
+    assert [each.format for each in select_inputs(names, None, rows_are_files=True)][3:] == ["files", "lines"]
+    assert {each.format for each in select_inputs(names, "nul", rows_are_files=False)} == {"nul"}
+
+
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FileError):
+        check_inputs([str(tmp_path / "none.jsonl")])
