@@ -13,6 +13,7 @@
     ├── FileError               9   a file (or stdin) cannot be read or written
     ├── IncompleteResponseError 10  token limit, content filter, empty response
     ├── LimitReachedError       11  the tool round or cost limit
+    ├── RowsFailedError         12  rows of `ask map` failed
     ├── BrokenOutputError       0   the reader of stdout has gone away
     └── RunInterruptedError     130 Ctrl-C
 
@@ -233,6 +234,12 @@ class LimitReachedError(AskError):
     """The tool round or cost limit was reached. The model was then asked to answer without tools."""
 
     exit_code = 11
+
+
+class RowsFailedError(AskError):
+    """Some rows of `ask map` failed; the others were answered."""
+
+    exit_code = 12
 
 
 class BrokenOutputError(AskError):

@@ -5,7 +5,7 @@
 _ask_about() {  # COMMAND: what it takes
     case $1 in
         '')
-            commands='chat config doctor help history init keys mcp models prompts providers safe tools undo version'
+            commands='chat config doctor help history init keys map mcp models prompts providers safe tools undo version'
             options='-p --provider -m --model --fallback --base-url --key -s --system -f --file -o --option -t --template --var -c --continue --resume --compact --no-save --no-tools --disable-tool --tool --max-rounds --max-cost --command-timeout --confirm -y --yes --safe --allow-dir --allow-host --allow-tool --cmd --code --schema --json --events --no-stream --plain -q --quiet -v --verbose --no-stdin --timeout -V --version -h --help'
             values='-p=provider --provider=provider -m=model --model=model --fallback=fallback --base-url=nothing --key=nothing -s=system --system=system -f=file --file=file -o=parameter --option=parameter -t=template --template=template --var=nothing --resume=conversation --disable-tool=tool --tool=file --max-rounds=nothing --max-cost=nothing --command-timeout=nothing --allow-dir=directory --allow-host=nothing --allow-tool=tool --schema=file --timeout=nothing'
             rest='file' ;;
@@ -58,7 +58,7 @@ _ask_about() {  # COMMAND: what it takes
             commands=''
             options='-h --help'
             values=''
-            rest='choice:chat,config,doctor,help,history,init,keys,mcp,models,prompts,providers,safe,tools,undo,version' ;;
+            rest='choice:chat,config,doctor,help,history,init,keys,map,mcp,models,prompts,providers,safe,tools,undo,version' ;;
         history)
             commands='list show search export import delete stats'
             options='-h --help'
@@ -124,6 +124,11 @@ _ask_about() {  # COMMAND: what it takes
             options='-h --help'
             values=''
             rest='provider' ;;
+        map)
+            commands=''
+            options='-O --output -p --provider -m --model --base-url --key -s --system -f --file -o --option -t --template --var --schema --input-format -0 --null --files -j --jobs --rpm --tpm --unordered --limit --sample --dry-run --retry-failed --fresh --max-cost --max-failures --tools --safe --workdir-template --max-rounds --timeout --no-save --plain -q --quiet --list --forget -h --help'
+            values='-O=file --output=file -p=provider --provider=provider -m=model --model=model --base-url=nothing --key=nothing -s=system --system=system -f=file --file=file -o=parameter --option=parameter -t=template --template=template --var=nothing --schema=file --input-format=choice:jsonl,csv,tsv,lines,nul,files -j=nothing --jobs=nothing --rpm=nothing --tpm=nothing --limit=nothing --sample=nothing --max-cost=nothing --max-failures=nothing --workdir-template=directory --max-rounds=nothing --timeout=nothing --forget=conversation'
+            rest='file' ;;
         mcp)
             commands='list add remove test'
             options='-h --help'

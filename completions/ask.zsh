@@ -155,7 +155,7 @@ _ask_arguments() {  # COMMAND
       _arguments -s -S -A '-*' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
-        '*: :(chat config doctor help history init keys mcp models prompts providers safe tools undo version)' ;;
+        '*: :(chat config doctor help history init keys map mcp models prompts providers safe tools undo version)' ;;
     history)
       _arguments -s -S -A '-*' \
         '(-h --help)-h[Show this message and exit]' \
@@ -252,6 +252,56 @@ _ask_arguments() {  # COMMAND
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
         '*: :_ask_provider' ;;
+    map)
+      _arguments -s -S -A '-*' \
+        '(-O --output)-O+[Write a .jsonl, .csv or .tsv file instead of JSONL to stdout]:FILE:_files' \
+        '(-O --output)--output=[Write a .jsonl, .csv or .tsv file instead of JSONL to stdout]:FILE:_files' \
+        '(-p --provider)-p+[Ask this provider]:NAME:_ask_provider' \
+        '(-p --provider)--provider=[Ask this provider]:NAME:_ask_provider' \
+        '*-m+[Ask this model; repeat to ask several]:NAME:_ask_model' \
+        '*--model=[Ask this model; repeat to ask several]:NAME:_ask_model' \
+        '(--base-url)--base-url=[Use this base URL for the provider]:URL:' \
+        '(--key)--key=[Use this API key]:KEY:' \
+        '(-s --system)-s+[Add to the system prompt; @file reads a file]:TEXT:_ask_system' \
+        '(-s --system)--system=[Add to the system prompt; @file reads a file]:TEXT:_ask_system' \
+        '*-f+[Add a file to each row, such as {{path}}]:PATH:_files' \
+        '*--file=[Add a file to each row, such as {{path}}]:PATH:_files' \
+        '*-o+[Set a model parameter]:KEY=VALUE:_ask_parameter' \
+        '*--option=[Set a model parameter]:KEY=VALUE:_ask_parameter' \
+        '(-t --template)-t+[Use this template as the prompt; all arguments are inputs]:NAME:_ask_template' \
+        '(-t --template)--template=[Use this template as the prompt; all arguments are inputs]:NAME:_ask_template' \
+        '*--var=[With -t\: fill in a placeholder]:K=V:' \
+        '(--schema)--schema=[Answer with JSON matching a schema; one column per field]:S:_files' \
+        '(--input-format)--input-format=[Format of the input (by file name)]:CHOICE:(jsonl csv tsv lines nul files)' \
+        '(-0 --null)-0[Rows of text end with NUL instead of a newline]' \
+        '(-0 --null)--null[Rows of text end with NUL instead of a newline]' \
+        '(--files)--files[Each INPUT is a row, even a table]' \
+        '(-j --jobs)-j+[Send N requests at a time, or auto to adapt to the service (auto)]:N:' \
+        '(-j --jobs)--jobs=[Send N requests at a time, or auto to adapt to the service (auto)]:N:' \
+        '(--rpm)--rpm=[Send at most N requests a minute]:N:' \
+        '(--tpm)--tpm=[Use at most N tokens a minute]:N:' \
+        '(--unordered)--unordered[Write rows as they finish, not in the order of the input]' \
+        '(--limit)--limit=[Read only the first N rows]:N:' \
+        '(--sample)--sample=[Use a random sample of N rows, always the same]:N:' \
+        '(--dry-run)--dry-run[Count rows, tokens and the price; send nothing]' \
+        '(--retry-failed)--retry-failed[Send rows again that failed in an earlier run]' \
+        '(--fresh)--fresh[Start over\: forget earlier answers and replace the output file]' \
+        '(--max-cost)--max-cost=[Stop once the whole job has cost this much]:USD:' \
+        '(--max-failures)--max-failures=[Stop after N failed rows, or N%]:N:' \
+        '(--tools)--tools[Let the model run tools, in a process for each row]' \
+        '(--safe)--safe[With --tools\: confine each row to a working copy, without network]' \
+        '(--workdir-template)--workdir-template=[With --tools\: run each row in a copy of this folder]:DIR:_files -/' \
+        '(--max-rounds)--max-rounds=[With --tools\: allow N tool rounds (10)]:N:' \
+        '(--timeout)--timeout=[Give up on an answer after S seconds (300)]:S:' \
+        '(--no-save)--no-save[Keep no answers once the job is complete]' \
+        '(--plain)--plain[No color]' \
+        '(-q --quiet)-q[Print nothing to standard error except the final error]' \
+        '(-q --quiet)--quiet[Print nothing to standard error except the final error]' \
+        '(--list)--list[List jobs]' \
+        '(--forget)--forget=[Delete a job and its answers; output files stay]:ID:_ask_conversation' \
+        '(-h --help)-h[Show this message and exit]' \
+        '(-h --help)--help[Show this message and exit]' \
+        '*: :_files' ;;
     mcp)
       _arguments -s -S -A '-*' \
         '(-h --help)-h[Show this message and exit]' \
@@ -366,7 +416,7 @@ _ask_arguments() {  # COMMAND
 }
 _ask_commands() {  # COMMAND: what it consists of
   case $1 in
-    '') reply=('chat:Talk: one conversation, message after message' 'config:See and change the settings' 'doctor:Look for what is missing or broken, and say what to do' 'help:Show the help of ask or of a command' 'history:See, search and keep the saved conversations' 'init:Make ask a part of bash, zsh or fish' 'keys:Keep API keys: set, list, remove' 'mcp:Keep MCP servers, whose tools a model may call' 'models:List a provider'"'"'s models' 'prompts:See and keep named prompts, which -t asks with' 'providers:List the providers' 'safe:Say what --safe would do here, and what is missing for it' 'tools:List the tools that a model may call' 'undo:Put back the files that a run changed' 'version:Print the version') ;;
+    '') reply=('chat:Talk: one conversation, message after message' 'config:See and change the settings' 'doctor:Look for what is missing or broken, and say what to do' 'help:Show the help of ask or of a command' 'history:See, search and keep the saved conversations' 'init:Make ask a part of bash, zsh or fish' 'keys:Keep API keys: set, list, remove' 'map:Ask one prompt about many rows or files' 'mcp:Keep MCP servers, whose tools a model may call' 'models:List a provider'"'"'s models' 'prompts:See and keep named prompts, which -t asks with' 'providers:List the providers' 'safe:Say what --safe would do here, and what is missing for it' 'tools:List the tools that a model may call' 'undo:Put back the files that a run changed' 'version:Print the version') ;;
     config) reply=('list:List every setting with its value, and where that is from' 'get:Print the value of a setting' 'set:Set a setting in config.toml' 'unset:Take a setting out of config.toml' 'path:Print where config.toml is' 'edit:Change config.toml in your editor') ;;
     history) reply=('list:List the conversations, the newest first' 'show:Show a conversation' 'search:Find words in all conversations' 'export:Write conversations as Markdown, JSON or a web page' 'import:Take in what was exported as JSON' 'delete:Delete conversations' 'stats:Tell runs, tokens and cost by day, model and tool') ;;
     keys) reply=('set:Keep the key of PROVIDER, typed without being shown, or read from standard' 'list:List which providers have a key, and where it is from; never the key' 'remove:Forget the kept key of PROVIDER') ;;

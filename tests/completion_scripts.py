@@ -42,7 +42,7 @@ WORDS = {
     **dict.fromkeys(("config get", "config set", "config unset"), "key"),
     **dict.fromkeys(("prompts edit", "prompts show"), "template"),
     "prompts new": "nothing",
-    "mcp add": "file",
+    **dict.fromkeys(("map", "mcp add"), "file"),
 }
 """Completions of command arguments whose metavars do not determine them."""
 METAVARS = {

@@ -22,7 +22,7 @@ from ask.cli.ask import command as ask_command
 from ask.cli.ask import parse_dollars, parse_seconds
 from ask.cli.groups import subcommand
 from ask.console import StandardOutput, StderrConsole
-from ask.errors import AskError, RunInterruptedError, UsageError
+from ask.errors import AskError, RowsFailedError, RunInterruptedError, UsageError
 from ask.map.rows import INPUT_FORMATS, InputFormat, Row
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from ask.map.job import Job
     from ask.map.ledger import Ledger
 
-FAILED_ROWS_EXIT_CODE = 12
 SAMPLE_SEED = 0
 """A fixed seed, so that the same sample is drawn each time."""
 LEDGER_NAME = "map.db"
@@ -91,16 +90,16 @@ def parse_failure_limit(_: click.Context, __: click.Parameter, value: str | None
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing to standard error except the final error.")
 @click.option("--list", "list_jobs", is_flag=True, help="List jobs.")
 @click.option("--forget", metavar="ID", help="Delete a job and its answers; output files stay.")
-def command(**flags: Any) -> int:
+def command(**flags: Any) -> None:
     """Ask one prompt about many rows: a JSONL, CSV or text file, or many files.
 
     {{column}} in the prompt is filled in for each row, {{line}} with a line of text, {{path}} with the name of a file.
     An interrupted job continues where it stopped when the same command is run again.
 
     \b
-    ask map "Language of this text: {{text}}" tickets.jsonl -O languages.jsonl
-    ask map --schema "sentiment, score int" "{{review}}" reviews.csv -O scored.csv
-    ask map -f {{path}} "Summarize this contract" contracts/*.pdf -O summaries.jsonl
+    ask map "Language: {{text}}" tickets.jsonl -O languages.jsonl
+    ask map --schema "score int" "{{review}}" reviews.csv -O scored.csv
+    ask map -f {{path}} "Summarize this" contracts/*.pdf -O out.jsonl
     """
     from ask.cli.run import redact_errors
     from ask.map.ledger import Ledger
@@ -111,12 +110,11 @@ def command(**flags: Any) -> int:
         ledger = cleanup.enter_context(Ledger(app.app_dirs.data / LEDGER_NAME))
         if flags["list_jobs"]:
             list_jobs(ledger)
-            return 0
-        if flags["forget"]:
+        elif flags["forget"]:
             if not ledger.forget_job(flags["forget"]):
                 raise UsageError(f"there is no job {flags['forget']!r}", "ask map --list shows all jobs")
-            return 0
-        return run_map(flags, app, console, ledger, cleanup)
+        else:
+            run_map(flags, app, console, ledger, cleanup)
 
 
 def list_jobs(ledger: Ledger) -> None:
@@ -143,8 +141,12 @@ def list_jobs(ledger: Ledger) -> None:
 
 def run_map(
     flags: Mapping[str, Any], app: AppContext, console: StderrConsole, ledger: Ledger, cleanup: ExitStack
-) -> int:
-    """Run a job; return the exit code."""
+) -> None:
+    """Run a job.
+
+    Raises:
+        AskError: what stopped it, or that rows failed.
+    """
     import gc
 
     from ask.map.output import ColumnNames, FileWriter, StdoutWriter
@@ -159,7 +161,7 @@ def run_map(
     system_prompts = job.build_system_prompts(app.environment)
     if flags["dry_run"]:
         print_estimate(job, rows, ledger, system_prompts, console)
-        return 0
+        return
     check_output_is_ours(job, ledger, fresh=flags["fresh"])
     cleanup.enter_context(lock_job(app, job))
     if flags["fresh"]:
@@ -192,7 +194,7 @@ def run_map(
         progress = engine.run(rows, names, writer, partial(show_progress, console, start))
     console.show_status("")
     console.print_line(f"ask: {format_summary(progress, time.monotonic() - start, job.output)}")
-    return finish(engine, progress, job, ledger, console)
+    finish(engine, progress, job, ledger)
 
 
 def prepare(
@@ -222,11 +224,11 @@ def prepare(
     )
 
 
-def finish(engine: Engine, progress: Progress, job: Job, ledger: Ledger, console: StderrConsole) -> int:
-    """Return the exit code of a job that has ended.
+def finish(engine: Engine, progress: Progress, job: Job, ledger: Ledger) -> None:
+    """Raise the error of a job that has ended, if there is one.
 
     Raises:
-        AskError: what stopped it.
+        AskError: what stopped it, or that rows failed.
     """
     if engine.stop_error is not None:
         engine.stop_error.hint = "; ".join(filter(None, (engine.stop_error.hint, CONTINUE_HINT)))
@@ -234,9 +236,9 @@ def finish(engine: Engine, progress: Progress, job: Job, ledger: Ledger, console
     if not job.requests[0].settings.save:
         ledger.forget_answers(job.id)
     if progress.failed:
-        console.print_line("ask: --retry-failed sends failed rows again")
-        return FAILED_ROWS_EXIT_CODE
-    return 0
+        from ask.render.amounts import format_count
+
+        raise RowsFailedError(f"{format_count(progress.failed, 'row')} failed", "--retry-failed sends them again")
 
 
 def complete_flags(flags: Mapping[str, Any]) -> dict[str, Any]:

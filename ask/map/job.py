@@ -117,6 +117,7 @@ def prepare_job(flags: Mapping[str, Any], app: AppContext, console: StderrConsol
     first = first._replace(
         endpoint=first.endpoint._replace(preconnection=None),
         settings=first.settings._replace(stream=False),
+        fallbacks=(),  # the columns of a row name one model
     )
     requests = [first]
     for model in models[1:]:

@@ -8,7 +8,7 @@ from typing import Any
 from ask.agent.app_context import AppContext
 from ask.agent.model_selection import create_client
 from ask.agent.request import RunRequest
-from ask.agent.tool_loop import ToolLoop, get_last_answer
+from ask.agent.tool_loop import ModelConnection, ToolLoop, get_last_answer
 from ask.agent.tool_runner import AuditLog, ToolRunner
 from ask.map.engine import RowTask, TaskResult
 from ask.map.ledger import RowResult
@@ -39,16 +39,7 @@ class RowRunner:
         self._system_prompts = system_prompts
         self._calculate_cost = calculate_cost
         self._headers: Mapping[str, str] = EMPTY_MAPPING
-        self._clients = [
-            create_client(
-                request.endpoint,
-                discard_notice,
-                request.settings._replace(tries=1),  # the engine sends a row again
-                request.secrets.redactor,
-                on_headers=self._keep_headers,
-            )
-            for request in requests
-        ]
+        self._connections = [self._connect(request) for request in requests]
         self._tool_runner = create_idle_tool_runner(requests[0], app)
 
     def run(self, task: RowTask) -> TaskResult:
@@ -58,12 +49,10 @@ class RowRunner:
         self._headers = EMPTY_MAPPING
         result = ToolLoop(
             request,
-            self._clients[task.model_number],
+            lambda _: self._connections[task.model_number],
             self._tool_runner,
             ignore_event,
             build_system_prompt=lambda _: system_prompt,
-            find_context_limit=lambda _: None,  # a row that is too long is an error
-            calculate_cost=lambda usage: self._calculate_cost(usage) or 0.0,
         ).run()
         if result.error is not None:
             result.error.redact(request.secrets.redact)
@@ -79,6 +68,21 @@ class RowRunner:
             self._calculate_cost(usage),
         )
         return TaskResult(row_result, None, usage, self._headers)
+
+    def _connect(self, request: RunRequest) -> ModelConnection:
+        client = create_client(
+            request.endpoint,
+            discard_notice,
+            request.settings._replace(tries=1),  # the engine sends a row again
+            request.secrets.redactor,
+            on_headers=self._keep_headers,
+        )
+        return ModelConnection(
+            request.endpoint,
+            client,
+            find_context_limit=lambda _: None,  # a row that is too long is an error
+            calculate_cost=lambda usage: self._calculate_cost(usage) or 0.0,
+        )
 
     def _keep_headers(self, headers: Mapping[str, str]) -> None:
         self._headers = headers
