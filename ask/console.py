@@ -6,6 +6,7 @@ import fcntl
 import os
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import BinaryIO
 
 from ask.errors import BrokenOutputError, FileError
@@ -46,13 +47,16 @@ class StandardOutput:
     Several processes may share a pipe or file, as under `xargs -P`. Each locks it from the first byte of a line to the
     last, so that lines are never mixed: while another process has the lock, an incomplete line is buffered, and a
     complete line waits.
+
+    With `is_exclusive`, what anything else in this process prints goes to standard error from now on.
     """
 
-    def __init__(self, *, color: bool = False, show_partial_lines: bool = True) -> None:
+    def __init__(self, *, color: bool = False, show_partial_lines: bool = True, is_exclusive: bool = False) -> None:
         if sys.stdout is None:
             raise FileError("standard output is closed")
-        self._stream: BinaryIO = sys.stdout.buffer
         self.is_terminal = sys.stdout.isatty()
+        self._is_exclusive = is_exclusive
+        self._stream: BinaryIO = take_standard_output() if is_exclusive else sys.stdout.buffer
         self._use_styles = color and self.is_terminal
         self._at_line_start = True
         self._show_partial_lines = show_partial_lines
@@ -98,6 +102,11 @@ class StandardOutput:
         if self._pending_text:
             self._write_pending(wait=True)
 
+    def close(self) -> None:
+        """Close the stream, if it is exclusive."""
+        if self._is_exclusive:
+            self._stream.close()
+
     def _write_pending(self, *, wait: bool) -> None:
         """Write the buffered text; without `wait`, only if no other process has the lock."""
         if not (self._has_lock or self._acquire_lock(wait=wait)):
@@ -130,6 +139,15 @@ class StandardOutput:
             raise BrokenOutputError("nobody reads the output") from None
         except OSError as error:
             raise FileError(f"cannot write the answer ({error.strerror})") from error
+
+
+def take_standard_output() -> BinaryIO:
+    """Return a stream to standard output, and redirect its file descriptor to standard error."""
+    sys.stdout.flush()
+    stream = open(os.dup(1), "wb")  # noqa: SIM115 - open until the process ends
+    with suppress(OSError):  # standard error is closed
+        os.dup2(2, 1)
+    return stream
 
 
 class StderrConsole:

@@ -417,3 +417,16 @@ def test_an_unknown_provider_is_an_error_with_a_suggestion(ask: Ask, home: Home,
     names = ", ".join(sorted({*OURS, "groq"}))
     line = f"ask: there is no provider {name!r}: did you mean {nearest}? installed are {names}\n"
     assert (result.code, result.stderr) == (4, line)
+
+
+def test_output_of_a_provider_does_not_reach_the_rows_of_map(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(lambda request: wire.whole_reply(wire.answer("yes")))
+    body = """def provider_parse_response(self, response):
+        print("noise"); import subprocess; subprocess.run(["echo", "noise"])
+        return super().provider_parse_response(response)"""
+    source = SUBCLASS.format(body=body)
+    ask = with_packages(ask, install_provider(home.path / "packages", "odd", source))
+    rows = "".join(f"row {i}\n" for i in range(40)).encode()
+    result = ask.process("map", "-p", "odd", "--base-url", server.base_url, "Say {{line}}", "-j", "8", stdin=rows)
+    assert result.code == 0
+    assert [json.loads(line)["line"] for line in result.text.splitlines()] == rows.decode().splitlines()

@@ -80,7 +80,7 @@ class StdoutWriter:
     """Writes JSONL to standard output."""
 
     def __init__(self) -> None:
-        self._output = StandardOutput()
+        self._output = StandardOutput(is_exclusive=True)
 
     def write(self, records: Sequence[Mapping[str, Any]]) -> None:
         self._output.write("".join(encode_json(record) + "\n" for record in records))
@@ -89,7 +89,7 @@ class StdoutWriter:
         pass
 
     def close(self) -> None:
-        pass
+        self._output.close()
 
 
 class FileWriter:

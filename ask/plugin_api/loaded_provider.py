@@ -201,6 +201,12 @@ class LoadedProvider:
 
     @contextmanager
     def _isolate(self, hook: str) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            # File descriptors and signals belong to the whole process. Only `ask map` calls hooks in other threads,
+            # and keeps standard output to itself.
+            with _ErrorConverter(self, hook):
+                yield
+            return
         from ask.plugin_api.import_guard import capture_output
 
         with (
@@ -213,7 +219,7 @@ class LoadedProvider:
     @contextmanager
     def _limit_time(self, hook: str) -> Iterator[None]:
         """Interrupt Python code that runs longer than the time limit."""
-        if self._time_limit is None or threading.current_thread() is not threading.main_thread():
+        if self._time_limit is None:
             yield
             return
 
