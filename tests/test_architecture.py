@@ -46,6 +46,7 @@ PACKAGES = {
     "bs4": {"tools"},
     "lxml": {"tools"},
     "ddgs": {"tools"},
+    "genai_prices": {"client"},
     "markdownify": {"tools"},
     "pluggy": {"plugin_api"},
     "docstring_parser": {"tools"},

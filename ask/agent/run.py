@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
 from ask.agent.app_context import AppContext
 from ask.agent.context_window import make_context_limit_lookup
-from ask.agent.model_selection import create_client, create_cost_calculator, get_reported_cost
+from ask.agent.model_selection import ModelEndpoint, create_client
 from ask.agent.request import RunRequest
 from ask.agent.run_backups import RunBackups
 from ask.agent.system_prompt import build_system_prompt
@@ -23,6 +23,8 @@ from ask.text import decode_argument
 from ask.tools.base import ToolContext
 
 if TYPE_CHECKING:
+    from ask.client.prices import Cost
+    from ask.messages import Usage
     from ask.safety.approval import ApprovalResponse
 
 
@@ -100,11 +102,24 @@ def get_exit_code(error: BaseException) -> int:
     return AskError.exit_code
 
 
+def calculate_cost(app: AppContext, requests: Iterable[tuple[ModelEndpoint, Usage]]) -> Cost:
+    """Return the cost of requests; load the price lists only now."""
+    from ask.agent.pricing import calculate_run_cost
+
+    return calculate_run_cost(app, requests)
+
+
+def require_price(app: AppContext, request: RunRequest) -> None:
+    """Make sure that the model's price is known; load the price lists only now."""
+    from ask.agent import pricing
+
+    pricing.require_price(app, request.endpoint, request.settings)
+
+
 def run_tool_loop(request: RunRequest, app: AppContext, on_event: Callable[[Event], None]) -> RunResult:
     """Run the tool loop with its client, tools and backups."""
     settings, endpoint, secrets, safe_mode = request.settings, request.endpoint, request.secrets, request.safe_mode
     client = create_client(endpoint, lambda text: on_event(Notice(text)), settings, secrets.redactor)
-    calculate_cost = create_cost_calculator(endpoint, client) if settings.max_cost is not None else get_reported_cost
 
     def read_listed_limit() -> int | None:
         from ask.agent.context_limit import read_listed_limit
@@ -154,7 +169,8 @@ def run_tool_loop(request: RunRequest, app: AppContext, on_event: Callable[[Even
             find_context_limit=make_context_limit_lookup(
                 settings, read_listed_limit, is_continued=bool(request.message_history)
             ),
-            calculate_cost=calculate_cost,
+            calculate_cost=partial(calculate_cost, app),
+            require_price=partial(require_price, app, request),
         ).run()
     if result.error is not None:
         result.error.redact(secrets.redact)  # before the error is saved

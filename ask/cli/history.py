@@ -384,13 +384,16 @@ def stats_command(*, days: int, as_json: bool) -> None:
     A bar is in proportion to the tokens, or to the calls. A pipe gets rows that begin with day, model or tool. What is
     not saved is not counted.
     """
+    from ask.agent.app_context import AppContext
+    from ask.agent.pricing import make_history_pricing
     from ask.history.statistics import compute_statistics
     from ask.render.chart import to_statistics_dict, write_charts
 
     output = StandardOutput()
     first_day = date.today() - timedelta(days=days - 1)
     with open_history() as store:
-        statistics = compute_statistics(store, datetime.combine(first_day, datetime.min.time()).timestamp())
+        start = datetime.combine(first_day, datetime.min.time()).timestamp()
+        statistics = compute_statistics(store, start, make_history_pricing(AppContext()))
     if as_json:
         value = {"since": first_day.isoformat(), **to_statistics_dict(statistics)}
         output.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")

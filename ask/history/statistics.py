@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
+from ask.client.prices import Cost
 from ask.history.entries import parse_usage
 from ask.history.store import Store
 from ask.messages import Usage
@@ -11,14 +13,25 @@ from ask.messages import Usage
 USAGE_QUERY = """
 SELECT {key} AS name, count(*) AS runs, count(DISTINCT conversation) AS conversations,
     sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens, sum(cached_tokens) AS cached_tokens,
-    sum(cost) AS cost
+    sum(cost) AS cost, group_concat(number) AS numbers
 FROM runs WHERE started >= ? GROUP BY name ORDER BY {order}
 """
+RUN_QUERY = f"SELECT number, provider, model, started, {', '.join(Usage._fields)} FROM runs WHERE started >= ?"
+UNREPORTED_COST_QUERY = f"""
+SELECT run, {", ".join(f"messages.{name}" for name in Usage._fields)}
+FROM runs JOIN messages ON run = runs.number
+WHERE started >= ? AND runs.cost IS NULL AND role = 'assistant'
+"""
+"""The requests of runs whose cost the provider did not report."""
 TOOL_USAGE_QUERY = """
 SELECT name, count(*) AS calls, coalesce(sum(calls.failed), 0) AS failures, coalesce(sum(calls.seconds), 0) AS seconds
 FROM runs JOIN messages ON messages.run = runs.number JOIN calls ON calls.message = messages.number
 WHERE runs.started >= ? GROUP BY name ORDER BY count(*) DESC, name
 """
+
+
+RunCostCalculator = Callable[[str, str, Iterable[Usage], float], Cost]
+"""Calculates the cost of a run from its provider, model, the usage of each request, and start time."""
 
 
 class UsageRow(NamedTuple):
@@ -29,6 +42,8 @@ class UsageRow(NamedTuple):
     runs: int
     conversations: int
     usage: Usage
+    cost: Cost = Cost()
+    """The sum of reported and estimated costs."""
 
     @property
     def total_tokens(self) -> int:
@@ -57,18 +72,51 @@ class UsageStatistics(NamedTuple):
     tools: tuple[ToolUsageRow, ...]
 
 
-def compute_statistics(store: Store, since: float) -> UsageStatistics:
+def compute_statistics(store: Store, since: float, calculate_cost: RunCostCalculator) -> UsageStatistics:
     """Compute the usage of all runs started at `since` (seconds since 1970) or later. Days are in local time."""
-    totals = _query_usage(store, "''", "1", since) or [UsageRow("", 0, 0, Usage())]
+    costs = _calculate_costs(store, since, calculate_cost)
+    totals = _query_usage(store, "''", "1", since, costs) or [UsageRow("", 0, 0, Usage())]
     tokens = "coalesce(sum(input_tokens), 0) + coalesce(sum(output_tokens), 0)"
     return UsageStatistics(
         total=totals[0],
-        days=tuple(_query_usage(store, "date(started, 'unixepoch', 'localtime')", "1", since)),
-        models=tuple(_query_usage(store, "provider || ':' || model", f"{tokens} DESC, runs DESC, 1", since)),
+        days=tuple(_query_usage(store, "date(started, 'unixepoch', 'localtime')", "1", since, costs)),
+        models=tuple(_query_usage(store, "provider || ':' || model", f"{tokens} DESC, runs DESC, 1", since, costs)),
         tools=tuple(ToolUsageRow(*row) for row in store.fetch_rows(TOOL_USAGE_QUERY, [since])),
     )
 
 
-def _query_usage(store: Store, group_by: str, order_by: str, since: float) -> list[UsageRow]:
+def _calculate_costs(store: Store, since: float, calculate_cost: RunCostCalculator) -> dict[int, Cost]:
+    """Return the cost of each run by its number. Requests are priced one by one: long ones may cost more per token."""
+    requests: dict[int, list[Usage]] = {}
+    for row in store.fetch_rows(UNREPORTED_COST_QUERY, [since]):
+        requests.setdefault(row["run"], []).append(parse_usage(row))
+    costs = {}
+    for row in store.fetch_rows(RUN_QUERY, [since]):
+        total = parse_usage(row)
+        if total.cost is not None:
+            costs[row["number"]] = Cost(total.cost, frozenset({"reported"}))
+            continue
+        usages = requests.get(row["number"], [])
+        rest = _subtract_tokens(total, sum(usages, start=Usage()))  # of requests that left no message
+        usages = [*usages, rest] if rest.input_tokens or rest.output_tokens else usages
+        costs[row["number"]] = calculate_cost(row["provider"], row["model"], usages, row["started"])
+    return costs
+
+
+def _subtract_tokens(total: Usage, part: Usage) -> Usage:
+    names = ("input_tokens", "output_tokens", "cached_tokens")
+    return Usage(**{name: max(0, (getattr(total, name) or 0) - (getattr(part, name) or 0)) for name in names})
+
+
+def _query_usage(store: Store, group_by: str, order_by: str, since: float, costs: Mapping[int, Cost]) -> list[UsageRow]:
     rows = store.fetch_rows(USAGE_QUERY.format(key=group_by, order=order_by), [since])
-    return [UsageRow(row["name"], row["runs"], row["conversations"], parse_usage(row)) for row in rows]
+    return [
+        UsageRow(
+            row["name"],
+            row["runs"],
+            row["conversations"],
+            parse_usage(row),
+            sum((costs[int(number)] for number in row["numbers"].split(",")), start=Cost()),
+        )
+        for row in rows
+    ]

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from ask import ChatCompletions, FinishReason, Message, ModelResponse, ProviderState, TextDelta, ToolSpec, Usage
-from ask.agent.model_selection import get_reported_cost
 from ask.agent.tool_loop import RunResult, ToolLoop
 from ask.agent.tool_runner import AuditLog, ToolRunner
+from ask.client.prices import PricedModel, PriceFinder
 from ask.client.provider_client import ProviderClient
 from ask.client.transport import Transport
 from ask.errors import (
@@ -107,7 +107,10 @@ class AgentBench:
             self.events.append,
             build_system_prompt=lambda tools: "Be brief.",
             find_context_limit=lambda tokens: None,
-            calculate_cost=get_reported_cost,
+            calculate_cost=lambda requests: PriceFinder(self._folder).calculate_cost(
+                PricedModel("test", model), [usage for _, usage in requests]
+            ),
+            require_price=lambda: None,
         ).run()
 
     @property

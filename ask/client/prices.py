@@ -1,0 +1,276 @@
+"""Costs of requests, as the provider reports them or estimated from list prices.
+
+Prices come from the package genai-prices if it is installed, else from cached models lists: the provider's own, or
+OpenRouter's public one (https://openrouter.ai/docs/api-reference/list-available-models), which has the models of most
+vendors. Nothing here uses the network.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+from zlib import crc32
+
+from ask.atomic_files import write_private_file
+from ask.client.models_cache import find_model, find_newest_file, get_cache_file, read_models
+from ask.messages import Usage
+from ask.parsing import read_dict, read_list, read_number
+from ask.plugin_api.provider import ModelInfo
+
+if TYPE_CHECKING:
+    from genai_prices.types import ModelPrice
+
+PRICES_EXTRA = "prices"
+OPENROUTER = "openrouter"
+VENDORS: Mapping[str, str] = {
+    "anthropic": "anthropic",
+    "deepseek": "deepseek",
+    "gemini": "google",
+    "grok": "x-ai",
+    "moonshot": "moonshotai",
+    "openai": "openai",
+    "openrouter": "openrouter",
+    "xai": "x-ai",
+}
+"""The vendor of each provider's models, as genai-prices and OpenRouter's model ids name it."""
+TOKENS_PER_PRICE_UNIT = 1_000_000
+GENAI_CACHE_MAX_AGE = 3600.0
+"""Seconds for which a price from genai-prices is cached, because the package takes half a second to load.
+
+Some prices depend on the hour (https://api-docs.deepseek.com/quick_start/pricing).
+"""
+RELEASE_SUFFIX = re.compile(r"(-(\d{8}|\d{4}-\d\d-\d\d|latest|preview))+$")
+
+
+class Cost(NamedTuple):
+    """A cost in US dollars.
+
+    Attributes:
+        dollars: the known part of the cost; None if nothing is known.
+        sources: "reported", "local", or where the prices of an estimate come from: "genai-prices", "provider" (its
+            models list) or "openrouter".
+        is_complete: whether the cost of all requests is known.
+    """
+
+    dollars: float | None = None
+    sources: frozenset[str] = frozenset()
+    is_complete: bool = True
+
+    def __add__(self, other: Cost) -> Cost:  # type: ignore[override]
+        known = [cost.dollars for cost in (self, other) if cost.dollars is not None]
+        return Cost(sum(known) if known else None, self.sources | other.sources, self.is_complete and other.is_complete)
+
+    @property
+    def is_estimated(self) -> bool:
+        return bool(self.sources - {"reported", "local"})
+
+    @property
+    def source(self) -> str | None:
+        """The source, "mixed" for several, None for an unknown cost."""
+        return "mixed" if len(self.sources) > 1 else next(iter(self.sources), None)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"cost": self.dollars, "cost_source": self.source, "cost_complete": self.is_complete}
+
+
+UNKNOWN_COST = Cost(is_complete=False)
+
+
+class PricedModel(NamedTuple):
+    """A model whose price is looked up.
+
+    Attributes:
+        provider: the provider's name.
+        model: the model's id in the provider's API.
+        base_url: the base URL of requests; "" if it is unknown.
+        is_local: whether the model runs on the user's own machine, where requests cost nothing.
+    """
+
+    provider: str
+    model: str
+    base_url: str = ""
+    is_local: bool = False
+
+
+class PriceTier(NamedTuple):
+    """Prices in US dollars per million tokens, for requests with more than `min_input_tokens` input tokens."""
+
+    min_input_tokens: int
+    input: float
+    output: float
+    cached_input: float
+
+    def calculate_cost(self, usage: Usage) -> float:
+        input_tokens = usage.input_tokens or 0
+        cached_tokens = min(usage.cached_tokens or 0, input_tokens)
+        dollars = (
+            (input_tokens - cached_tokens) * self.input
+            + cached_tokens * self.cached_input
+            + (usage.output_tokens or 0) * self.output
+        )
+        return dollars / TOKENS_PER_PRICE_UNIT
+
+
+class ModelPrices(NamedTuple):
+    """The prices of a model, lowest tier first, and their source as in `Cost`."""
+
+    tiers: tuple[PriceTier, ...]
+    source: str
+
+    def calculate_cost(self, usage: Usage) -> Cost:
+        if usage.input_tokens is None and usage.output_tokens is None:
+            return UNKNOWN_COST
+        reached = [tier for tier in self.tiers if (usage.input_tokens or 0) > tier.min_input_tokens]
+        return Cost((reached or self.tiers)[-1 if reached else 0].calculate_cost(usage), frozenset({self.source}))
+
+
+def is_genai_prices_installed() -> bool:
+    return find_spec("genai_prices") is not None
+
+
+class PriceFinder:
+    """Finds prices in the caches below `cache_directory` and in genai-prices."""
+
+    def __init__(self, cache_directory: Path) -> None:
+        self._cache_directory = cache_directory
+        self._listed_models: dict[Path, tuple[ModelInfo, ...]] = {}
+        self._found: dict[tuple[PricedModel, float | None], ModelPrices | None] = {}
+
+    def calculate_cost(self, model: PricedModel, usages: Iterable[Usage], unix_time: float | None = None) -> Cost:
+        """Return the total cost of requests to a model, sent at `unix_time` (None for now)."""
+        total = Cost()
+        for usage in usages:
+            if usage.cost is not None:
+                total += Cost(usage.cost, frozenset({"reported"}))
+            elif model.is_local:
+                total += Cost(0.0, frozenset({"local"}))
+            else:
+                prices = self.find_prices(model, unix_time)
+                total += prices.calculate_cost(usage) if prices else UNKNOWN_COST
+        return total
+
+    def find_prices(self, model: PricedModel, unix_time: float | None = None) -> ModelPrices | None:
+        """Return the prices of a model at `unix_time`, or now, from the first source that has any."""
+        key = model, unix_time
+        if key not in self._found:
+            tiers = find_genai_tiers(model, unix_time) if unix_time else self._find_current_genai_tiers(model)
+            found = ModelPrices(tiers, "genai-prices") if tiers else self._find_listed_prices(model)
+            if not found:  # a list may be fetched later
+                return None
+            self._found[key] = found
+        return self._found[key]
+
+    def forget_lists(self) -> None:
+        """Read the cached models lists again when they are needed."""
+        self._listed_models.clear()
+
+    def _find_listed_prices(self, model: PricedModel) -> ModelPrices | None:
+        folder = self._cache_directory
+        own_file = get_cache_file(folder, model.provider, model.base_url)
+        own_list = self._read_list(own_file if model.base_url else find_newest_file(folder, model.provider))
+        if prices := to_prices(find_model(own_list, model.model), "provider"):
+            return prices
+        vendor = VENDORS.get(model.provider)
+        if not vendor:
+            return None
+        listed = find_vendor_model(self._read_list(find_newest_file(folder, OPENROUTER)), vendor, model.model)
+        return to_prices(listed, OPENROUTER)
+
+    def _read_list(self, file: Path) -> tuple[ModelInfo, ...]:
+        if file not in self._listed_models:
+            self._listed_models[file] = read_models(file).models
+        return self._listed_models[file]
+
+    def _find_current_genai_tiers(self, model: PricedModel) -> tuple[PriceTier, ...]:
+        """Return the tiers that genai-prices has at this time, from a cache that also knows of missing prices."""
+        file = self._cache_directory / "genai-prices.json"
+        key, now = f"{model.provider}:{model.model}:{crc32(model.base_url.encode('utf-8', 'replace')):08x}", time.time()
+        try:
+            content = read_dict(json.loads(file.read_bytes()))
+            entries = {
+                name: entry
+                for name, entry in content.items()
+                if 0 <= now - (read_number(read_dict(entry).get("time")) or 0) < GENAI_CACHE_MAX_AGE
+            }
+            if key in entries:
+                return tuple(PriceTier(*map(float, row)) for row in read_list(entries[key].get("tiers")))  # type: ignore[arg-type]
+        except (OSError, ValueError, TypeError, RecursionError):
+            entries = {}
+        if not is_genai_prices_installed():
+            return ()
+        tiers = find_genai_tiers(model, now)
+        entries[key] = {"time": now, "tiers": tiers}
+        with contextlib.suppress(OSError):
+            write_private_file(file, json.dumps(entries).encode())
+        return tiers
+
+
+def find_genai_tiers(model: PricedModel, unix_time: float) -> tuple[PriceTier, ...]:
+    """Return a model's prices from genai-prices; () if it has none, or is not installed.
+
+    The base URL identifies services that only config.toml describes.
+    """
+    try:
+        from genai_prices import Usage as GenaiUsage
+        from genai_prices import calc_price
+    except ImportError:
+        return ()
+    moment = datetime.fromtimestamp(unix_time, UTC)
+    for service in ({"provider_api_url": model.base_url}, {"provider_id": VENDORS.get(model.provider)}):
+        if not all(service.values()):
+            continue
+        with contextlib.suppress(LookupError, ValueError):
+            return to_tiers(
+                calc_price(GenaiUsage(), model.model, genai_request_timestamp=moment, **service).model_price
+            )
+    return ()
+
+
+def to_tiers(price: ModelPrice) -> tuple[PriceTier, ...]:
+    """Convert prices from genai-prices, whose tiers apply to all tokens of a request."""
+    names = ("input_mtok", "output_mtok", "cache_read_mtok")
+    values = [getattr(price, name, None) for name in names]
+    if values[0] is None or values[1] is None:
+        return ()
+    starts = sorted({0, *(tier.start for value in values for tier in getattr(value, "tiers", ()))})
+
+    def get_price_at(value: Any, start: int) -> float:
+        steps = [step.price for step in getattr(value, "tiers", ()) if step.start <= start]
+        return float(steps[-1] if steps else getattr(value, "base", value))
+
+    return tuple(
+        PriceTier(start, *(get_price_at(values[0] if value is None else value, start) for value in values))
+        for start in starts
+    )
+
+
+def to_prices(model: ModelInfo | None, source: str) -> ModelPrices | None:
+    """Return the prices in an entry of a models list; None if it has none."""
+    if model is None or model.input_price is None or model.output_price is None:
+        return None
+    # Without a price for cached tokens they count in full, so that the cost is not underestimated.
+    cached_price = model.input_price if model.cached_input_price is None else model.cached_input_price
+    return ModelPrices((PriceTier(0, model.input_price, model.output_price, cached_price),), source)
+
+
+def find_vendor_model(models: Sequence[ModelInfo], vendor: str, model_id: str) -> ModelInfo | None:
+    """Find a vendor's model in OpenRouter's list, where its id may lack a release date and have dots in versions.
+
+    Variants such as ":free" have other prices than the vendor.
+    """
+    names = {model.id.removeprefix(f"{vendor}/"): model for model in models if model.id.startswith(f"{vendor}/")}
+    by_name = {name: names[name] for name in sorted(names, key=len, reverse=True) if ":" not in name}
+    by_normal_name = {normalize_model_name(name): model for name, model in by_name.items()}  # the shortest name wins
+    name = model_id.removeprefix("models/")
+    return by_name.get(name) or by_normal_name.get(normalize_model_name(name))
+
+
+def normalize_model_name(name: str) -> str:
+    return RELEASE_SUFFIX.sub("", name.lower().replace(".", "-"))
