@@ -8,21 +8,18 @@ from contextlib import suppress
 from functools import cache
 
 from ask.agent.app_context import AppContext
-from ask.agent.context_limit import LIST_REQUEST_TIMEOUT, REMOTE_LIST_MAX_AGE
 from ask.agent.model_selection import ModelEndpoint, create_client, is_local_url, load_provider, resolve_base_url
-from ask.client.models_cache import get_cache_file, read_models, write_models
+from ask.client.cost import Cost
 from ask.client.prices import (
     OPENROUTER,
     PRICES_EXTRA,
     VENDORS,
-    Cost,
     ModelPrices,
     PricedModel,
     is_genai_prices_installed,
     to_prices,
 )
 from ask.errors import AskError, ConfigError
-from ask.installation import format_install_command
 from ask.messages import Usage
 from ask.plugin_api.loaded_provider import discard_notice
 from ask.plugin_api.provider import ModelInfo, ProviderInfo
@@ -98,6 +95,8 @@ def require_price(app: AppContext, endpoint: ModelEndpoint, settings: Settings) 
             return
     hint = "leave out --max-cost"
     if not is_genai_prices_installed():
+        from ask.installation import format_install_command
+
         hint = f"{format_install_command(PRICES_EXTRA)} adds a price list; or {hint}"
     raise ConfigError(f"--max-cost needs a price of {model.provider}:{model.model}, and none is known{failure}", hint)
 
@@ -108,6 +107,9 @@ def refresh_models_list(app: AppContext, endpoint: ModelEndpoint, settings: Sett
     Raises:
         AskError: it cannot be fetched.
     """
+    from ask.agent.context_limit import LIST_REQUEST_TIMEOUT, REMOTE_LIST_MAX_AGE
+    from ask.client.models_cache import get_cache_file, read_models, write_models
+
     file = get_cache_file(app.app_dirs.cache, endpoint.provider_name, endpoint.base_url)
     cached = read_models(file)
     if not cached.models or cached.age >= REMOTE_LIST_MAX_AGE:

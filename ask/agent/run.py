@@ -23,7 +23,7 @@ from ask.text import decode_argument
 from ask.tools.base import ToolContext
 
 if TYPE_CHECKING:
-    from ask.client.prices import Cost
+    from ask.client.cost import Cost
     from ask.messages import Usage
     from ask.safety.approval import ApprovalResponse
 
@@ -103,7 +103,13 @@ def get_exit_code(error: BaseException) -> int:
 
 
 def calculate_cost(app: AppContext, requests: Iterable[tuple[ModelEndpoint, Usage]]) -> Cost:
-    """Return the cost of requests; load the price lists only now."""
+    """Return the cost of requests. Prices are loaded only now, and only if a cost was not reported."""
+    requests = list(requests)
+    reported = [usage.cost for _, usage in requests if usage.cost is not None]
+    if len(reported) == len(requests):
+        from ask.client.cost import Cost
+
+        return sum(map(Cost.from_report, reported), start=Cost())
     from ask.agent.pricing import calculate_run_cost
 
     return calculate_run_cost(app, requests)

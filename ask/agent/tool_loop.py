@@ -36,7 +36,7 @@ from ask.plugin_api.provider import ChatRequest
 
 if TYPE_CHECKING:
     from ask.agent.model_selection import ModelEndpoint
-    from ask.client.prices import Cost
+    from ask.client.cost import Cost
 
 MAX_REPEATED_CALLS = 3
 """The same call with the same arguments is rejected when it is made this many times in a row."""

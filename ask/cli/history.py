@@ -382,7 +382,7 @@ def stats_command(*, days: int, as_json: bool) -> None:
     """Tell runs, tokens and cost by day and model, and calls by tool, of the last 30 days.
 
     A bar is in proportion to the tokens, or to the calls. A pipe gets rows that begin with day, model or tool. What is
-    not saved is not counted.
+    not saved is not counted. A cost with ~ is estimated, one with + lacks runs whose cost is unknown.
     """
     from ask.agent.app_context import AppContext
     from ask.agent.pricing import make_history_pricing

@@ -12,16 +12,13 @@ import json
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
 from ask.atomic_files import write_private_file
-from ask.client.models_cache import find_model, find_newest_file, get_cache_file, read_models
+from ask.client.cost import UNKNOWN_COST, Cost
 from ask.messages import Usage
-from ask.parsing import read_dict, read_list, read_number
 from ask.plugin_api.provider import ModelInfo
 
 if TYPE_CHECKING:
@@ -29,6 +26,7 @@ if TYPE_CHECKING:
 
 PRICES_EXTRA = "prices"
 OPENROUTER = "openrouter"
+GENAI_PRICES = "genai-prices"
 VENDORS: Mapping[str, str] = {
     "anthropic": "anthropic",
     "deepseek": "deepseek",
@@ -41,46 +39,9 @@ VENDORS: Mapping[str, str] = {
 }
 """The vendor of each provider's models, as genai-prices and OpenRouter's model ids name it."""
 TOKENS_PER_PRICE_UNIT = 1_000_000
-GENAI_CACHE_MAX_AGE = 3600.0
-"""Seconds for which a price from genai-prices is cached, because the package takes half a second to load.
-
-Some prices depend on the hour (https://api-docs.deepseek.com/quick_start/pricing).
-"""
-RELEASE_SUFFIX = re.compile(r"(-(\d{8}|\d{4}-\d\d-\d\d|latest|preview))+$")
-
-
-class Cost(NamedTuple):
-    """A cost in US dollars.
-
-    Attributes:
-        dollars: the known part of the cost; None if nothing is known.
-        sources: "reported", "local", or where the prices of an estimate come from: "genai-prices", "provider" (its
-            models list) or "openrouter".
-        is_complete: whether the cost of all requests is known.
-    """
-
-    dollars: float | None = None
-    sources: frozenset[str] = frozenset()
-    is_complete: bool = True
-
-    def __add__(self, other: Cost) -> Cost:  # type: ignore[override]
-        known = [cost.dollars for cost in (self, other) if cost.dollars is not None]
-        return Cost(sum(known) if known else None, self.sources | other.sources, self.is_complete and other.is_complete)
-
-    @property
-    def is_estimated(self) -> bool:
-        return bool(self.sources - {"reported", "local"})
-
-    @property
-    def source(self) -> str | None:
-        """The source, "mixed" for several, None for an unknown cost."""
-        return "mixed" if len(self.sources) > 1 else next(iter(self.sources), None)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"cost": self.dollars, "cost_source": self.source, "cost_complete": self.is_complete}
-
-
-UNKNOWN_COST = Cost(is_complete=False)
+PRICE_CACHE_MAX_AGE = 3600.0
+"""Seconds for which a price is cached. Some depend on the hour (https://api-docs.deepseek.com/quick_start/pricing)."""
+RELEASE_SUFFIX = r"(-(\d{8}|\d{4}-\d\d-\d\d|latest|preview))+$"
 
 
 class PricedModel(NamedTuple):
@@ -102,7 +63,7 @@ class PricedModel(NamedTuple):
 class PriceTier(NamedTuple):
     """Prices in US dollars per million tokens, for requests with more than `min_input_tokens` input tokens."""
 
-    min_input_tokens: int
+    min_input_tokens: float
     input: float
     output: float
     cached_input: float
@@ -132,6 +93,8 @@ class ModelPrices(NamedTuple):
 
 
 def is_genai_prices_installed() -> bool:
+    from importlib.util import find_spec
+
     return find_spec("genai_prices") is not None
 
 
@@ -148,7 +111,7 @@ class PriceFinder:
         total = Cost()
         for usage in usages:
             if usage.cost is not None:
-                total += Cost(usage.cost, frozenset({"reported"}))
+                total += Cost.from_report(usage.cost)
             elif model.is_local:
                 total += Cost(0.0, frozenset({"local"}))
             else:
@@ -160,9 +123,12 @@ class PriceFinder:
         """Return the prices of a model at `unix_time`, or now, from the first source that has any."""
         key = model, unix_time
         if key not in self._found:
-            tiers = find_genai_tiers(model, unix_time) if unix_time else self._find_current_genai_tiers(model)
-            found = ModelPrices(tiers, "genai-prices") if tiers else self._find_listed_prices(model)
-            if not found:  # a list may be fetched later
+            if unix_time is None:
+                found = self._find_current_prices(model)
+            else:
+                tiers = find_genai_tiers(model, unix_time)
+                found = ModelPrices(tiers, GENAI_PRICES) if tiers else self._find_listed_prices(model)
+            if found is None:  # a list may be fetched later
                 return None
             self._found[key] = found
         return self._found[key]
@@ -172,6 +138,8 @@ class PriceFinder:
         self._listed_models.clear()
 
     def _find_listed_prices(self, model: PricedModel) -> ModelPrices | None:
+        from ask.client.models_cache import find_model, find_newest_file, get_cache_file
+
         folder = self._cache_directory
         own_file = get_cache_file(folder, model.provider, model.base_url)
         own_list = self._read_list(own_file if model.base_url else find_newest_file(folder, model.provider))
@@ -184,32 +152,43 @@ class PriceFinder:
         return to_prices(listed, OPENROUTER)
 
     def _read_list(self, file: Path) -> tuple[ModelInfo, ...]:
+        from ask.client.models_cache import read_models
+
         if file not in self._listed_models:
             self._listed_models[file] = read_models(file).models
         return self._listed_models[file]
 
-    def _find_current_genai_tiers(self, model: PricedModel) -> tuple[PriceTier, ...]:
-        """Return the tiers that genai-prices has at this time, from a cache that also knows of missing prices."""
-        file = self._cache_directory / "genai-prices.json"
+    def _find_current_prices(self, model: PricedModel) -> ModelPrices | None:
+        """Find prices in a small cache: genai-prices takes long to load, and OpenRouter's list to read.
+
+        The cache also knows which models genai-prices does not have. A list may have them once it is fetched.
+        """
+        file = self._cache_directory / "prices.json"
         key, now = f"{model.provider}:{model.model}:{crc32(model.base_url.encode('utf-8', 'replace')):08x}", time.time()
-        try:
-            content = read_dict(json.loads(file.read_bytes()))
-            entries = {
-                name: entry
-                for name, entry in content.items()
-                if 0 <= now - (read_number(read_dict(entry).get("time")) or 0) < GENAI_CACHE_MAX_AGE
-            }
-            if key in entries:
-                return tuple(PriceTier(*map(float, row)) for row in read_list(entries[key].get("tiers")))  # type: ignore[arg-type]
-        except (OSError, ValueError, TypeError, RecursionError):
-            entries = {}
-        if not is_genai_prices_installed():
-            return ()
-        tiers = find_genai_tiers(model, now)
-        entries[key] = {"time": now, "tiers": tiers}
-        with contextlib.suppress(OSError):
-            write_private_file(file, json.dumps(entries).encode())
-        return tiers
+        entries = read_recent_prices(file, now)
+        _, cached = entries.get(key, (now, None))
+        if cached and cached.source:
+            return cached
+        has_new_source = not cached and is_genai_prices_installed()
+        tiers = find_genai_tiers(model, now) if has_new_source else ()
+        found = ModelPrices(tiers, GENAI_PRICES) if tiers else self._find_listed_prices(model)
+        if found or has_new_source:
+            entries[key] = now, found or ModelPrices((), "")
+            with contextlib.suppress(OSError):
+                write_private_file(file, json.dumps(entries).encode())
+        return found
+
+
+def read_recent_prices(file: Path, now: float) -> dict[str, tuple[float, ModelPrices]]:
+    """Read the times and prices in the cache that are recent; return {} if it is missing or damaged."""
+    try:
+        entries = {
+            key: (float(since), ModelPrices(tuple(PriceTier(*map(float, tier)) for tier in tiers), str(source)))
+            for key, (since, (tiers, source)) in json.loads(file.read_bytes()).items()
+        }
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+        return {}
+    return {key: entry for key, entry in entries.items() if 0 <= now - entry[0] < PRICE_CACHE_MAX_AGE}
 
 
 def find_genai_tiers(model: PricedModel, unix_time: float) -> tuple[PriceTier, ...]:
@@ -217,6 +196,8 @@ def find_genai_tiers(model: PricedModel, unix_time: float) -> tuple[PriceTier, .
 
     The base URL identifies services that only config.toml describes.
     """
+    from datetime import UTC, datetime
+
     try:
         from genai_prices import Usage as GenaiUsage
         from genai_prices import calc_price
@@ -273,4 +254,4 @@ def find_vendor_model(models: Sequence[ModelInfo], vendor: str, model_id: str) -
 
 
 def normalize_model_name(name: str) -> str:
-    return RELEASE_SUFFIX.sub("", name.lower().replace(".", "-"))
+    return re.sub(RELEASE_SUFFIX, "", name.lower().replace(".", "-"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from ask.client.prices import Cost
+from ask.client.cost import Cost
 from ask.history.entries import parse_usage
 from ask.history.store import Store
 from ask.messages import Usage
@@ -94,7 +94,7 @@ def _calculate_costs(store: Store, since: float, calculate_cost: RunCostCalculat
     for row in store.fetch_rows(RUN_QUERY, [since]):
         total = parse_usage(row)
         if total.cost is not None:
-            costs[row["number"]] = Cost(total.cost, frozenset({"reported"}))
+            costs[row["number"]] = Cost.from_report(total.cost)
             continue
         usages = requests.get(row["number"], [])
         rest = _subtract_tokens(total, sum(usages, start=Usage()))  # of requests that left no message

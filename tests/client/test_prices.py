@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,8 +11,9 @@ from genai_prices import Usage as GenaiUsage
 from genai_prices import calc_price
 
 from ask import ModelInfo, Usage
+from ask.client.cost import UNKNOWN_COST, Cost
 from ask.client.models_cache import get_cache_file, write_models
-from ask.client.prices import UNKNOWN_COST, Cost, PricedModel, PriceFinder, find_genai_tiers, find_vendor_model
+from ask.client.prices import PricedModel, PriceFinder, find_genai_tiers, find_vendor_model
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC).timestamp()
 PRICED = ModelInfo("m", input_price=2.0, output_price=10.0, cached_input_price=0.5)
@@ -124,7 +126,7 @@ def test_a_service_in_the_configuration_is_found_by_its_base_url() -> None:
 def test_prices_are_cached_with_their_absence(tmp_path: Path) -> None:
     known, unknown = PricedModel("openai", "gpt-5"), PricedModel("openai", "gpt-0")
     assert [PriceFinder(tmp_path).find_prices(model) is not None for model in (known, unknown)] == [True, False]
-    file = tmp_path / "genai-prices.json"
+    file = tmp_path / "prices.json"
     written = file.stat().st_mtime_ns
     first = PriceFinder(tmp_path).find_prices(known)
     assert first == PriceFinder(tmp_path).find_prices(known, datetime.now(UTC).timestamp())
@@ -132,10 +134,20 @@ def test_prices_are_cached_with_their_absence(tmp_path: Path) -> None:
     assert file.stat().st_mtime_ns == written
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{", '{"openai:gpt-5:00000000": 5}', '{"a": {"time": "x"}}'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        "{",
+        '{"openai:gpt-5:00000000": 5}',
+        '{"openai:gpt-5:00000000": ["x", [[], ""]]}',
+        '{"openai:gpt-5:00000000": [NOW, [[[1, 2]], "genai-prices"]]}',
+    ],
+)
 def test_a_damaged_cache_is_replaced(content: str, tmp_path: Path) -> None:
-    file = tmp_path / "genai-prices.json"
-    file.write_text(content)
+    file = tmp_path / "prices.json"
+    file.write_text(content.replace("NOW", str(time.time())))
     assert PriceFinder(tmp_path).find_prices(PricedModel("openai", "gpt-5"))
     assert "gpt-5" in file.read_text()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ask.client.prices import UNKNOWN_COST, Cost
+from ask.client.cost import UNKNOWN_COST, Cost
 from ask.render.amounts import (
     format_age,
     format_compact_number,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ask.client.prices import UNKNOWN_COST
+from ask.client.cost import UNKNOWN_COST
 from tests import wire
 from tests.model_server import DROP, HOLD, ModelServer, Reply
 from tests.program import TEST_KEY, Ask, Home, Result
