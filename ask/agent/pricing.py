@@ -34,12 +34,8 @@ def calculate_run_cost(app: AppContext, requests: Iterable[tuple[ModelEndpoint, 
 
 
 def to_priced_model(app: AppContext, endpoint: ModelEndpoint) -> PricedModel:
-    return PricedModel(
-        endpoint.provider_name,
-        endpoint.model,
-        endpoint.base_url,
-        is_local(app, endpoint.provider.info, endpoint.base_url),
-    )
+    info, base_url = endpoint.provider.info, endpoint.base_url
+    return PricedModel(info.name, endpoint.model, base_url, is_local(app, info, base_url))
 
 
 def is_local(app: AppContext, info: ProviderInfo, base_url: str) -> bool:
@@ -66,9 +62,10 @@ def make_history_pricing(app: AppContext) -> Callable[[str, str, Iterable[Usage]
         base_url = resolve_base_url(app, info)
         return PricedModel(provider_name, model, base_url, is_local(app, info, base_url))
 
-    return lambda provider, model, usages, start: app.price_finder.calculate_cost(
-        find_model(provider, model), usages, start
-    )
+    def calculate_cost(provider: str, model: str, usages: Iterable[Usage], start: float) -> Cost:
+        return app.price_finder.calculate_cost(find_model(provider, model), usages, start)
+
+    return calculate_cost
 
 
 def require_price(app: AppContext, endpoint: ModelEndpoint, settings: Settings) -> None:
