@@ -12,6 +12,7 @@ import json
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
@@ -41,6 +42,8 @@ VENDORS: Mapping[str, str] = {
 TOKENS_PER_PRICE_UNIT = 1_000_000
 PRICE_CACHE_MAX_AGE = 3600.0
 """Seconds for which a price is cached. Some depend on the hour (https://api-docs.deepseek.com/quick_start/pricing)."""
+PRICE_PERIOD = 1800
+"""Seconds for which a past price is assumed to hold: prices that depend on the hour change on the half hour."""
 RELEASE_SUFFIX = r"(-(\d{8}|\d{4}-\d\d-\d\d|latest|preview))+$"
 
 
@@ -103,8 +106,10 @@ class PriceFinder:
 
     def __init__(self, cache_directory: Path) -> None:
         self._cache_directory = cache_directory
-        self._listed_models: dict[Path, tuple[ModelInfo, ...]] = {}
-        self._found: dict[tuple[PricedModel, float | None], ModelPrices | None] = {}
+        self._current_prices: dict[PricedModel, ModelPrices] = {}
+        self._listed_prices: dict[PricedModel, ModelPrices | None] = {}
+        self._lists: dict[Path, tuple[ModelInfo, ...]] = {}
+        self._not_in_genai: set[PricedModel] = set()
 
     def calculate_cost(self, model: PricedModel, usages: Iterable[Usage], unix_time: float | None = None) -> Cost:
         """Return the total cost of requests to a model, sent at `unix_time` (None for now)."""
@@ -121,23 +126,28 @@ class PriceFinder:
 
     def find_prices(self, model: PricedModel, unix_time: float | None = None) -> ModelPrices | None:
         """Return the prices of a model at `unix_time`, or now, from the first source that has any."""
-        key = model, unix_time
-        if key not in self._found:
-            if unix_time is None:
-                found = self._find_current_prices(model)
-            else:
-                tiers = find_genai_tiers(model, unix_time)
-                found = ModelPrices(tiers, GENAI_PRICES) if tiers else self._find_listed_prices(model)
-            if found is None:  # a list may be fetched later
-                return None
-            self._found[key] = found
-        return self._found[key]
+        if unix_time is None:
+            found = self._current_prices.get(model) or self._find_current_prices(model)
+            if found:
+                self._current_prices[model] = found
+            return found
+        if model not in self._not_in_genai:
+            if tiers := find_genai_tiers(model, unix_time - unix_time % PRICE_PERIOD):
+                return ModelPrices(tiers, GENAI_PRICES)
+            self._not_in_genai.add(model)
+        return self._find_listed_prices(model)
 
     def forget_lists(self) -> None:
         """Read the cached models lists again when they are needed."""
-        self._listed_models.clear()
+        self._listed_prices.clear()
+        self._lists.clear()
 
     def _find_listed_prices(self, model: PricedModel) -> ModelPrices | None:
+        if model not in self._listed_prices:
+            self._listed_prices[model] = self._read_listed_prices(model)
+        return self._listed_prices[model]
+
+    def _read_listed_prices(self, model: PricedModel) -> ModelPrices | None:
         from ask.client.models_cache import find_model, find_newest_file, get_cache_file
 
         folder = self._cache_directory
@@ -154,9 +164,9 @@ class PriceFinder:
     def _read_list(self, file: Path) -> tuple[ModelInfo, ...]:
         from ask.client.models_cache import read_models
 
-        if file not in self._listed_models:
-            self._listed_models[file] = read_models(file).models
-        return self._listed_models[file]
+        if file not in self._lists:
+            self._lists[file] = read_models(file).models
+        return self._lists[file]
 
     def _find_current_prices(self, model: PricedModel) -> ModelPrices | None:
         """Find prices in a small cache: genai-prices takes long to load, and OpenRouter's list to read.
@@ -191,6 +201,7 @@ def read_recent_prices(file: Path, now: float) -> dict[str, tuple[float, ModelPr
     return {key: entry for key, entry in entries.items() if 0 <= now - entry[0] < PRICE_CACHE_MAX_AGE}
 
 
+@cache
 def find_genai_tiers(model: PricedModel, unix_time: float) -> tuple[PriceTier, ...]:
     """Return a model's prices from genai-prices; () if it has none, or is not installed.
 

@@ -72,9 +72,12 @@ class UsageStatistics(NamedTuple):
     tools: tuple[ToolUsageRow, ...]
 
 
-def compute_statistics(store: Store, since: float, calculate_cost: RunCostCalculator) -> UsageStatistics:
-    """Compute the usage of all runs started at `since` (seconds since 1970) or later. Days are in local time."""
-    costs = _calculate_costs(store, since, calculate_cost)
+def compute_statistics(store: Store, since: float, make_pricing: Callable[[], RunCostCalculator]) -> UsageStatistics:
+    """Compute the usage of all runs started at `since` (seconds since 1970) or later. Days are in local time.
+
+    `make_pricing` may be slow. It is called only if the cost of a run was not reported.
+    """
+    costs = _calculate_costs(store, since, make_pricing)
     totals = _query_usage(store, "''", "1", since, costs) or [UsageRow("", 0, 0, Usage())]
     tokens = "coalesce(sum(input_tokens), 0) + coalesce(sum(output_tokens), 0)"
     return UsageStatistics(
@@ -85,12 +88,13 @@ def compute_statistics(store: Store, since: float, calculate_cost: RunCostCalcul
     )
 
 
-def _calculate_costs(store: Store, since: float, calculate_cost: RunCostCalculator) -> dict[int, Cost]:
+def _calculate_costs(store: Store, since: float, make_pricing: Callable[[], RunCostCalculator]) -> dict[int, Cost]:
     """Return the cost of each run by its number. Requests are priced one by one: long ones may cost more per token."""
     requests: dict[int, list[Usage]] = {}
     for row in store.fetch_rows(UNREPORTED_COST_QUERY, [since]):
         requests.setdefault(row["run"], []).append(parse_usage(row))
-    costs = {}
+    costs: dict[int, Cost] = {}
+    calculate_cost: RunCostCalculator | None = None
     for row in store.fetch_rows(RUN_QUERY, [since]):
         total = parse_usage(row)
         if total.cost is not None:
@@ -99,7 +103,9 @@ def _calculate_costs(store: Store, since: float, calculate_cost: RunCostCalculat
         usages = requests.get(row["number"], [])
         rest = _subtract_tokens(total, sum(usages, start=Usage()))  # of requests that left no message
         usages = [*usages, rest] if rest.input_tokens or rest.output_tokens else usages
-        costs[row["number"]] = calculate_cost(row["provider"], row["model"], usages, row["started"])
+        if usages:
+            calculate_cost = calculate_cost or make_pricing()
+            costs[row["number"]] = calculate_cost(row["provider"], row["model"], usages, row["started"])
     return costs
 
 
@@ -116,7 +122,7 @@ def _query_usage(store: Store, group_by: str, order_by: str, since: float, costs
             row["runs"],
             row["conversations"],
             parse_usage(row),
-            sum((costs[int(number)] for number in row["numbers"].split(",")), start=Cost()),
+            sum((costs.get(int(number), Cost()) for number in row["numbers"].split(",")), start=Cost()),
         )
         for row in rows
     ]
