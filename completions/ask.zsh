@@ -31,7 +31,7 @@ _ask_arguments() {  # COMMAND
         '*--disable-tool=[Leave these tools out]:A,B:_ask_tool' \
         '*--tool=[Offer this Python function too]:FILE\:FUNCTION:_files' \
         '(--max-rounds)--max-rounds=[Allow N rounds of tool calls (10)]:N:' \
-        '(--max-cost)--max-cost=[Allow no more rounds once this is spent]:USD:' \
+        '(--max-cost)--max-cost=[Stop calling tools after this many US dollars]:USD:' \
         '(--command-timeout)--command-timeout=[Stop a command after S s (30)]:S:' \
         '(--confirm)--confirm[Ask before every call that runs or writes]' \
         '(-y --yes)-y[Answer yes to what --confirm asks]' \
@@ -85,7 +85,7 @@ _ask_arguments() {  # COMMAND
         '*--disable-tool=[Leave these tools out]:A,B:_ask_tool' \
         '*--tool=[Offer this Python function too]:FILE\:FUNCTION:_files' \
         '(--max-rounds)--max-rounds=[Allow N rounds of tool calls (10)]:N:' \
-        '(--max-cost)--max-cost=[Allow no more rounds once this is spent]:USD:' \
+        '(--max-cost)--max-cost=[Stop calling tools after this many US dollars]:USD:' \
         '(--command-timeout)--command-timeout=[Stop a command after S s (30)]:S:' \
         '(--confirm)--confirm[Ask before every call that runs or writes]' \
         '(-y --yes)-y[Answer yes to what --confirm asks]' \

@@ -110,6 +110,7 @@ class OpenRouter(ChatCompletions):
             tools="tools" in parameters if isinstance(parameters, list) else None,
             input_price=parse_price(pricing.get("prompt")),
             output_price=parse_price(pricing.get("completion")),
+            cached_input_price=parse_price(pricing.get("input_cache_read")),
         )
 
 

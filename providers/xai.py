@@ -57,6 +57,7 @@ class XAIChat(ChatCompletions):
             ._replace(
                 input_price=parse_price(entry.get("prompt_text_token_price")),
                 output_price=parse_price(entry.get("completion_text_token_price")),
+                cached_input_price=parse_price(entry.get("cached_prompt_text_token_price")),
             )
         )
 

@@ -13,6 +13,7 @@ from ask.secrets import KeyStore, Secrets
 from ask.settings import Config, read_config
 
 if TYPE_CHECKING:
+    from ask.client.prices import PriceFinder
     from ask.plugin_api.loader import PluginEntry, PluginIndex
 
 
@@ -44,6 +45,12 @@ class AppContext:
         from ask.plugin_api.loader import find_plugins
 
         return find_plugins(self.app_dirs.cache / "plugins.json")
+
+    @cached_property
+    def price_finder(self) -> PriceFinder:
+        from ask.client.prices import PriceFinder
+
+        return PriceFinder(self.app_dirs.cache)
 
     @property
     def provider_plugins(self) -> dict[str, tuple[PluginEntry, ...]]:

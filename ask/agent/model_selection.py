@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
@@ -15,8 +15,7 @@ from urllib.parse import urlsplit
 from ask.agent.app_context import AppContext
 from ask.client.preconnect import Preconnection, preconnect
 from ask.client.provider_client import ProviderClient
-from ask.errors import ConfigError, NetworkError, ProviderError
-from ask.messages import Usage
+from ask.errors import ConfigError
 from ask.plugin_api.loaded_provider import LoadedProvider
 from ask.plugin_api.loader import check_alternative, check_provider
 from ask.plugin_api.loader import load_provider as load_plugin
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from ask.client.transport import Transport
 
 PREFERRED_PROVIDER = "openrouter"
-TOKENS_PER_PRICE_UNIT = 1_000_000
 LOCAL_DOMAIN_SUFFIXES = (".localhost", ".local", ".internal", ".lan", ".home.arpa")
 """Domains that do not exist in public DNS: RFC 6761, 6762 and 8375, ICANN, and common router defaults."""
 
@@ -377,57 +375,6 @@ def open_transport(endpoint: ModelEndpoint, timeout: float) -> Transport:
     from ask.client.transport import Transport
 
     return Transport(endpoint.base_url, timeout, endpoint.preconnection)
-
-
-def get_reported_cost(usage: Usage) -> float:
-    """Return the cost in US dollars as reported by the provider."""
-    return usage.cost or 0.0
-
-
-def create_cost_calculator(endpoint: ModelEndpoint, client: ProviderClient) -> Callable[[Usage], float]:
-    """Return a function from usage to cost in US dollars.
-
-    The cost is the reported one or computed from list prices. If the provider should report costs but does not, as
-    through a proxy, the returned function fetches the models list and may raise the same errors.
-
-    Raises:
-        ConfigError: neither costs nor prices are available.
-        AskError: the models list cannot be fetched.
-    """
-    get_price_calculator = cache(partial(create_price_calculator, endpoint, client))
-    if not endpoint.provider.info.reports_cost:
-        return get_price_calculator()
-    return lambda usage: get_price_calculator()(usage) if usage.cost is None else usage.cost
-
-
-def create_price_calculator(endpoint: ModelEndpoint, client: ProviderClient) -> Callable[[Usage], float]:
-    """Return a function from usage to cost in US dollars, by list prices.
-
-    Cached tokens count at the full price, so that the cost limit is never exceeded unnoticed.
-
-    Raises:
-        ConfigError: the models list has no prices for the model.
-        AskError: it cannot be fetched.
-    """
-    try:
-        models = client.list_models()
-    except (ProviderError, NetworkError) as error:
-        error.message = f"the price list that --max-cost needs could not be had: {error.message}"
-        error.hint = "; ".join(filter(None, (error.hint, "leave out --max-cost to go on without")))
-        raise
-    for model in models:
-        if model.id == endpoint.model and model.input_price is not None and model.output_price is not None:
-            return partial(
-                compute_cost, model.input_price / TOKENS_PER_PRICE_UNIT, model.output_price / TOKENS_PER_PRICE_UNIT
-            )
-    raise ConfigError(
-        f"{endpoint.provider_name} tells neither cost nor prices of {endpoint.model}", "leave out --max-cost"
-    )
-
-
-def compute_cost(input_price: float, output_price: float, usage: Usage) -> float:
-    """Compute the cost of usage from prices per token."""
-    return (usage.input_tokens or 0) * input_price + (usage.output_tokens or 0) * output_price
 
 
 def fetch_first_model(endpoint: ModelEndpoint, notify: Callable[[str], None], settings: Settings) -> str:

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
 from ask.agent.app_context import AppContext
 from ask.agent.context_window import make_context_limit_lookup
-from ask.agent.model_selection import (
-    ModelEndpoint,
-    create_client,
-    create_cost_calculator,
-    fetch_first_model,
-    get_reported_cost,
-)
+from ask.agent.model_selection import ModelEndpoint, create_client, fetch_first_model
 from ask.agent.request import RunRequest
 from ask.agent.run_backups import RunBackups
 from ask.agent.system_prompt import build_system_prompt
@@ -29,7 +23,10 @@ from ask.text import decode_argument
 from ask.tools.base import ToolContext
 
 if TYPE_CHECKING:
+    from ask.client.cost import Cost
+    from ask.messages import Usage
     from ask.safety.approval import ApprovalResponse
+    from ask.settings import Settings
 
 
 def run_request(request: RunRequest, app: AppContext, on_event: Callable[[Event], None]) -> RunResult:
@@ -106,6 +103,26 @@ def get_exit_code(error: BaseException) -> int:
     return AskError.exit_code
 
 
+def calculate_cost(app: AppContext, requests: Iterable[tuple[ModelEndpoint, Usage]]) -> Cost:
+    """Return the cost of requests. Prices are loaded only now, and only if a cost was not reported."""
+    requests = list(requests)
+    reported = [usage.cost for _, usage in requests if usage.cost is not None]
+    if len(reported) == len(requests):
+        from ask.client.cost import Cost
+
+        return sum(map(Cost.from_report, reported), start=Cost())
+    from ask.agent.pricing import calculate_run_cost
+
+    return calculate_run_cost(app, requests)
+
+
+def require_price(app: AppContext, endpoint: ModelEndpoint, settings: Settings) -> None:
+    """Make sure that the model's price is known; load the price lists only now."""
+    from ask.agent import pricing
+
+    pricing.require_price(app, endpoint, settings)
+
+
 def run_tool_loop(request: RunRequest, app: AppContext, on_event: Callable[[Event], None]) -> RunResult:
     """Run the tool loop with its tools and backups."""
     settings, secrets, safe_mode = request.settings, request.secrets, request.safe_mode
@@ -152,6 +169,7 @@ def run_tool_loop(request: RunRequest, app: AppContext, on_event: Callable[[Even
             tool_runner,
             on_event,
             build_system_prompt=partial(build_system_prompt, request, app.environment),
+            calculate_cost=partial(calculate_cost, app),
         )
         result = loop.run()
     if result.error is not None:
@@ -179,10 +197,12 @@ def connect_model(
 
     if not endpoint.model:
         endpoint = endpoint._replace(model=fetch_first_model(endpoint, notify, settings))
+    if settings.max_cost is not None and not endpoint.provider.info.reports_cost:
+        require_price(app, endpoint, settings)
     client = create_client(endpoint, notify, settings, request.secrets.redactor)
     return ModelConnection(
         endpoint,
         client,
         make_context_limit_lookup(settings, read_listed_limit, is_continued=bool(request.message_history)),
-        create_cost_calculator(endpoint, client) if settings.max_cost is not None else get_reported_cost,
+        partial(require_price, app, endpoint, settings),
     )

@@ -5,9 +5,9 @@ It is independent of the command line, HTTP and the terminal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ask.agent.context_window import (
     ContextWindow,
@@ -23,6 +23,7 @@ from ask.agent.tool_runner import ToolRunner
 from ask.client.provider_client import ProviderClient, RequestResult
 from ask.errors import (
     AskError,
+    ConfigError,
     IncompleteResponseError,
     LimitReachedError,
     ProviderError,
@@ -33,6 +34,10 @@ from ask.errors import (
 from ask.events import Event, FallbackStarted, MessageAdded, Notice, RequestStarted
 from ask.messages import FinishReason, Message, ReportedUsage, ToolCall, ToolSpec, Usage
 from ask.plugin_api.provider import ChatRequest, Delta, TextDelta
+
+if TYPE_CHECKING:
+    from ask.agent.model_selection import ModelEndpoint
+    from ask.client.cost import Cost
 
 MAX_REPEATED_CALLS = 3
 """The same call with the same arguments is rejected when it is made this many times in a row."""
@@ -50,7 +55,7 @@ class RunResult:
 
     Attributes:
         messages: the complete conversation, without the system prompt.
-        usage: the usage of all requests.
+        requests: the endpoint and the usage of each request.
         rounds: the number of tool rounds.
         finish_reason: why the last response ended; CUT while one is incomplete.
         corrections: how often the model was asked to correct an answer that does not match the schema.
@@ -58,14 +63,27 @@ class RunResult:
         saved_run_number: the number of the run in the history; None if it is not saved.
     """
 
-    def __init__(self, messages: list[Message]) -> None:
+    def __init__(
+        self, messages: list[Message], calculate_cost: Callable[[Iterable[tuple[ModelEndpoint, Usage]]], Cost]
+    ) -> None:
         self.messages = messages
-        self.usage = Usage()
+        self.requests: list[tuple[ModelEndpoint, Usage]] = []
+        self._calculate_cost = calculate_cost
         self.rounds = 0
         self.finish_reason = FinishReason.STREAM_INCOMPLETE
         self.corrections = 0
         self.error: AskError | None = None
         self.saved_run_number: int | None = None
+
+    @property
+    def usage(self) -> Usage:
+        """The usage of all requests."""
+        return sum((usage for _, usage in self.requests), start=Usage())
+
+    @property
+    def cost(self) -> Cost:
+        """The cost of all requests, reported or estimated. Estimating it may read price lists."""
+        return self._calculate_cost(self.requests)
 
     @property
     def has_answer(self) -> bool:
@@ -86,14 +104,14 @@ class ModelConnection(NamedTuple):
         client: sends requests to the provider.
         find_context_limit: returns the model's context limit for an estimated request size, both in tokens; None if it
             is unknown.
-        calculate_cost: returns the cost of usage in US dollars; raises AskError if it is unknown. Called only for
+        require_price: makes sure that the model's price is known; raises AskError if it is not. Called only for
             requests with a cost limit.
     """
 
     endpoint: ModelEndpoint
     client: ProviderClient
     find_context_limit: Callable[[int], int | None]
-    calculate_cost: Callable[[Usage], float]
+    require_price: Callable[[], None]
 
 
 class ToolLoop:
@@ -106,6 +124,7 @@ class ToolLoop:
         tool_runner: runs the tools.
         on_event: receives the events.
         build_system_prompt: builds the system prompt for the tools that are actually offered.
+        calculate_cost: returns the cost of requests, each with its model and usage.
 
     Attributes:
         connection: the model that is asked now.
@@ -121,22 +140,20 @@ class ToolLoop:
         on_event: Callable[[Event], None],
         *,
         build_system_prompt: Callable[[Sequence[ToolSpec]], str],
+        calculate_cost: Callable[[Iterable[tuple[ModelEndpoint, Usage]]], Cost],
     ) -> None:
         self._request = request
         self._connect = connect
         self._tool_runner = tool_runner
         self._on_event = on_event
         self._build_system_prompt = build_system_prompt
-        self._result = RunResult([*request.message_history, request.user_message])
+        self._result = RunResult([*request.message_history, request.user_message], calculate_cost)
         self._reported_usage = request.reported_usage
         self._recent_calls: list[tuple[str, str]] = []
         self._fallbacks = [*request.fallbacks]
         """The models that have not been tried yet."""
         self._tried_endpoints: list[ModelEndpoint] = []
-        self._model_usage = Usage()
-        """The usage of the model that is asked now."""
-        self._earlier_cost = 0.0
-        """The cost of the models that were asked before it."""
+        self._estimate_reported = False
         self._has_shown_text = False
         """Whether text of an answer that is still in progress has been shown."""
         self._held_deltas: list[Delta] = []
@@ -196,8 +213,7 @@ class ToolLoop:
             response = self._send_request(tool_choice="none" if is_final else "auto")
             if isinstance(response.error, ProviderError) and self._adapt_request(response.error, response):
                 continue
-            result.usage += response.answer.usage
-            self._model_usage += response.answer.usage
+            result.requests.append((self.connection.endpoint, response.answer.usage))
             if response.error is not None and self._switch_model(response.error):
                 continue
             response = self._show_held_deltas(response)
@@ -229,16 +245,32 @@ class ToolLoop:
             return LimitReachedError(
                 f"stopped after {settings.max_rounds} rounds of tool calls", "--max-rounds allows more"
             )
-        if settings.max_cost is not None and result.rounds:
-            cost = self._calculate_total_cost()
-            if cost >= settings.max_cost:
-                return LimitReachedError(f"stopped at a cost of ${cost:.4f}", "--max-cost allows more")
+        if result.rounds and self._is_over_budget():
+            cost = result.cost
+            kind = "an estimated" if cost.is_estimated else "a"
+            return LimitReachedError(f"stopped at {kind} cost of ${cost.dollars:.4f}", "--max-cost allows more")
         return None
 
-    def _calculate_total_cost(self) -> float:
-        if self._model_usage == Usage():  # looking up the prices may take a request
-            return self._earlier_cost
-        return self._earlier_cost + self.connection.calculate_cost(self._model_usage)
+    def _is_over_budget(self) -> bool:
+        """Check whether the run has reached its cost limit. The first estimate of a run is reported.
+
+        Raises:
+            AskError: there is a limit, and the cost is unknown.
+        """
+        max_cost, result = self._request.settings.max_cost, self._result
+        if max_cost is None:
+            return False
+        cost, endpoint = result.cost, self.connection.endpoint
+        if cost.dollars is None:  # the provider reports it, but for example a proxy removed it
+            self.connection.require_price()
+            cost = result.cost
+        if cost.dollars is None:
+            message = f"{endpoint.provider_name} reports neither cost nor tokens, as --max-cost needs"
+            raise ConfigError(message, "leave out --max-cost")
+        if cost.is_estimated and not self._estimate_reported:
+            self._estimate_reported = True
+            self._on_event(Notice(f"{endpoint.provider_name} reports no cost; --max-cost uses an estimate"))
+        return cost.dollars >= max_cost
 
     def _send_request(self, tool_choice: Literal["auto", "none"]) -> RequestResult:
         """Send as much of the conversation as the model's context has room for."""
@@ -330,9 +362,7 @@ class ToolLoop:
             connection = self._connect_fallback(self._fallbacks.pop(0))
             if connection is None:
                 continue
-            if self._request.settings.max_cost is not None:
-                self._earlier_cost = self._calculate_total_cost()
-            self._model_usage, self._reported_usage = Usage(), ReportedUsage()
+            self._reported_usage = ReportedUsage()
             name = connection.endpoint.full_name
             self._on_event(Notice(f"{failed_model} cannot answer: {error.summary}; continuing with {name}"))
             self._on_event(FallbackStarted(connection.endpoint.provider_name, connection.endpoint.model))
@@ -373,12 +403,11 @@ class ToolLoop:
         Raises:
             IncompleteResponseError: there were enough corrections, or the cost limit is reached.
         """
-        schema, result, max_cost = self._request.response_schema, self._result, self._request.settings.max_cost
+        schema, result = self._request.response_schema, self._result
         problem = schema.find_problem(get_last_answer(result.messages)) if schema else ""
         if not problem:
             return False
-        is_over_budget = max_cost is not None and self._calculate_total_cost() >= max_cost
-        if is_over_budget or result.corrections == MAX_CORRECTIONS:
+        if result.corrections == MAX_CORRECTIONS or self._is_over_budget():
             advice = "ask again, or try another model or a simpler schema"
             raise IncompleteResponseError(f"the answer does not fit the schema ({problem})", advice)
         result.corrections += 1

@@ -271,7 +271,7 @@ def parse_comma_list(_: click.Context, __: click.Parameter, value: tuple[str, ..
 @click.option("--disable-tool", metavar="A,B", multiple=True, callback=parse_comma_list, help="Leave these tools out.")
 @click.option("--tool", "functions", metavar="FILE:FUNCTION", multiple=True, help="Offer this Python function too.")
 @click.option("--max-rounds", metavar="N", type=click.IntRange(1), help="Allow N rounds of tool calls (10).")
-@click.option("--max-cost", metavar="USD", type=parse_dollars, help="Allow no more rounds once this is spent.")
+@click.option("--max-cost", metavar="USD", type=parse_dollars, help="Stop calling tools after this many US dollars.")
 @click.option("--command-timeout", metavar="S", type=parse_seconds, help="Stop a command after S s (30).")
 @click.option("--confirm", is_flag=True, help="Ask before every call that runs or writes.")
 @click.option("-y", "--yes", is_flag=True, help="Answer yes to what --confirm asks.")

@@ -33,6 +33,8 @@ from ask.agent.plugin_tools import ToolLoadFailure, format_origin, load_plugin_t
 from ask.agent.safe_mode import parse_allowed_host, prepare_sandbox_config
 from ask.agent.toolset import find_search_engine, format_search_setup_hint
 from ask.cli.init import EVAL_LINES, RC_FILES, SHELLS, find_completion_script, find_install_path, is_installed_by_ask
+from ask.client.models_cache import find_newest_file, read_models
+from ask.client.prices import OPENROUTER, PRICES_EXTRA, is_genai_prices_installed
 from ask.console import StandardOutput
 from ask.errors import AskError, ConfigError, SafetyError, to_ask_error
 from ask.history.ids import generate_conversation_id
@@ -98,6 +100,7 @@ def run_checks(app: AppContext, *, offline: bool) -> list[CheckResult]:
         "mcp": check_mcp_servers,
         "safe mode": check_safe_mode,
         "shell": check_shell,
+        "prices": check_prices,
         "default": check_default,
         "providers": partial(check_providers, offline=offline),
     }
@@ -313,6 +316,18 @@ def check_mcp_servers(app: AppContext) -> Iterator[CheckResult]:
             found = f"the MCP server {server.name} does not start: there is no program {expanded.command!r}"
             yield warning(check, found, "install it, or give its whole path")
     yield ok(check, f"{format_count(len(servers), 'server')}: {names}", "ask mcp test starts them")
+
+
+def check_prices(app: AppContext) -> Iterator[CheckResult]:
+    """Report the source of prices for providers that report no cost."""
+    from importlib.metadata import version
+
+    if is_genai_prices_installed():
+        yield ok("prices", f"from genai-prices {version('genai-prices')}")
+        return
+    cached = read_models(find_newest_file(app.app_dirs.cache, OPENROUTER))
+    found = "from OpenRouter's models list" if cached.models else "unknown unless the provider reports the cost"
+    yield ok("prices", found, format_install_command(PRICES_EXTRA))
 
 
 def check_safe_mode(app: AppContext) -> Iterator[CheckResult]:

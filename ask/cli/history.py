@@ -382,15 +382,22 @@ def stats_command(*, days: int, as_json: bool) -> None:
     """Tell runs, tokens and cost by day and model, and calls by tool, of the last 30 days.
 
     A bar is in proportion to the tokens, or to the calls. A pipe gets rows that begin with day, model or tool. What is
-    not saved is not counted.
+    not saved is not counted. A cost with ~ is estimated, one with + lacks runs whose cost is unknown.
     """
-    from ask.history.statistics import compute_statistics
+    from ask.history.statistics import RunCostCalculator, compute_statistics
     from ask.render.chart import to_statistics_dict, write_charts
+
+    def make_pricing() -> RunCostCalculator:
+        from ask.agent.app_context import AppContext
+        from ask.agent.pricing import make_history_pricing
+
+        return make_history_pricing(AppContext())
 
     output = StandardOutput()
     first_day = date.today() - timedelta(days=days - 1)
     with open_history() as store:
-        statistics = compute_statistics(store, datetime.combine(first_day, datetime.min.time()).timestamp())
+        start = datetime.combine(first_day, datetime.min.time()).timestamp()
+        statistics = compute_statistics(store, start, make_pricing)
     if as_json:
         value = {"since": first_day.isoformat(), **to_statistics_dict(statistics)}
         output.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")

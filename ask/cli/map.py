@@ -22,7 +22,7 @@ from ask.cli.ask import command as ask_command
 from ask.cli.ask import parse_dollars, parse_seconds
 from ask.cli.groups import subcommand
 from ask.console import StandardOutput, StderrConsole
-from ask.errors import AskError, RowsFailedError, RunInterruptedError, UsageError
+from ask.errors import RowsFailedError, RunInterruptedError, UsageError
 from ask.map.rows import INPUT_FORMATS, InputFormat, Row
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ask.agent.request import RunRequest
     from ask.map.agent_runner import AgentOptions
     from ask.map.engine import Engine, Progress, RowTask, TaskResult
-    from ask.map.job import Job
+    from ask.map.job import Job, JobPrices
     from ask.map.ledger import Ledger
 
 SAMPLE_SEED = 0
@@ -149,6 +149,7 @@ def run_map(
     """
     import gc
 
+    from ask.map.job import JobPrices
     from ask.map.output import ColumnNames, FileWriter, StdoutWriter
 
     gc.enable()
@@ -160,7 +161,7 @@ def run_map(
         job.prompt.check(first_row)
     system_prompts = job.build_system_prompts(app.environment)
     if flags["dry_run"]:
-        print_estimate(job, rows, ledger, system_prompts, console)
+        print_estimate(job, rows, ledger, system_prompts, app)
         return
     check_output_is_ours(job, ledger, fresh=flags["fresh"])
     cleanup.enter_context(lock_job(app, job))
@@ -178,7 +179,7 @@ def run_map(
 
         processes: set[Popen[bytes]] = set()
         cleanup.callback(stop_processes, processes)
-        runner = AgentRunner(job.requests, agent_options, processes, get_cost)
+        runner = AgentRunner(job.requests, agent_options, processes)
 
         def open_runner() -> Callable[[RowTask], TaskResult]:
             return runner.run
@@ -186,9 +187,9 @@ def run_map(
         from ask.map.row_runner import RowRunner
 
         def open_runner() -> Callable[[RowTask], TaskResult]:
-            return RowRunner(job.requests, system_prompts, app, get_cost).run
+            return RowRunner(job.requests, system_prompts, app).run
 
-    engine = create_engine(flags, job, ledger, open_runner)
+    engine = create_engine(flags, job, ledger, JobPrices(app, job), open_runner)
     start = time.monotonic()
     with stop_on_interrupt(engine, console):
         progress = engine.run(rows, names, writer, partial(show_progress, console, start))
@@ -285,29 +286,23 @@ def peek_row(rows: Iterator[Row]) -> tuple[Row | None, Iterator[Row]]:
 
 
 def print_estimate(
-    job: Job, rows: Iterator[Row], ledger: Ledger, system_prompts: Sequence[str], console: StderrConsole
+    job: Job, rows: Iterator[Row], ledger: Ledger, system_prompts: Sequence[str], app: AppContext
 ) -> None:
     """Print how many rows would be sent and what they would cost."""
-    from ask.agent.model_selection import create_client, create_price_calculator
-    from ask.map.job import estimate_input
+    from ask.map.job import JobPrices, estimate_input
     from ask.messages import Usage
-    from ask.plugin_api.loaded_provider import discard_notice
-    from ask.render.amounts import format_cost, format_count
+    from ask.render.amounts import format_count, format_dollars
 
     estimate = estimate_input(job, rows, ledger, system_prompts)
     parts = [format_count(estimate.rows, "row"), f"about {estimate.input_tokens:,} input tokens"]
-    request = job.requests[0]
-    try:
-        client = create_client(request.endpoint, discard_notice, request.settings, request.secrets.redactor)
-        calculate = create_price_calculator(request.endpoint, client)
-        parts.append(f"{format_cost(calculate(Usage(input_tokens=estimate.input_tokens)))} for the input alone")
-    except AskError:
-        parts.append("price unknown")
+    prices = JobPrices(app, job)
+    cost = prices.calculate_cost(0, Usage(input_tokens=estimate.input_tokens, output_tokens=0))
+    parts.append("price unknown" if cost is None else f"{format_dollars(cost)} for the input alone")
     if estimate.finished_rows:
         parts.append(f"{format_count(estimate.finished_rows, 'row')} finished before")
     if estimate.invalid_rows:
         parts.append(f"{format_count(estimate.invalid_rows, 'row')} cannot be sent")
-    console.print_line(f"ask: {', '.join(parts)}; nothing was sent")
+    job.console.print_line(f"ask: {', '.join(parts)}; nothing was sent")
 
 
 def check_output_is_ours(job: Job, ledger: Ledger, *, fresh: bool) -> None:
@@ -377,7 +372,11 @@ def make_agent_options(flags: Mapping[str, Any], request: RunRequest) -> AgentOp
 
 
 def create_engine(
-    flags: Mapping[str, Any], job: Job, ledger: Ledger, open_runner: Callable[[], Callable[[RowTask], TaskResult]]
+    flags: Mapping[str, Any],
+    job: Job,
+    ledger: Ledger,
+    prices: JobPrices,
+    open_runner: Callable[[], Callable[[RowTask], TaskResult]],
 ) -> Engine:
     """Create the engine of a job."""
     from ask.map.engine import Engine, EngineOptions
@@ -404,15 +403,9 @@ def create_engine(
         RateLimiter(None if jobs == "auto" else int(jobs), flags["rpm"], flags["tpm"]),
         open_runner=open_runner,
         identify=job.identify,
-        calculate_cost=get_cost,
+        calculate_cost=prices.calculate_cost,
         options=options,
     )
-
-
-def get_cost(usage: Any) -> float | None:
-    """Return the cost in US dollars that the provider reported; None if it did not."""
-    cost: float | None = usage.cost
-    return cost
 
 
 @contextmanager
@@ -438,7 +431,7 @@ def stop_on_interrupt(engine: Engine, console: StderrConsole) -> Iterator[None]:
 
 def show_progress(console: StderrConsole, start: float, progress: Progress) -> None:
     """Show the state of the run on a terminal."""
-    from ask.render.amounts import format_cost
+    from ask.render.amounts import format_dollars
 
     done = progress.answered + progress.failed
     rate = (done - progress.resumed) / max(time.monotonic() - start, 0.001)
@@ -446,20 +439,20 @@ def show_progress(console: StderrConsole, start: float, progress: Progress) -> N
     if progress.failed:
         parts.append(f"{progress.failed:,} failed")
     if progress.cost:
-        parts.append(format_cost(progress.cost))
+        parts.append(format_dollars(progress.cost))
     console.show_status(" · ".join(parts))
 
 
 def format_summary(progress: Progress, seconds: float, output: Path | None) -> str:
     """Describe the result of a run on one line."""
-    from ask.render.amounts import format_cost, format_count, format_duration
+    from ask.render.amounts import format_count, format_dollars, format_duration
 
     earlier = f" ({progress.resumed:,} earlier; --fresh asks again)" if progress.resumed else ""
     parts = [f"{format_count(progress.answered, 'row')} answered{earlier}"]
     if progress.failed:
         parts.append(f"{progress.failed:,} failed")
     if progress.cost:
-        parts.append(format_cost(progress.cost))
+        parts.append(format_dollars(progress.cost))
     parts.append(format_duration(seconds))
     if output:
         parts.append(f"written to {output}")

@@ -21,11 +21,12 @@ from ask.settings import resolve_settings
 )
 @JSON_OPTION
 def command(*, provider: str | None, timeout: float, as_json: bool) -> None:
-    """List a provider's models, with context length and prices where it tells them.
+    """List a provider's models, with context length and prices where they are known.
 
-    Prices are in US dollars per million tokens.
+    Prices are in US dollars per million tokens: the provider's own, or from the package genai-prices, or OpenRouter's.
     """
     from ask.agent.model_selection import ModelSelection, create_client, resolve_endpoint
+    from ask.agent.pricing import find_list_prices
     from ask.cli.run import redact_errors
 
     app = AppContext()
@@ -38,15 +39,17 @@ def command(*, provider: str | None, timeout: float, as_json: bool) -> None:
         if not models:
             raise ProviderError(f"{endpoint.provider_name} lists no models", hint="see its documentation, and use -m")
         write_models(get_cache_file(app.app_dirs.cache, endpoint.provider_name, endpoint.base_url), models)
+        prices = find_list_prices(app, endpoint, models, settings)
     rows = [
         {
             "id": model.id,
             "title": model.title,
             "context": model.context_length,
             "tools": model.tools,
-            "input_price": model.input_price,
-            "output_price": model.output_price,
+            "input_price": price.tiers[0].input if price else None,
+            "output_price": price.tiers[0].output if price else None,
+            "price_source": price.source if price else None,
         }
-        for model in sorted(models, key=lambda model: model.id)
+        for model, price in sorted(zip(models, prices, strict=True), key=lambda pair: pair[0].id)
     ]
     write_table(StandardOutput(), rows, as_json=as_json)

@@ -11,7 +11,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -63,7 +63,6 @@ class AgentRunner:
         requests: the job's request for each of its models.
         options: how rows run.
         processes: the running processes of all threads.
-        calculate_cost: returns the cost of usage in US dollars; None if it is unknown.
     """
 
     def __init__(
@@ -71,12 +70,10 @@ class AgentRunner:
         requests: Sequence[RunRequest],
         options: AgentOptions,
         processes: set[subprocess.Popen[bytes]],
-        calculate_cost: Callable[[Usage], float | None],
     ) -> None:
         self._requests = requests
         self._options = options
         self._processes = processes
-        self._calculate_cost = calculate_cost
 
     def run(self, task: RowTask) -> TaskResult:
         """Answer a row."""
@@ -141,7 +138,6 @@ class AgentRunner:
             fields["finish"],
             usage.input_tokens,
             usage.output_tokens,
-            self._calculate_cost(usage),
         )
         return TaskResult(result, None, usage)
 

@@ -117,7 +117,7 @@ class Engine:
         open_runner: creates the function that answers a task; called once in each thread.
         identify: returns the message of a row for one of the models and its digest; raises AskError if the row has
             none.
-        calculate_cost: returns the cost of usage in US dollars; None if it is unknown.
+        calculate_cost: returns the cost in US dollars of usage of one of the models; None if it is unknown.
         options: the limits.
     """
 
@@ -130,7 +130,7 @@ class Engine:
         *,
         open_runner: Callable[[], Callable[[RowTask], TaskResult]],
         identify: Callable[[Row, int, int], tuple[Any, bytes]],
-        calculate_cost: Callable[[Usage], float | None],
+        calculate_cost: Callable[[int, Usage], float | None],
         options: EngineOptions,
     ) -> None:
         self._job_id = job_id
@@ -307,9 +307,9 @@ class Engine:
         is_refused = isinstance(error, ProviderError) and error.status in REFUSED_STATUSES
         tokens = sum(filter(None, (outcome.usage.input_tokens, outcome.usage.output_tokens))) or None
         self._limiter.finish(now, is_refused=is_refused, headers=outcome.headers, tokens=tokens)
-        self._add_cost(outcome.usage)
+        cost = self._add_cost(task, outcome.usage)
         if outcome.result is not None:
-            return task, outcome.result
+            return task, outcome.result._replace(cost=cost)
         assert error is not None, "an outcome has a result or an error"  # noqa: S101
         if is_job_error(error):
             self.stop(error)
@@ -324,19 +324,17 @@ class Engine:
         if isinstance(error, NetworkError) and error.offline:
             self.stop(error)
             return None
-        cost = self._calculate_cost(outcome.usage) if outcome.usage != Usage() else None
         usage = outcome.usage
         return task, RowResult("failed", "", "", usage.input_tokens, usage.output_tokens, cost, str(error))
 
-    def _add_cost(self, usage: Usage) -> None:
-        """Add the cost of a request, and stop once the limit is reached."""
-        if usage == Usage():
-            return
-        cost = self._calculate_cost(usage)
+    def _add_cost(self, task: RowTask, usage: Usage) -> float | None:
+        """Add the cost of a request and return it; stop once the limit is reached."""
+        cost = self._calculate_cost(task.model_number, usage) if usage != Usage() else None
         self._cost += cost or 0.0
         limit = self._options.max_cost
-        if limit is not None and self._cost >= limit:
+        if cost and limit is not None and self._cost >= limit:
             self.stop(LimitReachedError(f"the job has cost ${self._cost:.4f}", "--max-cost allows more"))
+        return cost
 
     def _finish(self, task: RowTask, result: RowResult, names: ColumnNames) -> None:
         """Count a finished row, and write it once all rows before it are written."""

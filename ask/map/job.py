@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ask.agent.app_context import AppContext
 from ask.agent.context_window import estimate_text_tokens
 from ask.agent.model_selection import ModelSelection, resolve_endpoint
+from ask.agent.pricing import require_price
 from ask.agent.request import RunRequest, create_input_readers, prepare_without_prompt
 from ask.agent.system_prompt import build_system_prompt
 from ask.agent.template_selection import select_template
@@ -23,8 +24,11 @@ from ask.map.ledger import Ledger
 from ask.map.output import check_output_path
 from ask.map.prompt import RowPrompt
 from ask.map.rows import Row
-from ask.messages import Message
+from ask.messages import Message, Usage
 from ask.text import decode_argument
+
+if TYPE_CHECKING:
+    from ask.client.prices import ModelPrices
 
 ID_LENGTH = 12
 DIGEST_BYTES = 16
@@ -125,6 +129,10 @@ def prepare_job(flags: Mapping[str, Any], app: AppContext, console: StderrConsol
         if not endpoint.model:
             raise ParameterError(f"-m {model} names no model", "write provider:model")
         requests.append(first._replace(endpoint=endpoint, secrets=app.collect_secrets(endpoint.key)))
+    if first.settings.max_cost is not None:
+        for request in requests:
+            if not request.endpoint.provider.info.reports_cost:
+                require_price(app, request.endpoint, request.settings)
     identity = [
         prompt_text,
         flags["files"],
@@ -139,6 +147,27 @@ def prepare_job(flags: Mapping[str, Any], app: AppContext, console: StderrConsol
     ]
     digest = blake2b(json.dumps(identity, sort_keys=True, default=str).encode("utf-8", "replace"), digest_size=6)
     return Job(prompt, tuple(requests), output, digest.hexdigest(), prompt_text, console)
+
+
+class JobPrices:
+    """The prices of a job's models, looked up when a provider first reports no cost."""
+
+    def __init__(self, app: AppContext, job: Job) -> None:
+        self._app = app
+        self._endpoints = [request.endpoint for request in job.requests]
+        self._prices: dict[int, ModelPrices | None] = {}
+
+    def calculate_cost(self, model_number: int, usage: Usage) -> float | None:
+        """Return the cost of usage of one of the models, in US dollars, reported or estimated; None if unknown."""
+        if usage.cost is not None:
+            return usage.cost
+        if model_number not in self._prices:
+            from ask.agent.pricing import to_priced_model
+
+            model = to_priced_model(self._app, self._endpoints[model_number])
+            self._prices[model_number] = self._app.price_finder.find_prices(model)
+        prices = self._prices[model_number]
+        return prices.calculate_cost(usage).dollars if prices else None
 
 
 class InputEstimate(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ask.agent.app_context import AppContext
@@ -10,9 +10,10 @@ from ask.agent.model_selection import create_client
 from ask.agent.request import RunRequest
 from ask.agent.tool_loop import ModelConnection, ToolLoop, get_last_answer
 from ask.agent.tool_runner import AuditLog, ToolRunner
+from ask.client.cost import Cost
 from ask.map.engine import RowTask, TaskResult
 from ask.map.ledger import RowResult
-from ask.messages import EMPTY_MAPPING, Usage
+from ask.messages import EMPTY_MAPPING
 from ask.plugin_api.loaded_provider import discard_notice
 from ask.safety.policy import ToolPolicy
 from ask.tools.base import ToolContext
@@ -25,7 +26,6 @@ class RowRunner:
         requests: the job's request for each of its models, without a message.
         system_prompts: the system prompt for each.
         app: the user's installation.
-        calculate_cost: returns the cost of usage in US dollars; None if it is unknown.
     """
 
     def __init__(
@@ -33,11 +33,9 @@ class RowRunner:
         requests: Sequence[RunRequest],
         system_prompts: Sequence[str],
         app: AppContext,
-        calculate_cost: Callable[[Usage], float | None],
     ) -> None:
         self._requests = requests
         self._system_prompts = system_prompts
-        self._calculate_cost = calculate_cost
         self._headers: Mapping[str, str] = EMPTY_MAPPING
         self._connections = [self._connect(request) for request in requests]
         self._tool_runner = create_idle_tool_runner(requests[0], app)
@@ -53,6 +51,7 @@ class RowRunner:
             self._tool_runner,
             ignore_event,
             build_system_prompt=lambda _: system_prompt,
+            calculate_cost=lambda _: Cost(),  # the engine adds up the job's
         ).run()
         if result.error is not None:
             result.error.redact(request.secrets.redact)
@@ -65,7 +64,6 @@ class RowRunner:
             result.finish_reason,
             usage.input_tokens,
             usage.output_tokens,
-            self._calculate_cost(usage),
         )
         return TaskResult(row_result, None, usage, self._headers)
 
@@ -81,7 +79,7 @@ class RowRunner:
             request.endpoint,
             client,
             find_context_limit=lambda _: None,  # a row that is too long is an error
-            calculate_cost=lambda usage: self._calculate_cost(usage) or 0.0,
+            require_price=lambda: None,
         )
 
     def _keep_headers(self, headers: Mapping[str, str]) -> None:

@@ -43,7 +43,7 @@ FIELD_TYPES: Mapping[type, Sequence[type | tuple[type, ...]]] = {
     TextDelta: (str,),
     ReasoningDelta: (str,),
     ToolCallDelta: (int, str),
-    ModelInfo: (str, str, (int, NoneType), (bool, NoneType), (int, float, NoneType), (int, float, NoneType)),
+    ModelInfo: (str, str, (int, NoneType), (bool, NoneType), *[(int, float, NoneType)] * 3),
 }
 """The types of the fields of what hooks return, in order."""
 

@@ -175,7 +175,7 @@ class ModelInfo(NamedTuple):
     """One entry of a provider's models list; None for what the provider does not report.
 
     `context_length` is in tokens, `tools` is whether the model supports tools, and prices are in US dollars per
-    million tokens.
+    million tokens. `cached_input_price` is the price of input tokens that the provider reads from its prompt cache.
     """
 
     id: str
@@ -184,6 +184,7 @@ class ModelInfo(NamedTuple):
     tools: bool | None = None
     input_price: float | None = None
     output_price: float | None = None
+    cached_input_price: float | None = None
 
 
 class StreamReader(Protocol):

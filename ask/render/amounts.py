@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ask.client.cost import Cost
 
 UNITS = ((365 * 86_400, "y"), (30 * 86_400, "mo"), (7 * 86_400, "w"), (86_400, "d"), (3_600, "h"), (60, "min"))
 """Length in seconds and symbol of each unit, longest first."""
@@ -16,11 +20,18 @@ def format_compact_number(number: int) -> str:
     return str(number)
 
 
-def format_cost(cost: float | None) -> str:
-    """Format a cost in US dollars; return "" if the cost is unknown."""
-    if not cost:
-        return "" if cost is None else "$0"
-    return f"${cost:.2f}" if cost >= 1 else f"${cost:.4f}"
+def format_dollars(amount: float | None) -> str:
+    """Format an amount in US dollars; return "" for None."""
+    if not amount:
+        return "" if amount is None else "$0"
+    return f"${amount:.2f}" if amount >= 1 else f"${amount:.4f}"
+
+
+def format_cost(cost: Cost) -> str:
+    """Format a cost: "$0.0012", "~$0.0012" for an estimate, "$0.0012+" if part of it is unknown, "unknown"."""
+    if cost.dollars is None:
+        return "" if cost.is_complete else "unknown"
+    return f"{'~' if cost.is_estimated else ''}{format_dollars(cost.dollars)}{'' if cost.is_complete else '+'}"
 
 
 def format_duration(seconds: float) -> str:

@@ -56,7 +56,8 @@ def to_statistics_dict(statistics: UsageStatistics) -> dict[str, Any]:
 
 
 def _to_usage_dict(usage_row: UsageRow) -> dict[str, Any]:
-    return {"conversations": usage_row.conversations, "runs": usage_row.runs, "usage": usage_row.usage._asdict()}
+    usage = {**usage_row.usage._asdict(), **usage_row.cost.to_dict()}
+    return {"conversations": usage_row.conversations, "runs": usage_row.runs, "usage": usage}
 
 
 def to_statistics_rows(statistics: UsageStatistics) -> list[tuple[object, ...]]:
@@ -66,7 +67,7 @@ def to_statistics_rows(statistics: UsageStatistics) -> list[tuple[object, ...]]:
     """
     return [
         *(
-            (kind, row.name, row.runs, row.usage.input_tokens, row.usage.output_tokens, row.usage.cost)
+            (kind, row.name, row.runs, row.usage.input_tokens, row.usage.output_tokens, row.cost.dollars)
             for kind, group in (("day", statistics.days), ("model", statistics.models))
             for row in group
         ),
@@ -76,7 +77,7 @@ def to_statistics_rows(statistics: UsageStatistics) -> list[tuple[object, ...]]:
 
 def make_usage_row(row: UsageRow) -> tuple[str, Sequence[str], float]:
     """Make the chart row of a day or a model; the bar shows its tokens."""
-    numbers = (str(row.runs), format_compact_number(row.total_tokens), format_cost(row.usage.cost))
+    numbers = (str(row.runs), format_compact_number(row.total_tokens), format_cost(row.cost))
     return row.name, numbers, row.total_tokens
 
 
@@ -114,5 +115,6 @@ def format_total(row: UsageRow) -> str:
     """Format the total usage on one line."""
     runs = f"{format_count(row.conversations, 'conversation')}, {format_count(row.runs, 'run')}"
     tokens_in, tokens_out = (format_compact_number(count or 0) for count in row.usage[:2])
-    cost = f", {format_cost(row.usage.cost)}" if row.usage.cost else ""
-    return f"{runs}, {tokens_in} tokens in, {tokens_out} out{cost}"
+    cost = format_cost(row.cost._replace(is_complete=True)) if row.cost.dollars else ""
+    at_least = "" if row.cost.is_complete else "at least "
+    return f"{runs}, {tokens_in} tokens in, {tokens_out} out" + (f", {at_least}{cost}" if cost else "")

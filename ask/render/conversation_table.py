@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ask.history.listing import ConversationOverview
-from ask.render.amounts import format_age, format_cost, format_timestamp
+from ask.render.amounts import format_age, format_dollars, format_timestamp
 from ask.render.text_layout import truncate_text
 
 MIN_MODEL_WIDTH = 12
@@ -65,5 +65,5 @@ def to_overview_row(overview: ConversationOverview, now: float) -> dict[str, Any
         "age": format_age(overview.updated, now),
         "model": truncate_text(model, model_width),
         "rounds": overview.rounds,
-        "cost": format_cost(overview.cost),
+        "cost": format_dollars(overview.cost),
     }

@@ -90,7 +90,7 @@ class JsonRenderer:
             "tool_calls": self._tool_calls,
             "rounds": run_result.rounds,
             "finish": run_result.finish_reason,
-            "usage": run_result.usage._asdict(),
+            "usage": {**run_result.usage._asdict(), **run_result.cost.to_dict()},
             "exit_code": error.exit_code if error else 0,
             "error": self._redactor.redact(str(error)) if error else None,
         }

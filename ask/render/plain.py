@@ -109,6 +109,8 @@ def format_usage(run_result: RunResult) -> str:
     if usage.input_tokens is not None:
         cached = f" ({usage.cached_tokens} from the cache)" if usage.cached_tokens else ""
         parts.append(f"{usage.input_tokens} tokens in{cached}, {usage.output_tokens or 0} out")
-    if usage.cost is not None:
-        parts.append(f"${usage.cost:.6f}".rstrip("0").rstrip("."))
+    if (cost := run_result.cost).dollars is None:
+        return ", ".join(parts if cost.is_complete else [*parts, "cost unknown"])
+    dollars = f"${cost.dollars:.6f}".rstrip("0").rstrip(".")
+    parts.append(f"{'' if cost.is_complete else 'at least '}{'~' if cost.is_estimated else ''}{dollars}")
     return ", ".join(parts)

@@ -1,15 +1,12 @@
-"""The selection of model, API key and base URL, and the cost limit."""
+"""The selection of model, API key and base URL."""
 
 from __future__ import annotations
-
-import re
-from collections.abc import Callable
 
 import pytest
 
 from ask.agent.model_selection import complete_base_url, is_local_url
 from tests import wire
-from tests.model_server import ModelServer, Reply, Request
+from tests.model_server import ModelServer, Reply
 from tests.program import Ask, Home
 
 KEYS = ("sk-first-0123456789", "sk-second-0123456789", "sk-third-0123456789")
@@ -107,90 +104,6 @@ def test_when_the_last_key_fails_its_error_is_reported(ask: Ask, server: ModelSe
 )
 def test_an_address_without_scheme_or_port_gets_the_providers_defaults(told: str, reached: str) -> None:
     assert complete_base_url(told, "http://localhost:11434") == reached
-
-
-# Cost
-
-
-def reply_with_cost(cost: float | None) -> Callable[[Request], Reply]:
-    """Reply with endless tool calls, each response at this cost."""
-
-    def script(request: Request) -> Reply:
-        if request.method == "GET":
-            return models_response({"id": "m", "pricing": {"prompt": "0"}})
-        if request.json.get("tool_choice") == "none":
-            return wire.says("That is all.")
-        number = len(request.json["messages"])
-        chunks = [
-            *wire.stream(calls=[("bash", {"command": f"true {number}"})]),
-            wire.usage(cost=cost),
-        ]
-        return wire.streams(*chunks)
-
-    return script
-
-
-def test_at_the_cost_limit_the_model_answers_once_more_without_calls(ask: Ask, server: ModelServer) -> None:
-    server.reply(reply_with_cost(0.02))
-    result = ask("-p", "openrouter", "--max-cost", "0.05", "go")
-    assert (result.code, result.text) == (11, "That is all.\n")
-    assert re.search(r"\$0\.06\d*.* --max-cost .*\n$", result.stderr)
-    assert [request.json["tool_choice"] for request in server.requests] == ["auto", "auto", "auto", "none"]
-
-
-def test_an_answer_without_calls_succeeds_whatever_it_cost(ask: Ask, server: ModelServer) -> None:
-    server.reply(wire.streams(wire.text("Hello."), wire.finish(), wire.usage(cost=3.0)))
-    assert ask("-p", "openrouter", "--max-cost", "0.05", "hi").code == 0
-
-
-PRICED: dict[str, object] = {"id": "test/model", "pricing": {"prompt": "0.001", "completion": "0.002"}}
-"""A round is of 10 and 5 tokens, which is $0.02."""
-
-
-@pytest.mark.parametrize(
-    ("listed", "code", "told", "asked"),
-    [
-        (models_response(PRICED), 11, ["$0.0400", "--max-cost"], 3),
-        (models_response({"id": "m"}), 4, ["openrouter", "price", "test/model", "--max-cost"], 1),
-        (wire.fails(404, "no such page"), 6, ["(openrouter, 404)", "price", "--max-cost"], 1),
-    ],
-    ids=["price", "none", "no list"],
-)
-def test_responses_without_a_cost_are_counted_by_price(
-    ask: Ask, server: ModelServer, *, listed: Reply, code: int, told: list[str], asked: int
-) -> None:
-    server.reply(lambda request: listed if request.method == "GET" else reply_with_cost(None)(request))
-    result = ask("-p", "openrouter", "-m", "test/model", "--max-cost", "0.03", "go")
-    assert result.code == code
-    assert all(text in result.stderr.splitlines()[-1] for text in told)
-    assert [request.method for request in server.requests].count("POST") == asked
-    assert [request.method for request in server.requests].count("GET") == 1
-
-
-@pytest.mark.parametrize("status", [404, 500])
-def test_a_failed_request_for_prices_is_reported(ask: Ask, home: Home, server: ModelServer, status: int) -> None:
-    configure(home, LOCAL.format(url=server.base_url) + "[network]\ntries = 1\n")
-    server.reply(wire.fails(status, "no such page"))
-    result = ask("-p", "local", "-m", "m", "--max-cost", "1", "hi")
-    assert (result.code, result.stdout) == (6, b"")
-    assert all(told in result.stderr for told in (f"(local, {status})", "price", "--max-cost"))
-
-
-@pytest.mark.parametrize("amount", ["nan", "inf", "-inf", "1e999", "0", "-1", "abc", ""])
-def test_an_invalid_cost_limit_is_refused(ask: Ask, server: ModelServer, amount: str) -> None:
-    result = ask("-p", "openrouter", f"--max-cost={amount}", "hi")
-    assert (result.code, result.stdout, server.requests) == (2, b"", [])
-    assert "--max-cost" in result.stderr
-    assert repr(amount) in result.stderr
-
-
-def test_a_cost_limit_without_costs_or_prices_is_an_error(ask: Ask, home: Home, server: ModelServer) -> None:
-    configure(home, LOCAL.format(url=server.base_url))
-    server.reply(models_response({"id": "m"}))
-    result = ask("-p", "local", "-m", "m", "--max-cost", "1", "hi")
-    assert (result.code, result.stdout) == (4, b"")
-    assert all(told in result.stderr for told in ("local", "price", "--max-cost"))
-    assert [request.method for request in server.requests] == ["GET"]
 
 
 # Local servers

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from ask import ChatCompletions, FinishReason, Message, ModelResponse, ProviderState, TextDelta, ToolSpec, Usage
-from ask.agent.model_selection import get_reported_cost
 from ask.agent.tool_loop import ModelConnection, RunResult, ToolLoop
 from ask.agent.tool_runner import AuditLog, ToolRunner
+from ask.client.prices import PricedModel, PriceFinder
 from ask.client.provider_client import ProviderClient
 from ask.client.transport import Transport
 from ask.errors import (
@@ -102,10 +102,13 @@ class AgentBench:
         )
         return ToolLoop(
             request,
-            lambda endpoint: ModelConnection(endpoint, client, lambda tokens: None, get_reported_cost),
+            lambda endpoint: ModelConnection(endpoint, client, lambda tokens: None, lambda: None),
             tool_runner,
             self.events.append,
             build_system_prompt=lambda tools: "Be brief.",
+            calculate_cost=lambda requests: PriceFinder(self._folder).calculate_cost(
+                PricedModel("test", model), [usage for _, usage in requests]
+            ),
         ).run()
 
     @property

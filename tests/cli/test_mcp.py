@@ -15,6 +15,7 @@ import tomli_w
 from ask.errors import MissingDependencyError
 from tests import wire
 from tests.mcp.setting import RAW, configure, offered, program
+from tests.missing_packages import make_command_without
 from tests.model_server import ModelServer
 from tests.program import Ask, Home, run
 from tests.required_programs import require_programs
@@ -217,16 +218,7 @@ def test_safe_mode_starts_only_servers_with_an_allowed_tool(ask: Ask, home: Home
 @pytest.fixture
 def bare(ask: Ask, home: Home) -> list[str]:
     """Return an `ask` command in an environment without the MCP SDK."""
-    packages = home.path / "packages"
-    packages.mkdir()
-    (installed,) = {Path(path) for path in sys.path if path.endswith("site-packages")}
-    for entry in installed.iterdir():
-        if not entry.name.startswith(("mcp", "__editable__")):
-            (packages / entry.name).symlink_to(entry)
-    for name, folder in (("ask", "ask"), ("ask_providers", "providers"), ("ask_prompts", "prompts")):
-        (packages / name).symlink_to(ROOT / folder)
-    start = f"import sys; sys.path.append({str(packages)!r}); from ask.__main__ import main; main()"
-    return [sys._base_executable, "-I", "-c", start]  # type: ignore[attr-defined]
+    return make_command_without("mcp", home)
 
 
 @pytest.mark.slow

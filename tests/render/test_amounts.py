@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from ask.client.cost import UNKNOWN_COST, Cost
 from ask.render.amounts import (
     format_age,
     format_compact_number,
     format_cost,
+    format_dollars,
     format_duration,
     format_local_time,
     format_timestamp,
@@ -22,8 +24,23 @@ def test_compact_numbers(number: int, text: str) -> None:
     assert format_compact_number(number) == text
 
 
-@pytest.mark.parametrize(("cost", "text"), [(None, ""), (0, "$0"), (0.00123, "$0.0012"), (12.345, "$12.35")])
-def test_costs(cost: float | None, text: str) -> None:
+@pytest.mark.parametrize(("amount", "text"), [(None, ""), (0, "$0"), (0.00123, "$0.0012"), (12.345, "$12.35")])
+def test_amounts_of_money(amount: float | None, text: str) -> None:
+    assert format_dollars(amount) == text
+
+
+@pytest.mark.parametrize(
+    ("cost", "text"),
+    [
+        (Cost(), ""),
+        (UNKNOWN_COST, "unknown"),
+        (Cost(0.5, frozenset({"reported"})), "$0.5000"),
+        (Cost(0.5, frozenset({"genai-prices"})), "~$0.5000"),
+        (Cost(0.5, frozenset({"reported", "openrouter"}), is_complete=False), "~$0.5000+"),
+        (Cost(0.0, frozenset({"local"})), "$0"),
+    ],
+)
+def test_costs_show_what_is_estimated_or_unknown(cost: Cost, text: str) -> None:
     assert format_cost(cost) == text
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ask.client.cost import UNKNOWN_COST
 from tests import wire
 from tests.model_server import DROP, HOLD, ModelServer, Reply
 from tests.program import TEST_KEY, Ask, Home, Result
@@ -56,7 +57,7 @@ def test_an_answer_is_one_object_with_every_field(ask: Ask, server: ModelServer)
         "tool_calls": [],
         "rounds": 0,
         "finish": "stop",
-        "usage": {"input_tokens": 10, "output_tokens": 5, "cached_tokens": None, "cost": None},
+        "usage": {"input_tokens": 10, "output_tokens": 5, "cached_tokens": None, **UNKNOWN_COST.to_dict()},
         "exit_code": 0,
         "error": None,
     }

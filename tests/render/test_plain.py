@@ -59,8 +59,8 @@ def test_verbose_shows_results_reasoning_and_usage(ask: Ask, server: ModelServer
 
 def test_usage_is_shown_as_far_as_it_is_known(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("yes"), wire.streams(wire.text("yes"), wire.finish()))
-    assert ask("-v", "hi").stderr == "· no tool calls, 10 tokens in, 5 out\n"
-    assert ask("-v", "hi").stderr == "· no tool calls\n"
+    assert ask("-v", "-m", "test/model", "hi").stderr == "· no tool calls, 10 tokens in, 5 out, cost unknown\n"
+    assert ask("-v", "hi").stderr == "· no tool calls, cost unknown\n"
 
 
 def test_reasoning_is_shown_on_terminals_only(ask: Ask, server: ModelServer) -> None:

@@ -26,7 +26,7 @@ MODELS = models(
 def test_a_pipe_gets_tab_separated_rows_without_a_heading(ask: Ask, server: ModelServer) -> None:
     server.reply(MODELS)
     result = ask("models")
-    assert result.stdout == "a/one\tOne\t200000\t\t3\t0\nb/two\tGröße 2\x1b[31m\t\t\t\t\n".encode()
+    assert result.stdout == "a/one\tOne\t200000\t\t3\t0\tprovider\nb/two\tGröße 2\x1b[31m\t\t\t\t\t\n".encode()
     assert (result.stderr, result.code) == ("", 0)
     assert result.stdout == ask.shell("ask models > file; cat file").stdout
 
@@ -34,8 +34,8 @@ def test_a_pipe_gets_tab_separated_rows_without_a_heading(ask: Ask, server: Mode
 def test_a_terminal_gets_aligned_columns_under_a_heading(ask: Ask, server: ModelServer) -> None:
     server.reply(MODELS)
     assert ask.on_terminal("models").text.splitlines() == [
-        "ID     TITLE            CONTEXT  TOOLS  INPUT PRICE  OUTPUT PRICE",
-        "a/one  One              200000          3            0",
+        "ID     TITLE            CONTEXT  TOOLS  INPUT PRICE  OUTPUT PRICE  PRICE SOURCE",
+        "a/one  One              200000          3            0             provider",
         "b/two  Größe 2\\x1b[31m",
     ]
 
@@ -51,6 +51,7 @@ def test_json_is_an_array_of_objects(ask: Ask, server: ModelServer) -> None:
         "tools": None,
         "input_price": 3.0,
         "output_price": 0.0,
+        "price_source": "provider",
     }
     assert second["title"] == "Größe\t\n 2\x1b[31m"
     assert "Größe" in result.text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ask.agent.app_context import AppContext
@@ -17,7 +18,7 @@ from ask.agent.request import (
     read_settings,
     warn_on_first_run,
 )
-from ask.agent.run import record_exit_code_on_error, run_request
+from ask.agent.run import calculate_cost, record_exit_code_on_error, run_request
 from ask.agent.tool_loop import RunResult
 from ask.agent.toolset import Toolset
 from ask.cli.run import create_renderer
@@ -70,7 +71,7 @@ class ChatSession:
         )
         self._pending_inputs = self._read_inputs(flags["files"]) if flags["files"] else None
         self._tools_override: bool | None = None
-        self.totals = RunResult([])
+        self.totals = RunResult([], partial(calculate_cost, app))
         self.message_count = 0
         self.is_saved = bool(self.request.message_history)
 
@@ -294,5 +295,5 @@ class ChatSession:
         self.console.print_line(f"ask: {text}")
 
     def _add_usage(self, result: RunResult) -> None:
-        self.totals.usage += result.usage
+        self.totals.requests += result.requests
         self.totals.rounds += result.rounds

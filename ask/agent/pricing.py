@@ -1,0 +1,139 @@
+"""Costs of runs, and the price lists that --max-cost needs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from functools import cache
+
+from ask.agent.app_context import AppContext
+from ask.agent.model_selection import ModelEndpoint, create_client, is_local_url, load_provider, resolve_base_url
+from ask.client.cost import Cost
+from ask.client.prices import (
+    OPENROUTER,
+    PRICES_EXTRA,
+    VENDORS,
+    ModelPrices,
+    PricedModel,
+    is_genai_prices_installed,
+    to_prices,
+)
+from ask.errors import AskError, ConfigError
+from ask.messages import Usage
+from ask.plugin_api.loaded_provider import discard_notice
+from ask.plugin_api.provider import ModelInfo, ProviderInfo
+from ask.settings import Settings
+
+
+def calculate_run_cost(app: AppContext, requests: Iterable[tuple[ModelEndpoint, Usage]]) -> Cost:
+    """Return the total cost of requests, each with its endpoint and the usage of its answer."""
+    finder = app.price_finder
+    costs = (finder.calculate_cost(to_priced_model(app, endpoint), [usage]) for endpoint, usage in requests)
+    return sum(costs, start=Cost())
+
+
+def to_priced_model(app: AppContext, endpoint: ModelEndpoint) -> PricedModel:
+    info, base_url = endpoint.provider.info, endpoint.base_url
+    return PricedModel(info.name, endpoint.model, base_url, is_local(app, info, base_url))
+
+
+def is_local(app: AppContext, info: ProviderInfo, base_url: str) -> bool:
+    """Check whether a provider runs models on the user's machine.
+
+    A local server that only config.toml describes may be a proxy to a service that charges.
+    """
+    is_local_server = info.name in app.provider_plugins and not info.needs_key and is_local_url(info.base_url)
+    return is_local_server and is_local_url(base_url)
+
+
+def make_history_pricing(app: AppContext) -> Callable[[str, str, Iterable[Usage], float], Cost]:
+    """Return a function that calculates the cost of a saved run from provider, model, usages and start time.
+
+    The base URLs are today's: the history does not contain them.
+    """
+
+    @cache
+    def find_model(provider_name: str, model: str) -> PricedModel:
+        try:
+            info = load_provider(app, provider_name).info
+        except ConfigError:  # no longer installed
+            return PricedModel(provider_name, model)
+        base_url = resolve_base_url(app, info)
+        return PricedModel(provider_name, model, base_url, is_local(app, info, base_url))
+
+    def calculate_cost(provider: str, model: str, usages: Iterable[Usage], start: float) -> Cost:
+        return app.price_finder.calculate_cost(find_model(provider, model), usages, start)
+
+    return calculate_cost
+
+
+def require_price(app: AppContext, endpoint: ModelEndpoint, settings: Settings) -> None:
+    """Make sure that the price of a model is known, for --max-cost.
+
+    If it is not, models lists that may have it are fetched, unless a cached one is less than a day old.
+
+    Raises:
+        ConfigError: there is no price.
+    """
+    model, finder = to_priced_model(app, endpoint), app.price_finder
+    if model.is_local or finder.find_prices(model):
+        return
+    failure = ""
+    lists = [endpoint] if endpoint.provider.info.reports_cost or model.provider not in VENDORS else []
+    if model.provider in VENDORS and model.provider != OPENROUTER:
+        lists.append(make_openrouter_endpoint(app))
+    for source in lists:
+        try:
+            refresh_models_list(app, source, settings)
+        except AskError as error:
+            failure = f" ({error.summary})"
+        if finder.find_prices(model):
+            return
+    hint = "leave out --max-cost"
+    if not is_genai_prices_installed():
+        from ask.installation import format_install_command
+
+        hint = f"{format_install_command(PRICES_EXTRA)} adds a price list; or {hint}"
+    raise ConfigError(f"--max-cost needs a price of {model.provider}:{model.model}, and none is known{failure}", hint)
+
+
+def refresh_models_list(app: AppContext, endpoint: ModelEndpoint, settings: Settings) -> None:
+    """Fetch a models list into the cache, unless the cached one is less than a day old.
+
+    Raises:
+        AskError: it cannot be fetched.
+    """
+    from ask.agent.context_limit import LIST_REQUEST_TIMEOUT, REMOTE_LIST_MAX_AGE
+    from ask.client.models_cache import get_cache_file, read_models, write_models
+
+    file = get_cache_file(app.app_dirs.cache, endpoint.provider_name, endpoint.base_url)
+    cached = read_models(file)
+    if not cached.models or cached.age >= REMOTE_LIST_MAX_AGE:
+        settings = settings._replace(timeout=LIST_REQUEST_TIMEOUT, tries=1)
+        write_models(file, create_client(endpoint, discard_notice, settings).list_models())
+        app.price_finder.forget_lists()
+
+
+def make_openrouter_endpoint(app: AppContext) -> ModelEndpoint:
+    """Return the endpoint of OpenRouter's models list, which is public and needs no key."""
+    provider = load_provider(app, OPENROUTER)
+    return ModelEndpoint(provider, "", resolve_base_url(app, provider.info), key="")
+
+
+def find_list_prices(
+    app: AppContext, endpoint: ModelEndpoint, models: Sequence[ModelInfo], settings: Settings
+) -> list[ModelPrices | None]:
+    """Return the prices of a provider's models, for `ask models`.
+
+    If the provider lists none, they are from genai-prices or from OpenRouter's list, which is then fetched.
+    """
+    endpoint_model = to_priced_model(app, endpoint)
+    listed_prices = [to_prices(model, "provider") for model in models]
+    if any(listed_prices) or endpoint_model.is_local:
+        return listed_prices
+    if endpoint_model.provider in VENDORS and not is_genai_prices_installed():
+        with suppress(AskError):  # the list of models is useful without prices
+            refresh_models_list(app, make_openrouter_endpoint(app), settings)
+    now = time.time()
+    return [app.price_finder.find_prices(endpoint_model._replace(model=model.id), now) for model in models]

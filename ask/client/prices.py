@@ -1,0 +1,268 @@
+"""Costs of requests, as the provider reports them or estimated from list prices.
+
+Prices come from the package genai-prices if it is installed, else from cached models lists: the provider's own, or
+OpenRouter's public one (https://openrouter.ai/docs/api-reference/list-available-models), which has the models of most
+vendors. Nothing here uses the network.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+from zlib import crc32
+
+from ask.atomic_files import write_private_file
+from ask.client.cost import UNKNOWN_COST, Cost
+from ask.messages import Usage
+from ask.plugin_api.provider import ModelInfo
+
+if TYPE_CHECKING:
+    from genai_prices.types import ModelPrice
+
+PRICES_EXTRA = "prices"
+OPENROUTER = "openrouter"
+GENAI_PRICES = "genai-prices"
+VENDORS: Mapping[str, str] = {
+    "anthropic": "anthropic",
+    "deepseek": "deepseek",
+    "gemini": "google",
+    "grok": "x-ai",
+    "moonshot": "moonshotai",
+    "openai": "openai",
+    "openrouter": "openrouter",
+    "xai": "x-ai",
+}
+"""The vendor of each provider's models, as genai-prices and OpenRouter's model ids name it."""
+TOKENS_PER_PRICE_UNIT = 1_000_000
+PRICE_CACHE_MAX_AGE = 3600.0
+"""Seconds for which a price is cached. Some depend on the hour (https://api-docs.deepseek.com/quick_start/pricing)."""
+PRICE_PERIOD = 1800
+"""Seconds for which a past price is assumed to hold: prices that depend on the hour change on the half hour."""
+RELEASE_SUFFIX = r"(-(\d{8}|\d{4}-\d\d-\d\d|latest|preview))+$"
+
+
+class PricedModel(NamedTuple):
+    """A model whose price is looked up.
+
+    Attributes:
+        provider: the provider's name.
+        model: the model's id in the provider's API.
+        base_url: the base URL of requests; "" if it is unknown.
+        is_local: whether the model runs on the user's own machine, where requests cost nothing.
+    """
+
+    provider: str
+    model: str
+    base_url: str = ""
+    is_local: bool = False
+
+
+class PriceTier(NamedTuple):
+    """Prices in US dollars per million tokens, for requests with more than `min_input_tokens` input tokens."""
+
+    min_input_tokens: float
+    input: float
+    output: float
+    cached_input: float
+
+    def calculate_cost(self, usage: Usage) -> float:
+        input_tokens = usage.input_tokens or 0
+        cached_tokens = min(usage.cached_tokens or 0, input_tokens)
+        dollars = (
+            (input_tokens - cached_tokens) * self.input
+            + cached_tokens * self.cached_input
+            + (usage.output_tokens or 0) * self.output
+        )
+        return dollars / TOKENS_PER_PRICE_UNIT
+
+
+class ModelPrices(NamedTuple):
+    """The prices of a model, lowest tier first, and their source as in `Cost`."""
+
+    tiers: tuple[PriceTier, ...]
+    source: str
+
+    def calculate_cost(self, usage: Usage) -> Cost:
+        if usage.input_tokens is None and usage.output_tokens is None:
+            return UNKNOWN_COST
+        reached = [tier for tier in self.tiers if (usage.input_tokens or 0) > tier.min_input_tokens]
+        return Cost((reached or self.tiers)[-1 if reached else 0].calculate_cost(usage), frozenset({self.source}))
+
+
+def is_genai_prices_installed() -> bool:
+    from importlib.util import find_spec
+
+    return find_spec("genai_prices") is not None
+
+
+class PriceFinder:
+    """Finds prices in the caches below `cache_directory` and in genai-prices."""
+
+    def __init__(self, cache_directory: Path) -> None:
+        self._cache_directory = cache_directory
+        self._current_prices: dict[PricedModel, ModelPrices] = {}
+        self._listed_prices: dict[PricedModel, ModelPrices | None] = {}
+        self._lists: dict[Path, tuple[ModelInfo, ...]] = {}
+        self._not_in_genai: set[PricedModel] = set()
+
+    def calculate_cost(self, model: PricedModel, usages: Iterable[Usage], unix_time: float | None = None) -> Cost:
+        """Return the total cost of requests to a model, sent at `unix_time` (None for now)."""
+        total = Cost()
+        for usage in usages:
+            if usage.cost is not None:
+                total += Cost.from_report(usage.cost)
+            elif model.is_local:
+                total += Cost(0.0, frozenset({"local"}))
+            else:
+                prices = self.find_prices(model, unix_time)
+                total += prices.calculate_cost(usage) if prices else UNKNOWN_COST
+        return total
+
+    def find_prices(self, model: PricedModel, unix_time: float | None = None) -> ModelPrices | None:
+        """Return the prices of a model at `unix_time`, or now, from the first source that has any."""
+        if unix_time is None:
+            found = self._current_prices.get(model) or self._find_current_prices(model)
+            if found:
+                self._current_prices[model] = found
+            return found
+        if model not in self._not_in_genai:
+            if tiers := find_genai_tiers(model, unix_time - unix_time % PRICE_PERIOD):
+                return ModelPrices(tiers, GENAI_PRICES)
+            self._not_in_genai.add(model)
+        return self._find_listed_prices(model)
+
+    def forget_lists(self) -> None:
+        """Read the cached models lists again when they are needed."""
+        self._listed_prices.clear()
+        self._lists.clear()
+
+    def _find_listed_prices(self, model: PricedModel) -> ModelPrices | None:
+        if model not in self._listed_prices:
+            self._listed_prices[model] = self._read_listed_prices(model)
+        return self._listed_prices[model]
+
+    def _read_listed_prices(self, model: PricedModel) -> ModelPrices | None:
+        from ask.client.models_cache import find_model, find_newest_file, get_cache_file
+
+        folder = self._cache_directory
+        own_file = get_cache_file(folder, model.provider, model.base_url)
+        own_list = self._read_list(own_file if model.base_url else find_newest_file(folder, model.provider))
+        if prices := to_prices(find_model(own_list, model.model), "provider"):
+            return prices
+        vendor = VENDORS.get(model.provider)
+        if not vendor:
+            return None
+        listed = find_vendor_model(self._read_list(find_newest_file(folder, OPENROUTER)), vendor, model.model)
+        return to_prices(listed, OPENROUTER)
+
+    def _read_list(self, file: Path) -> tuple[ModelInfo, ...]:
+        from ask.client.models_cache import read_models
+
+        if file not in self._lists:
+            self._lists[file] = read_models(file).models
+        return self._lists[file]
+
+    def _find_current_prices(self, model: PricedModel) -> ModelPrices | None:
+        """Find prices in a small cache: genai-prices takes long to load, and OpenRouter's list to read.
+
+        The cache also knows which models genai-prices does not have. A list may have them once it is fetched.
+        """
+        file = self._cache_directory / "prices.json"
+        key, now = f"{model.provider}:{model.model}:{crc32(model.base_url.encode('utf-8', 'replace')):08x}", time.time()
+        entries = read_recent_prices(file, now)
+        _, cached = entries.get(key, (now, None))
+        if cached and cached.source:
+            return cached
+        has_new_source = not cached and is_genai_prices_installed()
+        tiers = find_genai_tiers(model, now) if has_new_source else ()
+        found = ModelPrices(tiers, GENAI_PRICES) if tiers else self._find_listed_prices(model)
+        if found or has_new_source:
+            entries[key] = now, found or ModelPrices((), "")
+            with contextlib.suppress(OSError):
+                write_private_file(file, json.dumps(entries).encode())
+        return found
+
+
+def read_recent_prices(file: Path, now: float) -> dict[str, tuple[float, ModelPrices]]:
+    """Read the times and prices in the cache that are recent; return {} if it is missing or damaged."""
+    try:
+        entries = {
+            key: (float(since), ModelPrices(tuple(PriceTier(*map(float, tier)) for tier in tiers), str(source)))
+            for key, (since, (tiers, source)) in json.loads(file.read_bytes()).items()
+        }
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+        return {}
+    return {key: entry for key, entry in entries.items() if 0 <= now - entry[0] < PRICE_CACHE_MAX_AGE}
+
+
+@cache
+def find_genai_tiers(model: PricedModel, unix_time: float) -> tuple[PriceTier, ...]:
+    """Return a model's prices from genai-prices; () if it has none, or is not installed.
+
+    The base URL identifies services that only config.toml describes.
+    """
+    from datetime import UTC, datetime
+
+    try:
+        from genai_prices import Usage as GenaiUsage
+        from genai_prices import calc_price
+    except ImportError:
+        return ()
+    moment = datetime.fromtimestamp(unix_time, UTC)
+    for service in ({"provider_api_url": model.base_url}, {"provider_id": VENDORS.get(model.provider)}):
+        if not all(service.values()):
+            continue
+        with contextlib.suppress(LookupError, ValueError):
+            return to_tiers(
+                calc_price(GenaiUsage(), model.model, genai_request_timestamp=moment, **service).model_price
+            )
+    return ()
+
+
+def to_tiers(price: ModelPrice) -> tuple[PriceTier, ...]:
+    """Convert prices from genai-prices, whose tiers apply to all tokens of a request."""
+    names = ("input_mtok", "output_mtok", "cache_read_mtok")
+    values = [getattr(price, name, None) for name in names]
+    if values[0] is None or values[1] is None:
+        return ()
+    starts = sorted({0, *(tier.start for value in values for tier in getattr(value, "tiers", ()))})
+
+    def get_price_at(value: Any, start: int) -> float:
+        steps = [step.price for step in getattr(value, "tiers", ()) if step.start <= start]
+        return float(steps[-1] if steps else getattr(value, "base", value))
+
+    return tuple(
+        PriceTier(start, *(get_price_at(values[0] if value is None else value, start) for value in values))
+        for start in starts
+    )
+
+
+def to_prices(model: ModelInfo | None, source: str) -> ModelPrices | None:
+    """Return the prices in an entry of a models list; None if it has none."""
+    if model is None or model.input_price is None or model.output_price is None:
+        return None
+    # Without a price for cached tokens they count in full, so that the cost is not underestimated.
+    cached_price = model.input_price if model.cached_input_price is None else model.cached_input_price
+    return ModelPrices((PriceTier(0, model.input_price, model.output_price, cached_price),), source)
+
+
+def find_vendor_model(models: Sequence[ModelInfo], vendor: str, model_id: str) -> ModelInfo | None:
+    """Find a vendor's model in OpenRouter's list, where its id may lack a release date and have dots in versions.
+
+    Variants such as ":free" have other prices than the vendor.
+    """
+    names = {model.id.removeprefix(f"{vendor}/"): model for model in models if model.id.startswith(f"{vendor}/")}
+    by_name = {name: names[name] for name in sorted(names, key=len, reverse=True) if ":" not in name}
+    by_normal_name = {normalize_model_name(name): model for name, model in by_name.items()}  # the shortest name wins
+    name = model_id.removeprefix("models/")
+    return by_name.get(name) or by_normal_name.get(normalize_model_name(name))
+
+
+def normalize_model_name(name: str) -> str:
+    return re.sub(RELEASE_SUFFIX, "", name.lower().replace(".", "-"))

@@ -1,0 +1,275 @@
+"""Costs of runs and of the history, and --max-cost, with the models lists of a local server."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ask import Usage
+from tests import wire
+from tests.history.saved import assistant, save, user
+from tests.missing_packages import make_command_without
+from tests.model_server import ModelServer, Reply, Request
+from tests.program import TEST_KEY, Ask, Home, Result, run
+
+LOCAL = '[providers.local]\nbase_url = "{url}"\n'
+OPENROUTER_LIST = {
+    "data": [
+        {
+            "id": "deepseek/deepseek-next",
+            "pricing": {"prompt": "0.001", "completion": "0.002", "input_cache_read": "0.0001"},
+        }
+    ]
+}
+"""A round is of 10 and 5 tokens, which is $0.02."""
+
+
+def configure(home: Home, text: str) -> None:
+    home.config.mkdir(exist_ok=True)
+    (home.config / "config.toml").write_text(text)
+
+
+def models_response(*entries: dict[str, object]) -> Reply:
+    return wire.whole_reply({"data": list(entries)})
+
+
+@pytest.fixture
+def deepseek(ask: Ask, server: ModelServer) -> Ask:
+    """Return `ask` with a provider that reports no costs."""
+    env = {"ASK_PROVIDER": "deepseek", "DEEPSEEK_API_KEY": TEST_KEY, "DEEPSEEK_BASE_URL": f"{server.base_url}/deepseek"}
+    return Ask({**ask.env, **env}, ask.cwd)
+
+
+@pytest.fixture
+def without_extra(deepseek: Ask, home: Home) -> Callable[..., Result]:
+    """Return a function that runs `ask` without genai-prices."""
+    command = make_command_without("genai_prices", home)
+    return lambda *args: run([*command, *args], env=deepseek.env, cwd=deepseek.cwd)
+
+
+def list_requests(server: ModelServer) -> list[tuple[str, str]]:
+    return [(request.method, request.path) for request in server.requests]
+
+
+# --max-cost
+
+
+def reply_with_cost(cost: float | None) -> Callable[[Request], Reply]:
+    """Reply with endless tool calls, each response at this cost."""
+
+    def script(request: Request) -> Reply:
+        if request.method == "GET":
+            return models_response({"id": "m", "pricing": {"prompt": "0"}})
+        if request.json.get("tool_choice") == "none":
+            return wire.says("That is all.")
+        number = len(request.json["messages"])
+        chunks = [
+            *wire.stream(calls=[("bash", {"command": f"true {number}"})]),
+            wire.usage(cost=cost),
+        ]
+        return wire.streams(*chunks)
+
+    return script
+
+
+def test_at_the_cost_limit_the_model_answers_once_more_without_calls(ask: Ask, server: ModelServer) -> None:
+    server.reply(reply_with_cost(0.02))
+    result = ask("-p", "openrouter", "--max-cost", "0.05", "go")
+    assert (result.code, result.text) == (11, "That is all.\n")
+    assert re.search(r"\$0\.06\d*.* --max-cost .*\n$", result.stderr)
+    assert [request.json["tool_choice"] for request in server.requests] == ["auto", "auto", "auto", "none"]
+
+
+def test_an_answer_without_calls_succeeds_whatever_it_cost(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.streams(wire.text("Hello."), wire.finish(), wire.usage(cost=3.0)))
+    assert ask("-p", "openrouter", "--max-cost", "0.05", "hi").code == 0
+
+
+PRICED: dict[str, object] = {"id": "test/model", "pricing": {"prompt": "0.001", "completion": "0.002"}}
+"""A round is of 10 and 5 tokens, which is $0.02."""
+
+
+@pytest.mark.parametrize(
+    ("listed", "code", "told", "asked"),
+    [
+        (models_response(PRICED), 11, ["$0.0400", "estimated", "--max-cost"], 3),
+        (models_response({"id": "m"}), 4, ["openrouter", "price", "test/model", "--max-cost"], 1),
+        (wire.fails(404, "no such page"), 4, ["(openrouter, 404)", "price", "--max-cost"], 1),
+    ],
+    ids=["price", "none", "no list"],
+)
+def test_responses_without_a_cost_are_counted_by_price(
+    ask: Ask, server: ModelServer, *, listed: Reply, code: int, told: list[str], asked: int
+) -> None:
+    server.reply(lambda request: listed if request.method == "GET" else reply_with_cost(None)(request))
+    result = ask("-p", "openrouter", "-m", "test/model", "--max-cost", "0.03", "go")
+    assert result.code == code
+    assert all(text in result.stderr.splitlines()[-1] for text in told)
+    assert [request.method for request in server.requests].count("POST") == asked
+    assert [request.method for request in server.requests].count("GET") == 1
+
+
+@pytest.mark.parametrize("status", [404, 500])
+def test_without_a_price_nothing_is_sent(ask: Ask, home: Home, server: ModelServer, status: int) -> None:
+    configure(home, LOCAL.format(url=server.base_url))
+    server.reply(wire.fails(status, "no such page"))
+    result = ask("-p", "local", "-m", "m", "--max-cost", "1", "hi")
+    assert (result.code, result.stdout) == (4, b"")
+    assert all(text in result.stderr for text in (f"(local, {status})", "local:m", "price", "--max-cost"))
+    assert [request.method for request in server.requests] == ["GET"]
+
+
+@pytest.mark.parametrize("amount", ["nan", "inf", "-inf", "1e999", "0", "-1", "abc", ""])
+def test_an_invalid_cost_limit_is_refused(ask: Ask, server: ModelServer, amount: str) -> None:
+    result = ask("-p", "openrouter", f"--max-cost={amount}", "hi")
+    assert (result.code, result.stdout, server.requests) == (2, b"", [])
+    assert "--max-cost" in result.stderr
+    assert repr(amount) in result.stderr
+
+
+def test_genai_prices_needs_no_list(deepseek: Ask, server: ModelServer) -> None:
+    server.reply(reply_with_cost(None))
+    result = deepseek("-m", "deepseek-chat", "--max-cost", "0.00001", "go")
+    assert result.code == 11
+    notice, *_, error = (line for line in result.stderr.splitlines() if line.startswith("ask: "))
+    assert "deepseek reports no cost" in notice
+    assert "estimated" in error
+    assert {method for method, _ in list_requests(server)} == {"POST"}
+
+
+def reply_by_path(request: Request) -> Reply:
+    """Reply as OpenRouter to a request for its models, else as a provider that reports no costs."""
+    return wire.whole_reply(OPENROUTER_LIST) if request.method == "GET" else reply_with_cost(None)(request)
+
+
+def test_openrouters_list_has_prices_of_other_providers(deepseek: Ask, server: ModelServer) -> None:
+    server.reply(reply_by_path)
+    for attempt in range(2):
+        result = deepseek("-m", "deepseek-next", "--max-cost", "0.03", "go")
+        assert result.code == 11
+        assert "$0.0400" in result.stderr.splitlines()[-1]
+        assert result.stderr.count("reports no cost") == 1
+        fetched = [request for request in server.requests if request.method == "GET"]
+        assert [request.path for request in fetched] == ["/api/v1/models"], f"cached for attempt {attempt}"
+    assert "Authorization" not in fetched[0].headers, "the list is public"
+
+
+@pytest.mark.slow
+def test_without_the_extra_an_unknown_price_names_it(without_extra: Callable[..., Result], server: ModelServer) -> None:
+    server.reply(reply_by_path)
+    result = without_extra("-m", "deepseek-none", "--max-cost", "1", "hi")
+    assert (result.code, list_requests(server)) == (4, [("GET", "/api/v1/models")])
+    assert "deepseek:deepseek-none" in result.stderr
+    assert "[prices]" in result.stderr
+
+
+def test_a_local_server_costs_nothing(ask: Ask, server: ModelServer) -> None:
+    answer = {"message": {"role": "assistant", "content": "Hello."}, "done": True, "done_reason": "stop"}
+    server.reply(Reply((json.dumps({**answer, "prompt_eval_count": 10, "eval_count": 5}).encode() + b"\n",)))
+    env = {"OLLAMA_BASE_URL": server.base_url.removesuffix("/api/v1")}
+    result = ask("-p", "ollama", "-m", "llama", "--max-cost", "0.01", "--json", "hi", env=env)
+    assert result.code == 0, result.stderr
+    usage = json.loads(result.stdout)["usage"]
+    assert (usage["cost"], usage["cost_source"], usage["cost_complete"]) == (0, "local", True)
+
+
+def test_a_limit_that_nothing_reported_can_enforce_is_an_error(deepseek: Ask, server: ModelServer) -> None:
+    server.reply(wire.streams(*wire.stream(calls=[("bash", {"command": "true"})])[:-1]), wire.says("Done."))
+    result = deepseek("-m", "deepseek-chat", "--max-cost", "1", "go")
+    assert (result.code, len(server.requests)) == (4, 1)
+    assert "neither cost nor tokens" in result.stderr
+
+
+# Shown costs
+
+
+def ask_for_usage(ask: Ask, *args: str) -> dict[str, Any]:
+    usage: dict[str, Any] = json.loads(ask("--json", *args, "hi").stdout)["usage"]
+    return usage
+
+
+def test_json_has_the_estimate_and_its_source(deepseek: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("Hello."))
+    usage = ask_for_usage(deepseek, "-m", "deepseek-chat")
+    assert usage["cost"] > 0
+    assert (usage["cost_source"], usage["cost_complete"]) == ("genai-prices", True)
+    usage = ask_for_usage(deepseek, "-m", "deepseek-none")
+    assert (usage["cost"], usage["cost_source"], usage["cost_complete"]) == (None, None, False)
+    assert {method for method, _ in list_requests(server)} == {"POST"}, "no list is fetched for an answer"
+
+
+def test_a_reported_cost_is_not_estimated(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.streams(wire.text("Hello."), wire.finish(), wire.usage(cost=0.25)))
+    usage = ask_for_usage(ask, "-m", "openai/gpt-5")
+    assert (usage["cost"], usage["cost_source"], usage["cost_complete"]) == (0.25, "reported", True)
+
+
+def test_verbose_marks_an_estimate(deepseek: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("Hello."))
+    assert re.search(r", ~\$0\.\d+\n$", deepseek("-v", "-m", "deepseek-chat", "hi").stderr)
+
+
+# ask models
+
+
+def test_models_have_prices_from_genai_prices(deepseek: Ask, server: ModelServer) -> None:
+    server.reply(models_response({"id": "deepseek-chat"}, {"id": "deepseek-none"}))
+    known, unknown = json.loads(deepseek("models", "--json").stdout)
+    assert known["input_price"] > 0
+    assert known["output_price"] > 0
+    assert (known["price_source"], unknown["price_source"], unknown["input_price"]) == ("genai-prices", None, None)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.slow
+def test_models_have_openrouters_prices_without_the_extra(
+    without_extra: Callable[..., Result], server: ModelServer
+) -> None:
+    own = models_response({"id": "deepseek-next"})
+    server.reply(lambda request: own if "deepseek" in request.path else reply_by_path(request))
+    [row] = json.loads(without_extra("models", "--json").stdout)
+    assert (row["input_price"], row["output_price"], row["price_source"]) == (1000, 2000, "openrouter")
+    server.reply(wire.says("Hello."))
+    usage = json.loads(without_extra("--json", "-m", "deepseek-next", "hi").stdout)["usage"]
+    assert (usage["cost"], usage["cost_source"]) == (pytest.approx(0.02), "openrouter")
+    [doctor] = [line for line in without_extra("doctor", "--offline").text.splitlines() if "\tprices\t" in line]
+    assert "OpenRouter" in doctor
+    assert "[prices]" in doctor
+
+
+# ask history stats
+
+
+def test_statistics_add_reported_and_estimated_costs(ask: Ask, home: Home) -> None:
+    path = home.data / "history.db"
+    answers = [assistant("yes", usage=Usage(150_000, 0)), assistant("yes", usage=Usage(150_000, 0))]
+    gemini: dict[str, Any] = {"provider": "gemini", "model": "gemini-2.5-pro", "input_tokens": 300_000}
+    save(path, "a1", user("q"), *answers, **gemini)
+    save(path, "a1", user("q"), assistant("yes"), provider="openrouter", model="m", input_tokens=1, cost=0.5)
+    save(path, "a1", user("q"), provider="gemini", model="gemini-2.5-pro", exit_code=6)
+    stats = json.loads(ask("history", "stats", "--json").stdout)
+    total = stats["total"]["usage"]
+    estimate = 0.3 * 1.25  # below the threshold of 200,000 tokens, as each request is
+    assert (total["cost"], total["cost_source"], total["cost_complete"]) == (
+        pytest.approx(0.5 + estimate),
+        "mixed",
+        True,
+    )
+    models = {row["model"]: row["usage"]["cost_source"] for row in stats["models"]}
+    assert models == {"gemini:gemini-2.5-pro": "genai-prices", "openrouter:m": "reported"}
+    assert f"~${0.5 + estimate:.4f}\n" in ask.on_terminal("history", "stats").text.splitlines(keepends=True)[0]
+
+
+def test_statistics_say_that_a_sum_lacks_unknown_costs(ask: Ask, home: Home) -> None:
+    path = home.data / "history.db"
+    save(path, "a1", user("q"), assistant("yes"), provider="openrouter", model="m", input_tokens=1, cost=0.5)
+    save(path, "a1", user("q"), assistant("yes", usage=Usage(10, 5)), provider="gone", model="m", input_tokens=10)
+    usage = json.loads(ask("history", "stats", "--json").stdout)["total"]["usage"]
+    assert (usage["cost"], usage["cost_complete"]) == (0.5, False)
+    shown = ask.on_terminal("history", "stats").text
+    assert "at least $0.5000" in shown.splitlines()[0]
+    assert re.search(r"gone:m.* unknown", shown)
