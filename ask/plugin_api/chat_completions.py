@@ -287,7 +287,7 @@ class ChatCompletions(Provider):
         return is_compatible and schema.get("type") == "object"
 
     def format_schema(self, schema: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the `format_schema` that requests answers matching a schema."""
+        """Return the `response_format` that requests answers matching a schema."""
         from ask.plugin_api.strict_schema import to_strict_schema
 
         strict = to_strict_schema(schema)
