@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.doc_pages import find_code_blocks, read_section
 from tests.program import PROGRAMS, Ask, Home, is_running, run
 from tests.third_party_plugins import install_example
 
 ROOT = Path(__file__).parents[1]
+PROVIDERS = (ROOT / "docs/providers.md").read_text()
 EXAMPLE = ROOT / "examples/ask-provider-program-example"
 START_CHILD = "sleep 300 & echo $! > child; echo 'Well ...'; wait"
 """A script that starts a child process and waits for it."""
@@ -118,6 +120,11 @@ def test_ctrl_c_kills_the_program_and_its_children(mynah: Ask, home: Home) -> No
         result = running.finish()
     assert (result.text, result.code) == ("Well ...\n", 130)
     assert has_ended(home)
+
+
+def test_the_guide_shows_the_example() -> None:
+    (source,) = find_code_blocks(read_section(PROVIDERS, "## A provider that is not HTTP"), "python")
+    assert source == (EXAMPLE / "ask_provider_program_example.py").read_text()
 
 
 @pytest.mark.slow
