@@ -132,7 +132,8 @@ def extract_error_text(body: str) -> str:
 def find_error(body: Any) -> Any:
     """Return the error in a response body or stream chunk, or None.
 
-    It may be a string or an object, at the top level, inside the first choice or in a list, or the body itself.
+    It may be a string or an object, at the top level, inside the first choice or in a list, or the body itself: an
+    object with `message` or `detail` counts as an error, unless it has `choices`.
     """
     if isinstance(body, list):
         errors = (find_error(entry) for entry in body if isinstance(entry, dict))

@@ -12,7 +12,7 @@ import pytest
 
 from tests.doc_pages import find_code_blocks, read_section
 from tests.program import PROGRAMS, Ask, Home, is_running, run
-from tests.third_party_plugins import install_example
+from tests.third_party_plugins import install_example, install_provider
 
 ROOT = Path(__file__).parents[1]
 PROVIDERS = (ROOT / "docs/providers.md").read_text()
@@ -77,6 +77,16 @@ def test_the_answer_is_streamed_line_by_line(mynah: Ask, home: Home) -> None:
         running.wait_for("First.")
         (home.work / "go").touch()
         result = running.finish()
+    assert (result.text, result.code) == ("First.\nSecond.\n", 0)
+
+
+@pytest.mark.parametrize("stream_format", ["sse", "ndjson"])
+def test_the_events_of_a_program_are_a_stream_also_with_no_stream(ask: Ask, home: Home, stream_format: str) -> None:
+    source = (EXAMPLE / "ask_provider_program_example.py").read_text()
+    source = source.replace("needs_key=False", f'needs_key=False, stream_format="{stream_format}"')
+    packages = install_provider(home.path / "packages", "mynah", source)
+    env = {"PYTHONPATH": str(packages), "MYNAH_COMMAND": "printf 'First.\nSecond.\n'"}
+    result = ask("--no-tools", "--no-stream", "-p", "mynah", "hello", env=env)
     assert (result.text, result.code) == ("First.\nSecond.\n", 0)
 
 

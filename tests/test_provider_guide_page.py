@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import tomllib
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.doc_pages import find_code_blocks, read_section
 from tests.model_server import ModelServer, Reply
-from tests.program import Ask, Home, run
-from tests.test_docs import PROVIDERS, PYTEST
+from tests.program import PROGRAMS, Ask, Home, run
+from tests.test_docs import PROVIDERS, PYTEST, ROOT
 from tests.third_party_plugins import install
 
 SOURCE, SUITE = find_code_blocks(read_section(PROVIDERS, "## A service with its own wire format"), "python")
@@ -89,6 +90,19 @@ def test_the_provider_passes_the_contract_suite(parrot: Ask, home: Home) -> None
     tested = run([*PYTEST, "test_parrot.py"], env=parrot.env, cwd=home.work, timeout=60)
     assert tested.code == 0, tested.text
     assert "skipped" not in tested.text
+
+
+@pytest.mark.slow
+def test_the_provider_and_its_tests_have_correct_types_and_misspelled_names_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "ask_provider_parrot.py").write_text(SOURCE)
+    (tmp_path / "test_parrot.py").write_text(SUITE)
+    (tmp_path / "misspelled.py").write_text("from ask import Mesage\nfrom ask.parsing import read_sting\n")
+    mypy = [str(PROGRAMS / "mypy"), "--strict", "--follow-imports=silent", f"--cache-dir={tmp_path}/cache"]
+    env = {"PATH": str(PROGRAMS), "MYPYPATH": str(ROOT)}
+    checked = run([*mypy, "ask_provider_parrot.py", "test_parrot.py"], env=env, cwd=tmp_path, timeout=120)
+    assert checked.code == 0, checked.text
+    refused = run([*mypy, "misspelled.py"], env=env, cwd=tmp_path, timeout=120)
+    assert [name for name in ("Mesage", "read_sting") if name in refused.text] == ["Mesage", "read_sting"]
 
 
 def test_the_package_has_the_recommended_name_and_classifiers() -> None:

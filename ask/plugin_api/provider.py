@@ -178,6 +178,7 @@ class ToolCallDelta(_Delta):
 
 
 Delta = TextDelta | ReasoningDelta | ToolCallDelta
+"""What a stream reader returns for an event."""
 
 
 class ModelInfo(NamedTuple):
