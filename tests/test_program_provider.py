@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import time
+import tomllib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,28 +12,26 @@ import pytest
 
 from tests.doc_pages import find_code_blocks, read_section
 from tests.program import PROGRAMS, Ask, Home, is_running, run
-from tests.third_party_plugins import install_example, install_provider
+from tests.third_party_plugins import install, install_example, install_provider
 
 ROOT = Path(__file__).parents[1]
 PROVIDERS = (ROOT / "docs/providers.md").read_text()
 EXAMPLE = ROOT / "examples/ask-provider-program-example"
+PROJECT = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())
+(MODULE,) = PROJECT["tool"]["setuptools"]["py-modules"]
+ENTRY_POINTS = PROJECT["project"]["entry-points"]["ask.providers"]
+SOURCE = (EXAMPLE / f"{MODULE}.py").read_text()
 START_CHILD = "sleep 300 & echo $! > child; echo 'Well ...'; wait"
 """A script that starts a child process and waits for it."""
 
 
-@pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The example, installed once for all workers from a copy of its source."""
-    folder = tmp_path_factory.getbasetemp()
-    return install_example(folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder, EXAMPLE.name)
-
-
 @pytest.fixture
-def mynah(ask: Ask, home: Home, site: Path) -> Ask:
+def mynah(ask: Ask, home: Home) -> Ask:
     """`ask` with the example installed, and a folder for the program on PATH."""
+    packages = install(home.path / "packages", EXAMPLE.name, ENTRY_POINTS, {MODULE: SOURCE})
     (home.path / "bin").mkdir()
     path = f"{home.path / 'bin'}:{ask.env['PATH']}"
-    return replace(ask, env={**ask.env, "PYTHONPATH": str(site), "PATH": path}, installed=True)
+    return replace(ask, env={**ask.env, "PYTHONPATH": str(packages), "PATH": path}, installed=True)
 
 
 def write_program(home: Home, script: str) -> Path:
@@ -82,8 +80,7 @@ def test_the_answer_is_streamed_line_by_line(mynah: Ask, home: Home) -> None:
 
 @pytest.mark.parametrize("stream_format", ["sse", "ndjson"])
 def test_the_events_of_a_program_are_a_stream_also_with_no_stream(ask: Ask, home: Home, stream_format: str) -> None:
-    source = (EXAMPLE / "ask_provider_program_example.py").read_text()
-    source = source.replace("needs_key=False", f'needs_key=False, stream_format="{stream_format}"')
+    source = SOURCE.replace("needs_key=False", f'needs_key=False, stream_format="{stream_format}"')
     packages = install_provider(home.path / "packages", "mynah", source)
     env = {"PYTHONPATH": str(packages), "MYNAH_COMMAND": "printf 'First.\nSecond.\n'"}
     result = ask("--no-tools", "--no-stream", "-p", "mynah", "hello", env=env)
@@ -134,11 +131,13 @@ def test_ctrl_c_kills_the_program_and_its_children(mynah: Ask, home: Home) -> No
 
 def test_the_guide_shows_the_example() -> None:
     (source,) = find_code_blocks(read_section(PROVIDERS, "## A provider that is not HTTP"), "python")
-    assert source == (EXAMPLE / "ask_provider_program_example.py").read_text()
+    assert source == SOURCE
 
 
 @pytest.mark.slow
-def test_the_example_passes_its_own_tests(home: Home, site: Path) -> None:
+def test_the_example_can_be_installed_and_passes_its_own_tests(ask: Ask, home: Home) -> None:
+    site = install_example(home.path, EXAMPLE.name)
+    assert "\nmynah\tMynah\t" in ask("providers", env={"PYTHONPATH": str(site)}).text
     options = ["-q", "-n0", "-p", "no:cacheprovider", "-W", "error", "--rootdir", str(home.work)]
     command = [str(PROGRAMS / "pytest"), *options, f"--basetemp={home.path}/pytest", str(EXAMPLE / "tests")]
     result = run(command, env={**home.env, "PYTHONPATH": str(site)}, cwd=home.work, timeout=60)
