@@ -40,7 +40,7 @@ def parrot(ask: Ask, home: Home, server: ModelServer) -> Ask:
 
 def test_the_provider_and_its_models_are_listed(parrot: Ask, server: ModelServer) -> None:
     assert "\nparrot\tParrot\tmacaw-1\tPARROT_API_KEY\t" in parrot("providers").text
-    server.reply(Reply([b'{"models": ["macaw-1", "parakeet-1", 7]}']))
+    server.reply(Reply([b'{"models": [{"name": "macaw-1"}, {"name": "parakeet-1"}, 7]}']))
     listed = parrot("models", "-p", "parrot", "--json")
     assert [model["id"] for model in json.loads(listed.text)] == ["macaw-1", "parakeet-1"]
 
