@@ -1,6 +1,6 @@
-"""The public API of `ask` for plugin authors. Each name is imported on first use.
+"""The public API of `ask` for plugin authors.
 
-A provider for a compatible service:
+A provider for a service with OpenAI's Chat Completions API:
 
     from ask import ChatCompletions
     provider = ChatCompletions(name="groq", base_url="https://api.groq.com/openai/v1", key_env="GROQ_API_KEY")
@@ -11,7 +11,51 @@ A tool:
     @tool
     def count_words(text: str) -> int: ...
 
-Helpers for parsing responses are in `ask.parsing`, and the tests for plugins in `ask.testing`.
+Base classes of providers:
+
+    Provider         the specification of every hook, with its default
+    ChatCompletions  a provider that uses OpenAI's Chat Completions API
+    Responses        a provider that uses OpenAI's Responses API
+
+What the hooks of a provider get and return:
+
+    ProviderInfo     the description of a provider
+    ChatRequest      one request to a model
+    Message          one message of a conversation
+    Attachment       a file in a message
+    ToolSpec         a tool that the model may call
+    HttpRequest      an HTTP request for ask to send
+    StreamReader     the protocol of the object that reads one stream
+    RawEvent         one event of a stream
+    Delta            what a stream reader returns for an event: any of the next three
+    TextDelta        a piece of the answer's text
+    ReasoningDelta   a piece of the model's reasoning
+    ToolCallDelta    the start of a tool call
+    ModelResponse    a model's answer
+    FinishReason     the reason why an answer ended
+    Usage            the tokens that an answer used, and its cost
+    ToolCall         a tool call requested by the model
+    ProviderState    provider-specific parts of a message, to send back in later requests
+    ModelInfo        one entry of a provider's models list
+
+Errors:
+
+    AskError         an error that ends the run with a one-line message
+    ProviderError    an error response of a provider
+    RetryAction      what ask does after a ProviderError
+
+Tools:
+
+    tool             the decorator that marks a function as a tool
+    Tool             a tool that is not made from a function
+    ToolContext      the parts of a run that a tool may use
+    ToolResult       the result of a call
+    ToolError        an error that the model gets as the result of a call
+
+    API_VERSION      the version of the plugin API
+
+Functions for parsing responses are in `ask.parsing`, and the tests for plugins in `ask.testing`. The guides are
+docs/providers.md and docs/tools.md. Each name is imported on first use.
 """
 
 from __future__ import annotations

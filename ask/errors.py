@@ -47,11 +47,11 @@ class AskError(Exception):
 
     @property
     def summary(self) -> str:
-        """What happened, without the advice."""
+        """What happened, without the hint."""
         return self.message
 
     def redact(self, redact: Callable[[str], str]) -> None:
-        """Redact API keys in the message and the advice, using `redact` on each."""
+        """Redact API keys in the message and the hint, using `redact` on each."""
         self.message, self.hint = redact(self.message), redact(self.hint)
 
     def __str__(self) -> str:
@@ -111,9 +111,9 @@ class NetworkError(AskError):
 
     Args:
         message: what happened.
-        advice: what the user can do.
+        hint: what the user can do.
         retryable: whether the same request may be sent again.
-        offline: whether the server may not be running, so that the provider's `offline_advice` applies.
+        offline: whether the server may not be running, so that the provider's `offline_hint` applies.
     """
 
     exit_code = 5
@@ -136,13 +136,20 @@ class _RetryAction(NamedTuple):
 
 
 class RetryAction(_RetryAction):
-    """What may make a request succeed after a `ProviderError`.
+    """What ask does after a `ProviderError`. Use `RetryAction.retry()` or one of the constants.
+
+    ask does each of these at most a few times; if the request then still fails, or the action is not possible (there is
+    no second key), the error ends the run.
 
     Attributes:
-        action: "none"; "retry" the same request; "next_key": use another key, if one is set; "without_tools": send it
-            without tools; "without_schema": without the response schema; "without_reasoning": without the reasoning
-            of earlier answers; "shorter": with less of the conversation.
-        after: seconds to wait before a retry, if the provider specified them.
+        NONE: report the error.
+        NEXT_KEY: send the request with the next key, if the user has set several.
+        WITHOUT_TOOLS: send it without tools.
+        WITHOUT_SCHEMA: send it without the response schema.
+        WITHOUT_REASONING: send it without the provider state of earlier answers.
+        SHORTER: send it with less of the conversation.
+        kind: the action: "none", "retry", "next_key" and so on.
+        delay: the seconds to wait before a retry, if the provider specified them.
     """
 
     NONE: ClassVar[RetryAction]
@@ -154,7 +161,11 @@ class RetryAction(_RetryAction):
 
     @staticmethod
     def retry(delay: float | None = None) -> RetryAction:
-        """Create a retry, after so many seconds if the provider specified them."""
+        """Return the action that sends the same request again.
+
+        `delay` is in seconds, as the provider specified it. Without it, ask waits for half a second before the first
+        retry, and twice as long before each further one. A delay of more than a minute ends the run.
+        """
         return RetryAction("retry", delay)
 
 
@@ -172,13 +183,13 @@ class ProviderError(AskError):
     Args:
         message: the provider's error message, on one line.
         status: the HTTP status, or the status given in the body of a 200 response; None if there is none.
-        retry_action: what may make the request succeed.
-        advice: what the user can do; "" to let the host choose advice for the status.
+        retry_action: what ask does next.
+        hint: what the user can do; "" to let ask choose a hint for the status.
         parameter: the request parameter that the provider rejects, if it names one.
 
     Attributes:
         partial_response: the part of the answer that arrived before the error, if any.
-        provider: the provider's name, set by the host.
+        provider: the provider's name, set by ask.
     """
 
     exit_code = 6

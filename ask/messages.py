@@ -25,8 +25,15 @@ EMPTY_MAPPING: Mapping[str, Any] = MappingProxyType({})
 class FinishReason(StrEnum):
     """The reason why an answer ended.
 
-    Providers never return `STREAM_INCOMPLETE` (the stream ended early) or `EMPTY` (no text and no calls): ask itself
-    detects these.
+    Attributes:
+        STOP: the model finished; also for reasons that no other value covers.
+        TOOL_CALLS: the model stopped to wait for the results of its tool calls; `STOP` is accepted, too.
+        LENGTH: the token limit was reached.
+        CONTENT_FILTER: the model refused, or a filter stopped it; `ModelResponse.finish_message` may explain why.
+        ERROR: the model stopped with an error. Raise a `ProviderError` instead if the provider sent a message.
+        CONTINUE: the provider paused a long turn; ask sends the conversation again so that the model continues.
+        STREAM_INCOMPLETE: the stream ended early. Set by ask; providers never return it.
+        EMPTY: the answer has no text and no calls. Set by ask; providers never return it.
     """
 
     STOP = "stop"
@@ -40,7 +47,13 @@ class FinishReason(StrEnum):
 
 
 class ToolCall(NamedTuple):
-    """A tool call requested by the model. `arguments` is the JSON text exactly as the model wrote it."""
+    """A tool call requested by the model.
+
+    Attributes:
+        id: the provider's id of the call, unique in the conversation; see `ask.parsing.generate_call_id`.
+        name: the tool's name, as the model wrote it.
+        arguments: the arguments as JSON text, exactly as the model wrote it and therefore possibly invalid.
+    """
 
     id: str
     name: str
@@ -48,7 +61,13 @@ class ToolCall(NamedTuple):
 
 
 class ToolSpec(NamedTuple):
-    """A tool as the model sees it. `parameters` is a JSON Schema of type object."""
+    """A tool as the model sees it.
+
+    Attributes:
+        name: the tool's name.
+        description: when and how to use the tool.
+        parameters: the JSON Schema of its arguments, of type "object".
+    """
 
     name: str
     description: str
@@ -63,7 +82,13 @@ class ToolSpec(NamedTuple):
 
 
 class Attachment(NamedTuple):
-    """A file attached to a message. `media_type` is a MIME type."""
+    """A file attached to a message.
+
+    Attributes:
+        name: the file's name, without a folder.
+        media_type: the MIME type, such as "image/png".
+        data: the file's content.
+    """
 
     name: str
     media_type: str
@@ -84,8 +109,9 @@ class ProviderState(NamedTuple):
     """Provider-specific parts of a message, such as thinking and signatures, to send back verbatim to the same model.
 
     Attributes:
-        provider: the name of the provider that returned the message.
-        model: the model that wrote the message.
+        provider: the name of the provider that returned the message, which is `ProviderInfo.name`.
+        model: the model that wrote the message; "" if the response does not name it, and ask then sets the requested
+            model.
         data: JSON values in the provider's own format.
         context_truncated: whether earlier messages have been removed from the conversation since, which invalidates
             signatures that cover the message's position.
@@ -100,8 +126,16 @@ class ProviderState(NamedTuple):
 class Message(NamedTuple):
     """One message of a conversation.
 
-    A tool result has the role "tool" and gives the id of its call in `tool_call_id`. In a `ChatRequest` it also has
-    `formatted_result`, as the provider's own hook formatted it.
+    Attributes:
+        role: "system" for the first message; "user"; "assistant"; "tool" for the result of one tool call.
+        content: the text; of a tool result, the result.
+        tool_calls: the calls in an assistant message. A "tool" message follows for each, in the same order.
+        tool_call_id: for a tool result, the id of its call.
+        tool_name: for a tool result, the tool's name.
+        attachments: the files in a user message, only of types that `provider_supports_attachment` accepts.
+        provider_state: the provider-specific parts of an assistant message; read it with
+            `Provider.find_provider_state`.
+        formatted_result: for a tool result in a `ChatRequest`, the dict that `provider_format_tool_result` returned.
     """
 
     role: Role
@@ -115,7 +149,14 @@ class Message(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """The tokens that an answer used, and its cost in US dollars; None for what the provider does not report."""
+    """The tokens that an answer used, and its cost; None for what the provider does not report.
+
+    Attributes:
+        input_tokens: the tokens in the request, including cached ones.
+        output_tokens: the tokens in the answer, including reasoning.
+        cached_tokens: the part of `input_tokens` that was read from the provider's cache.
+        cost: the cost in US dollars.
+    """
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -136,10 +177,15 @@ def _add_optional(a: Number | None, b: Number | None) -> Number | None:
 
 
 class ModelResponse(NamedTuple):
-    """A model's answer, as returned by `provider_parse_response`.
+    """A model's answer, as returned by `provider_parse_response`. Tool calls have their own hook.
 
-    `finish_message` is the provider's own explanation of why a filter stopped the answer, to show to the user; "" for
-    none.
+    Attributes:
+        text: the answer's text.
+        reasoning: the reasoning that the provider returned as text.
+        finish_reason: why the answer ended.
+        usage: the tokens and the cost.
+        provider_state: what later requests must send back verbatim; None for nothing.
+        finish_message: the provider's explanation of why a filter stopped the answer, to show to the user; "" for none.
     """
 
     text: str = ""

@@ -1,6 +1,7 @@
-"""Readers for untrusted JSON: responses, stream events and the errors in them.
+"""Functions that parse untrusted JSON: responses, stream events and the errors in them.
 
-Public for plugins. Each `read_` function returns a value of one type, or an empty value (or None) of that type.
+Public for plugins. None of these raises an exception, whatever the JSON contains. Each `read_` function returns a value
+of one type, and an empty value of that type, or None, for anything else.
 """
 
 from __future__ import annotations
@@ -66,10 +67,10 @@ def read_int(value: Any) -> int | None:
 
 
 def decode_arguments(text: str) -> dict[str, Any] | None:
-    """Parse a call's arguments; None unless they are an object that can be sent.
+    """Parse a call's arguments; return None unless they are an object that can be sent.
 
-    Objects with NaN, infinity or a lone surrogate cannot be sent. Services reject requests that contain a call with
-    any such arguments.
+    Models write invalid arguments now and then, and services reject a conversation that contains such a call. Objects
+    with NaN, infinity or a lone surrogate cannot be sent, either.
     """
     value = parse_json(text)
     try:
@@ -88,7 +89,7 @@ def parse_json(text: str) -> Any:
 
 
 def format_error_message(error: Any) -> str:
-    """Return an error's message as one line.
+    """Return the message of an error that `find_error` returned as one line; "" if it has none.
 
     An error passed on by a gateway yields the upstream provider's message, prefixed with that provider's name.
     """
@@ -122,10 +123,7 @@ def unwrap_nested_error(text: str) -> str:
 
 
 def extract_error_text(body: str) -> str:
-    """Return the message of a body that is not JSON.
-
-    This is the title of an HTML page, or the start of the text.
-    """
+    """Return the message of a body that is not JSON: the title of an HTML page, or the first 300 characters."""
     title = re.search(r"<title[^>]*>(.*?)</title>", body, re.IGNORECASE | re.DOTALL)
     text = title.group(1) if title else re.sub(r"<[^>]*>", " ", body)
     return " ".join(text.split())[:300]
@@ -134,7 +132,8 @@ def extract_error_text(body: str) -> str:
 def find_error(body: Any) -> Any:
     """Return the error in a response body or stream chunk, or None.
 
-    It may be a string or an object, at the top level, inside the first choice or in a list, or the body itself.
+    It may be a string or an object, at the top level, inside the first choice or in a list, or the body itself: an
+    object with `message` or `detail` counts as an error, unless it has `choices`.
     """
     if isinstance(body, list):
         errors = (find_error(entry) for entry in body if isinstance(entry, dict))
@@ -183,18 +182,13 @@ def generate_call_id() -> str:
 
 
 def get_model_family(model: str) -> str:
-    """Return the vendor in a model's name: "anthropic" for "anthropic/claude-x".
-
-    A name without a vendor returns "".
-    """
+    """Return the vendor in a model's name ("anthropic" for "anthropic/claude-x"); "" if it names none."""
     vendor, slash, _ = model.partition("/")
     return vendor.lstrip("~") if slash else ""
 
 
 def parse_retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds to wait according to the `Retry-After` header, or None.
-
-    The header may contain seconds or a date.
+    """Return the seconds to wait according to the `Retry-After` header, which may also be a date; None without one.
 
     OpenAI's more precise `retry-after-ms` takes precedence, as in OpenAI's SDK.
     """
@@ -218,18 +212,24 @@ def parse_retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def parse_event(data: str) -> Any:
-    """Parse the JSON of a stream event; data that is not JSON becomes an error object."""
+    """Parse the JSON of a stream event; data that is not JSON, or null, becomes {"error": {"message": ...}}."""
     value = parse_json(data)
     return {"error": {"message": f"an event that is not JSON: {data[:200]}"}} if value is None else value
 
 
 def merge_fields(fields: dict[str, Any], update: Any, *excluded_names: str) -> None:
-    """Add the fields of a stream event to those of the response; null leaves an earlier value unchanged."""
+    """Add the fields of a stream event to those of the response; null leaves an earlier value unchanged.
+
+    At most about `MAX_FIELDS` are kept, because a broken server may send any number.
+    """
     if len(fields) < MAX_FIELDS:
         new_fields = read_dict(update).items()
         fields |= {name: value for name, value in new_fields if value is not None and name not in excluded_names}
 
 
 def choose_retry_action(status: int, headers: Mapping[str, str]) -> RetryAction:
-    """Return a retry after `Retry-After` for temporary statuses, else `RetryAction.NONE`."""
+    """Return the default action for an HTTP status.
+
+    It is a retry, after the time in `Retry-After`, for the statuses in `RETRY_STATUSES`, else `RetryAction.NONE`.
+    """
     return RetryAction.retry(parse_retry_after(headers)) if status in RETRY_STATUSES else RetryAction.NONE

@@ -57,7 +57,7 @@ provider = Demo(
     base_url="",
     default_model="demo",
     needs_key=False,
-    tells_cost=True,
+    reports_cost=True,
 )
 
 

@@ -66,6 +66,6 @@ provider = LMStudio(
     needs_key=False,
     attachments=IMAGE_TYPES,
     docs="https://lmstudio.ai/docs/developer",
-    offline_advice="start its server with lms server start, or set LMSTUDIO_BASE_URL to where it runs",
-    no_model_advice="load one with lms load MODEL, or in its window",
+    offline_hint="start its server with lms server start, or set LMSTUDIO_BASE_URL to where it runs",
+    no_models_hint="load one with lms load MODEL, or in its window",
 )

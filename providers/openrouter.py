@@ -190,6 +190,6 @@ provider = OpenRouter(
     key_env="OPENROUTER_API_KEY",
     default_model="~anthropic/claude-sonnet-latest",
     docs="https://openrouter.ai/docs/api-reference",
-    tells_cost=True,
+    reports_cost=True,
     attachments=ATTACHMENT_TYPES,
 )

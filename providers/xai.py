@@ -96,7 +96,7 @@ provider = XAI(
         default_model="grok-latest",
         attachments=IMAGE_TYPES,
         docs="https://docs.x.ai",
-        tells_cost=True,
+        reports_cost=True,
         stall_timeout=STALL_TIMEOUT,
     )
 )

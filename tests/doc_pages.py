@@ -11,6 +11,14 @@ def find_code_blocks(text: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
+def read_section(text: str, heading: str) -> str:
+    """Return the section with this heading, such as "## Tools", up to the next heading of its level or above."""
+    rest = text.partition(f"\n{heading}\n")[2]
+    assert rest, f"there is no section {heading!r}"
+    level = heading.index(" ")
+    return re.split(rf"^#{{1,{level}}} ", rest, maxsplit=1, flags=re.MULTILINE)[0]
+
+
 def read_table(text: str, heading: str) -> dict[str, str]:
     """Return the first two columns of the table whose first heading cell is `heading`."""
     rows = text.partition(f"\n| {heading} |")[2].partition("\n\n")[0].splitlines()[2:]

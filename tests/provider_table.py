@@ -22,7 +22,7 @@ BEGIN = "<!-- make generated writes from here -->\n"
 END = "<!-- to here -->\n"
 WHO = "provider | service | default model | key | base URL"
 WHAT = (
-    "name | wire | tools | parallel calls | streaming | reasoning goes back | prompt cache | models list | tells cost"
+    "name | API | tools | parallel calls | streaming | reasoning sent back | prompt cache | models list | reports cost"
 )
 QUESTION = Message("user", "hi")
 TOOL = ToolSpec("add", "Adds.", {"type": "object", "properties": {"a": {"type": "integer"}}})
@@ -68,9 +68,9 @@ class Sample:
 
     def key(self) -> str:
         names = ", ".join(f"`{name}`" for name in self.info.key_env)
-        return names if self.info.needs_key else f"none needed ({names})"
+        return names if self.info.needs_key else f"optional ({names})"
 
-    def wire(self) -> str:
+    def api(self) -> str:
         if isinstance(self.provider, Responses):
             return "Responses"
         return "Chat Completions" if isinstance(self.provider, ChatCompletions) else "its own"
@@ -135,11 +135,11 @@ def build_tables() -> str:
         sample = Sample(provider)
         info = sample.info
         names = f"`{name}`" + "".join(f", `{other}`" for other in others)
-        model = f"`{info.default_model}`" if info.default_model else "the first of its list"
+        model = f"`{info.default_model}`" if info.default_model else "the first in its list"
         who.append((names, info.title, model, sample.key(), f"`{info.base_url}`"))
         facts = (sample.tools(), sample.parallel_calls(), sample.streaming(), sample.reasoning_goes_back())
         rest = (sample.caching(), sample.models(), info.reports_cost)
-        what.append((f"`{name}`", sample.wire(), *map(format_cell, facts), *map(format_cell, rest)))
+        what.append((f"`{name}`", sample.api(), *map(format_cell, facts), *map(format_cell, rest)))
     return f"{table(WHO, who)}\n{table(WHAT, what)}"
 
 

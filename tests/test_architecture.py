@@ -70,7 +70,14 @@ USES_TERMINAL = {"safety", "render", "cli"}
 OUTER_PARTS: dict[str, set[str]] = {
     "ask/testing": {"ask.parsing", "ask.testing", "ask.tools.plugins.functions", "pytest"},
     "providers": {"ask.parsing"},
-    "examples": {"ask.testing", "ask_provider_example", "ask_tools_example", "pytest"},
+    "examples": {
+        "ask.parsing",
+        "ask.testing",
+        "ask_provider_example",
+        "ask_provider_program_example",
+        "ask_tools_example",
+        "pytest",
+    },
 }
 """Imports allowed outside the core, besides the public `ask`, the standard library and relative modules.
 

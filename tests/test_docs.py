@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import json
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -15,16 +16,17 @@ from pathlib import Path
 import click
 import pytest
 
-from ask import Provider
+import ask
+import ask.parsing
+from ask import ChatCompletions, Provider, ProviderInfo, Responses, RetryAction, StreamReader
 from ask.cli import COMMANDS
 from ask.cli.ask import command
 from ask.cli.history import command as history_command
 from ask.cli.keys import command as keys_command
 from ask.client.certificates import CA_VARIABLES
 from ask.errors import AskError
-from ask.plugin_api.chat_completions import ChatCompletions
 from ask.plugin_api.loader import list_hook_names
-from ask.plugin_api.provider import REQUIRED_HOOKS
+from ask.plugin_api.provider import REQUIRED_HOOKS, TOOL_HOOKS
 from ask.secrets import list_key_variables
 from ask.settings import PROVIDER_KEYS, SETTINGS, Settings, read_config, resolve_settings
 from ask.testing import EXPECTED
@@ -37,19 +39,19 @@ from tests.doc_pages import (
     find_code_spans,
     matches_documented_output,
     parse_console_steps,
+    read_section,
     read_table,
 )
 from tests.model_server import ModelServer
 from tests.program import PROGRAMS, Ask, Home, run, run_on_terminal
 from tests.provider_table import list_providers
-from tests.third_party_plugins import install
+from tests.third_party_plugins import install, install_provider
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 PROVIDERS = (ROOT / "docs" / "providers.md").read_text()
-WRITING, _, OWN_WIRE = PROVIDERS.partition("\n## A program in place of a service\n")[0].partition(
-    "\n## A wire of its own\n"
-)
+COMPATIBLE_SERVICE = read_section(PROVIDERS, "## A compatible service")
+THREE_LINES, SUBCLASS, RESPONSES = find_code_blocks(COMPATIBLE_SERVICE, "python")
 PYTEST = [str(PROGRAMS / "pytest"), "-q", "-n0", "-p", "no:cacheprovider"]
 STANDARD = {"HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY", *CA_VARIABLES}
 """Variables of other programs that ask also reads."""
@@ -93,8 +95,8 @@ def subcommands() -> Iterator[click.Command]:
                 yield from filter(None, (one.get_command(context, each) for each in one.list_commands(context)))
 
 
-OTHERS = {"-r", "--staged", "-type", "-size"}
-"""Options of jq, git and find in examples."""
+OTHERS = {"-r", "--staged", "-type", "-size", "--strict"}
+"""Options of jq, git, find and mypy in examples."""
 
 
 def test_text_names_only_existing_options() -> None:
@@ -253,19 +255,18 @@ def test_link_targets_exist(page: Path) -> None:
 @pytest.fixture
 def with_example_provider(ask: Ask, home: Home, server: ModelServer) -> Ask:
     """`ask` with the three-line provider of the page installed."""
-    source, _, _ = find_code_blocks(WRITING, "python")
-    text, _ = find_code_blocks(WRITING, "toml")
+    text, _ = find_code_blocks(COMPATIBLE_SERVICE, "toml")
     project = tomllib.loads(text)
     entry_points = project["project"]["entry-points"]["ask.providers"]
     (module,) = project["tool"]["setuptools"]["py-modules"]
-    packages = install(home.path / "packages", project["project"]["name"], entry_points, {module: source})
+    packages = install(home.path / "packages", project["project"]["name"], entry_points, {module: THREE_LINES})
     env = {"PYTHONPATH": str(packages), "GROQ_API_KEY": "sk-groq-123456", "GROQ_BASE_URL": server.base_url}
     return replace(ask, env={**ask.env, **env})
 
 
 def test_the_three_line_provider_is_listed_and_answers(with_example_provider: Ask, server: ModelServer) -> None:
     ask = with_example_provider
-    (script,) = find_code_blocks(WRITING, "sh")
+    (script,) = find_code_blocks(COMPATIBLE_SERVICE, "sh")
     server.reply(wire.says("Hello."))
     listing, answer = (line.partition("#")[0] for line in script.splitlines() if line.startswith("ask "))
     assert "\ngroq\tgroq\tllama-3.3-70b-versatile\tGROQ_API_KEY\t" in ask.shell(listing).text
@@ -273,16 +274,24 @@ def test_the_three_line_provider_is_listed_and_answers(with_example_provider: As
 
 
 def test_the_responses_provider_answers(ask: Ask, home: Home, server: ModelServer) -> None:
-    _, source, _ = find_code_blocks(WRITING, "python")
-    packages = install(home.path / "packages", "ask-parley", {"parley": "ask_parley:provider"}, {"ask_parley": source})
+    packages = install_provider(home.path / "packages", "parley", RESPONSES)
     server.reply(responses_wire.says("Hello."))
     env = {"PYTHONPATH": str(packages), "PARLEY_API_KEY": "sk-parley-123456", "PARLEY_BASE_URL": server.base_url}
     assert ask("-p", "parley", "hi", env=env).text == "Hello.\n"
     assert server.requests[0].json["model"] == "parley-1"
 
 
+def test_the_subclass_renames_the_parameter(ask: Ask, home: Home, server: ModelServer) -> None:
+    packages = install_provider(home.path / "packages", "example", SUBCLASS)
+    server.reply(wire.says("Hello."))
+    env = {"PYTHONPATH": str(packages), "EXAMPLE_API_KEY": "sk-example-123456", "EXAMPLE_BASE_URL": server.base_url}
+    assert ask("-p", "example", "-o", "max_tokens=500", "hi", env=env).text == "Hello.\n"
+    body = server.requests[0].json
+    assert (body["max_output_tokens"], "max_tokens" in body) == (500, False)
+
+
 def test_the_table_that_selects_an_api_works(ask: Ask, home: Home, server: ModelServer) -> None:
-    _, table = find_code_blocks(WRITING, "toml")
+    _, table = find_code_blocks(COMPATIBLE_SERVICE, "toml")
     home.config.mkdir(parents=True)
     (home.config / "config.toml").write_text(table)
     server.reply(responses_wire.says("Hello."))
@@ -292,7 +301,7 @@ def test_the_table_that_selects_an_api_works(ask: Ask, home: Home, server: Model
 
 @pytest.mark.slow
 def test_the_three_line_provider_passes_the_contract_suite(with_example_provider: Ask, home: Home) -> None:
-    _, _, suite = find_code_blocks(WRITING, "python")
+    (suite,) = find_code_blocks(read_section(PROVIDERS, "## Test it"), "python")
     (home.work / "test_groq.py").write_text(suite)
     command = [*PYTEST, f"--basetemp={home.path}/pytest", "test_groq.py"]
     tested = run(command, env=with_example_provider.env, cwd=home.work, timeout=60)
@@ -314,22 +323,78 @@ def test_a_config_toml_table_with_the_same_keys_does_the_same(ask: Ask, home: Ho
     assert server.requests[0].json["model"] == values["model"]
 
 
+def test_the_page_begins_with_the_tool_hooks() -> None:
+    assert PROVIDERS.index("\n| tool hook |") < PROVIDERS.index("```")
+    hooks = [find_code_spans(row)[0].partition("(")[0] for row in read_table(PROVIDERS, "tool hook")]
+    assert {*hooks} == {"provider_supports_tools", "provider_format_tools", *TOOL_HOOKS}
+
+
 def test_the_page_lists_the_hooks_with_their_arguments_and_defaults() -> None:
-    rows = read_table(PROVIDERS, "hook")
-    assert {find_code_spans(row)[0].partition("(")[0] for row in rows} == set(list_hook_names())
-    for row in PROVIDERS.splitlines():
-        shown = re.match(r"\| `(provider_\w+)\((.*?)\)` \|", row)
-        if shown:
-            method = getattr(Provider, shown[1])
-            arguments = [name for name in method.__code__.co_varnames[: method.__code__.co_argcount] if name != "self"]
-            assert shown[2].split(", ") == (arguments or [""])
-            assert ("none: implement it" in row) == (shown[1] in REQUIRED_HOOKS)
+    rows = [row for row in PROVIDERS.splitlines() if row.startswith("| `provider_")]
+    for heading in ("hook", "tool hook"):
+        for row in read_table(PROVIDERS, heading):
+            hook, arguments = re.findall(r"`(\w+)\((.*)\)`", row)[0]
+            assert arguments.split(", ") == (list_parameters(getattr(Provider, hook)) or [""])
+    reference = {find_code_spans(row)[0].partition("(")[0]: row for row in rows if row.count(" | ") == 3}
+    assert list(reference) == [row.partition("(")[0].strip("`") for row in read_table(PROVIDERS, "hook")]
+    assert set(reference) == set(list_hook_names())
+    assert {hook for hook, row in reference.items() if "none: implement it" in row} == set(REQUIRED_HOOKS)
+    assert {hook for hook, row in reference.items() if "; implement it if" in row} == set(TOOL_HOOKS)
 
 
-def test_the_documented_overridable_methods_exist() -> None:
-    names = [name.partition("(")[0] for row in read_table(PROVIDERS, "override") for name in find_code_spans(row)]
-    assert names
-    assert all(hasattr(ChatCompletions, name) for name in names)
+def list_parameters(function: Callable[..., object]) -> list[str]:
+    parameters = inspect.signature(function).parameters.values()
+    stars: dict[object, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+    return [stars.get(parameter.kind, "") + parameter.name for parameter in parameters if parameter.name != "self"]
+
+
+@pytest.mark.parametrize(("heading", "base"), [("override", ChatCompletions), ("override in `Responses`", Responses)])
+def test_the_documented_methods_to_override_exist_with_these_arguments(heading: str, base: type) -> None:
+    spans = [find_code_spans(row)[0] for row in read_table(PROVIDERS, heading) if "`" in row]
+    assert spans
+    for name, _, arguments in (span.partition("(") for span in spans):
+        member = getattr(base, name)
+        if arguments:
+            assert arguments.rstrip(")").split(", ") == list_parameters(member)
+
+
+def test_the_page_lists_exactly_the_fields_of_the_provider_info_and_their_defaults() -> None:
+    names = [find_code_spans(row)[0] for row in read_table(PROVIDERS, "field")]
+    assert names == list(ProviderInfo._fields)
+    own = {"stream_format", "base_url_env"}
+    assert {*names} - own | {"attachments"} == {*list_parameters(ChatCompletions)}
+    section = read_section(PROVIDERS, "### Description of the provider")
+    defaults = {row.split(" | ")[0].strip("| `"): row.rpartition(" | ")[2].strip(" |`") for row in section.splitlines()}
+    for name, default in ProviderInfo._field_defaults.items():
+        assert defaults[name] == (json.dumps(default) if isinstance(default, str) else str(default))
+
+
+def test_the_page_lists_exactly_the_fields_of_arguments_and_results() -> None:
+    rows = {find_code_spans(name)[0]: find_code_spans(row) for name, row in read_table(PROVIDERS, "type").items()}
+    fields = {name: getattr(getattr(ask, name), "__match_args__", ()) for name in ask.__all__}
+    elsewhere = {"ProviderInfo", "RetryAction", "Tool", "ToolContext", "ToolResult"}
+    assert rows == {name: [*names] for name, names in fields.items() if names and name not in elsewhere}
+
+
+def test_the_page_lists_the_members_of_a_stream_reader() -> None:
+    members = [find_code_spans(row)[0].partition("(")[0] for row in read_table(PROVIDERS, "member")]
+    assert {*members} - {"size", "notice"} == {"feed", "response", "complete"}
+    assert all(name in (StreamReader.__doc__ or "") for name in ("size", "notice"))
+
+
+def test_the_page_lists_exactly_the_parsing_helpers() -> None:
+    functions = [
+        f"{name}({', '.join(list_parameters(function))})"
+        for name, function in vars(ask.parsing).items()
+        if inspect.isfunction(function) and function.__module__ == "ask.parsing"
+    ]
+    assert sorted(find_code_spans(row)[0] for row in read_table(PROVIDERS, "helper")) == sorted(functions)
+
+
+def test_the_page_lists_exactly_the_retry_actions() -> None:
+    constants = [name for name, value in vars(RetryAction).items() if isinstance(value, RetryAction)]
+    rows = [find_code_spans(row)[0] for row in read_table(PROVIDERS, "action")]
+    assert sorted(rows) == sorted(["RetryAction.retry(delay)", *(f"RetryAction.{name}" for name in constants)])
 
 
 def test_the_page_lists_exactly_the_sample_kinds_of_the_suite() -> None:

@@ -1,24 +1,25 @@
-"""The guide to a provider with its own wire format, followed literally in an empty folder."""
+"""The provider with its own wire format in docs/providers.md, installed and tested as on the page."""
 
 from __future__ import annotations
 
 import json
 import tomllib
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.doc_pages import find_code_blocks
+from tests.doc_pages import find_code_blocks, read_section
 from tests.model_server import ModelServer, Reply
-from tests.program import Ask, Home, run
-from tests.test_docs import OWN_WIRE, PYTEST
+from tests.program import PROGRAMS, Ask, Home, run
+from tests.test_docs import PROVIDERS, PYTEST, ROOT
 from tests.third_party_plugins import install
 
-SOURCE, SUITE = find_code_blocks(OWN_WIRE, "python")
-(PROJECT,) = (tomllib.loads(text) for text in find_code_blocks(OWN_WIRE, "toml"))
+SOURCE, SUITE = find_code_blocks(read_section(PROVIDERS, "## A service with its own wire format"), "python")
+(PROJECT,) = map(tomllib.loads, find_code_blocks(read_section(PROVIDERS, "## Publish it"), "toml"))
 KEY = "sk-parrot-123456"
-END = {"end": "done", "read": 12, "wrote": 7}
+END = {"done": "stop", "usage": {"input": 12, "output": 7}}
 
 
 def streams(*lines: Any) -> Reply:
@@ -37,37 +38,50 @@ def parrot(ask: Ask, home: Home, server: ModelServer) -> Ask:
     return replace(ask, env={**ask.env, **env})
 
 
-def test_the_provider_is_listed(parrot: Ask) -> None:
+def test_the_provider_and_its_models_are_listed(parrot: Ask, server: ModelServer) -> None:
     assert "\nparrot\tParrot\tmacaw-1\tPARROT_API_KEY\t" in parrot("providers").text
+    server.reply(Reply([b'{"models": [{"name": "macaw-1"}, {"name": "parakeet-1"}, 7]}']))
+    listed = parrot("models", "-p", "parrot", "--json")
+    assert [model["id"] for model in json.loads(listed.text)] == ["macaw-1", "parakeet-1"]
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_the_provider_answers_as_documented(parrot: Ask, server: ModelServer, stream: bool) -> None:
-    server.reply(streams({"say": "Hel"}, {"say": "lo."}, END) if stream else Reply([b'{"say": "Hello."}']))
+def test_the_provider_answers(parrot: Ask, server: ModelServer, stream: bool) -> None:
+    server.reply(streams({"text": "Hel"}, {"text": "lo."}, END) if stream else Reply([b'{"text": "Hello."}']))
     result = parrot("-p", "parrot", *([] if stream else ["--no-stream"]), "hello")
     assert (result.text, result.stderr, result.code) == ("Hello.\n", "", 0)
     (request,) = server.requests
-    assert (request.headers["Parrot-Key"], request.json["live"]) == (KEY, stream)
-    assert request.json["turns"][-1] == {"who": "user", "say": "hello"}
+    assert (request.headers["Parrot-Key"], request.json["stream"]) == (KEY, stream)
+    assert request.json["messages"][-1] == {"role": "user", "text": "hello"}
 
 
-def test_the_model_of_the_provider_can_call_tools(parrot: Ask, server: ModelServer) -> None:
+def test_the_model_can_call_tools_and_gets_its_reasoning_back(parrot: Ask, server: ModelServer) -> None:
     parrot.cwd.joinpath("seed.txt").touch()
-    calls = [{"do": {"tool": "list_dir", "with": {"dirpath": "."}}}, {"do": {"tool": "nothing", "with": {}}}]
-    server.reply(streams({"say": "Look."}, *calls, END), streams({"say": "A seed."}, END))
+    calls = [{"call": {"name": "list_dir", "arguments": {"dirpath": "."}}}, {"call": {"name": "nothing"}}]
+    server.reply(streams({"reasoning": "Hm."}, {"text": "Look."}, *calls, END), streams({"text": "A seed."}, END))
     result = parrot("-p", "parrot", "hello")
     assert (result.text, result.code) == ("Look.\nA seed.\n", 0)
-    answer, *results = server.requests[1].json["turns"][2:]
-    assert [call["tool"] for call in answer["do"]] == ["list_dir", "nothing"]
-    assert [turn["done"] for turn in results] == [call["id"] for call in answer["do"]]
-    assert "seed.txt" in results[0]["say"]
+    first, second = (request.json for request in server.requests)
+    assert {tool["name"] for tool in first["tools"]} >= {"list_dir"}
+    answer, *results = second["messages"][2:]
+    assert answer["reasoning"] == "Hm."
+    assert [call["name"] for call in answer["calls"]] == ["list_dir", "nothing"]
+    assert [message["call_id"] for message in results] == [call["id"] for call in answer["calls"]]
+    assert "seed.txt" in results[0]["text"]
 
 
-def test_errors_of_the_provider_are_one_line(parrot: Ask, server: ModelServer) -> None:
-    server.reply(streams({"say": "Hel"}, {"fault": "overloaded"}))
+def test_a_model_without_tools_gets_none(parrot: Ask, server: ModelServer) -> None:
+    server.reply(streams({"text": "Hello."}, END))
+    assert parrot("-p", "parrot", "-m", "parakeet-1", "hello").code == 0
+    assert "tools" not in server.requests[0].json
+
+
+def test_errors_of_the_service_are_one_line(parrot: Ask, server: ModelServer) -> None:
+    server.reply(streams({"text": "Hel"}, {"error": {"message": "overloaded", "code": 503}}))
     result = parrot("-p", "parrot", "hello")
     assert (result.text, result.code) == ("Hel\n", 6)
     assert result.stderr.startswith("ask: overloaded (parrot")
+    assert result.stderr.count("\n") == 1
 
 
 @pytest.mark.slow
@@ -76,6 +90,19 @@ def test_the_provider_passes_the_contract_suite(parrot: Ask, home: Home) -> None
     tested = run([*PYTEST, "test_parrot.py"], env=parrot.env, cwd=home.work, timeout=60)
     assert tested.code == 0, tested.text
     assert "skipped" not in tested.text
+
+
+@pytest.mark.slow
+def test_the_provider_and_its_tests_have_correct_types_and_misspelled_names_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "ask_provider_parrot.py").write_text(SOURCE)
+    (tmp_path / "test_parrot.py").write_text(SUITE)
+    (tmp_path / "misspelled.py").write_text("from ask import Mesage\nfrom ask.parsing import read_sting\n")
+    mypy = [str(PROGRAMS / "mypy"), "--strict", "--follow-imports=silent", f"--cache-dir={tmp_path}/cache"]
+    env = {"PATH": str(PROGRAMS), "MYPYPATH": str(ROOT)}
+    checked = run([*mypy, "ask_provider_parrot.py", "test_parrot.py"], env=env, cwd=tmp_path, timeout=120)
+    assert checked.code == 0, checked.text
+    refused = run([*mypy, "misspelled.py"], env=env, cwd=tmp_path, timeout=120)
+    assert [name for name in ("Mesage", "read_sting") if name in refused.text] == ["Mesage", "read_sting"]
 
 
 def test_the_package_has_the_recommended_name_and_classifiers() -> None:

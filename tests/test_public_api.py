@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -45,6 +46,11 @@ PUBLIC = [
     "Usage",
     "tool",
 ]
+
+
+def test_the_docstring_describes_every_name_in_one_line() -> None:
+    described = re.findall(r"^    (\w+)  +\S.*$", inspect.getdoc(ask) or "", re.MULTILINE)
+    assert sorted(described) == sorted(ask.__all__)
 
 
 def imports_for_types() -> dict[str, str]:

@@ -244,14 +244,17 @@ def test_the_host_calls_the_tool_hooks_itself_and_as_often_as_specified(
 @pytest.mark.slow
 def test_a_hook_that_fails_during_an_answer_keeps_the_partial_answer(ask: Ask, home: Home, server: ModelServer) -> None:
     reader = """
-from ask import ChatCompletions, ChatStreamReader
-class Reader(ChatStreamReader):
-    def feed(self, event):
-        if "broken" in event.data:
-            raise KeyError("surprise")
-        return super().feed(event)
+from ask import ChatCompletions
 class Odd(ChatCompletions):
-    def provider_stream_reader(self): return Reader()
+    def provider_stream_reader(self):
+        reader = super().provider_stream_reader()
+        feed = reader.feed
+        def feed_or_fail(event):
+            if "broken" in event.data:
+                raise KeyError("surprise")
+            return feed(event)
+        reader.feed = feed_or_fail
+        return reader
 """
     packages = install_provider(
         home.path / "packages", "odd", reader + CHAT.replace("from ask import ChatCompletions", "")

@@ -62,7 +62,7 @@ class PluginResponse:
     def __exit__(self, *_: object) -> None:
         self._events.close()
 
-    def is_stream(self) -> bool:
+    def is_stream(self, requested: bool) -> bool:
         return True
 
     def iter_event_batches(self) -> Iterator[list[RawEvent]]:
@@ -352,7 +352,7 @@ class ProviderClient:
                 raise self._parse_error(http_response, body)
             if self._chat_fallback and self._chat_fallback.is_active:
                 self._chat_fallback.remember()
-            if http_response.is_stream() and (request.stream or self.provider.info.stream_format == "sse"):
+            if http_response.is_stream(request.stream):
                 return self._read_stream(request, http_response, on_delta)
             result = self._build_result(request, self._parse_body(http_response), None)
         try:

@@ -204,16 +204,17 @@ class HttpResponse:
     def __exit__(self, *_: object) -> None:
         self._response.close()
 
-    def is_stream(self) -> bool:
+    def is_stream(self, requested: bool = True) -> bool:
         """Check by the first byte whether the body is a stream of events.
 
-        Content types are unreliable: some services label streams as JSON, and others JSON as a stream.
+        Content types are unreliable: some services label streams as JSON, and others JSON as a stream. NDJSON begins
+        like JSON, so it depends on whether a stream was `requested`.
 
         Raises:
             NetworkError: as for `iter_event_batches`.
         """
         if self._stream_format == "ndjson":
-            return True
+            return requested
         while not self._first_chunk:
             chunk = self._read_chunk()
             if not chunk:

@@ -212,9 +212,9 @@ class ChatCompletions(Provider):
         title: the service's display name; defaults to `name`.
         needs_key: whether the service refuses requests without a key.
         docs: the URL of the API documentation.
-        tells_cost: whether answers report their cost.
-        offline_advice: the hint to show if the service cannot be reached.
-        no_model_advice: the hint to show if the service lists no models.
+        reports_cost: whether answers report their cost.
+        offline_hint: the hint to show if the service cannot be reached.
+        no_models_hint: the hint to show if the service lists no models.
         attachments: the MIME types of the images, PDFs and audio that a message may contain; none by default.
         stall_timeout: the default of `--timeout` in seconds, if models may be silent for longer than usual.
     """
@@ -234,9 +234,9 @@ class ChatCompletions(Provider):
         title: str = "",
         needs_key: bool = True,
         docs: str = "",
-        tells_cost: bool = False,
-        offline_advice: str = "",
-        no_model_advice: str = "",
+        reports_cost: bool = False,
+        offline_hint: str = "",
+        no_models_hint: str = "",
         attachments: Sequence[str] = (),
         stall_timeout: float | None = None,
     ) -> None:
@@ -251,9 +251,9 @@ class ChatCompletions(Provider):
                 key_env=names,
                 needs_key=needs_key,
                 docs=docs,
-                reports_cost=tells_cost,
-                offline_hint=offline_advice,
-                no_models_hint=no_model_advice,
+                reports_cost=reports_cost,
+                offline_hint=offline_hint,
+                no_models_hint=no_models_hint,
                 stall_timeout=stall_timeout,
             )
         )
@@ -287,7 +287,7 @@ class ChatCompletions(Provider):
         return is_compatible and schema.get("type") == "object"
 
     def format_schema(self, schema: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the `format_schema` that requests answers matching a schema."""
+        """Return the `response_format` that requests answers matching a schema."""
         from ask.plugin_api.strict_schema import to_strict_schema
 
         strict = to_strict_schema(schema)

@@ -257,8 +257,10 @@ class _ErrorConverter:
     def __exit__(self, exception_type: type[BaseException] | None, exception: BaseException | None, _: object) -> None:
         if isinstance(exception, AskError | SignalExit) or not isinstance(exception, Exception | SystemExit):
             return
-        if isinstance(exception, FileNotFoundError) and self._hook == "provider_send":
-            message = f"{exception.filename} is not installed"
+        if isinstance(exception, FileNotFoundError | PermissionError) and self._hook == "provider_send":
+            is_missing = isinstance(exception, FileNotFoundError)
+            reason = "is not installed" if is_missing else f"cannot be run ({exception.strerror})"
+            message = f"{exception.filename} {reason}"
             raise MissingDependencyError(message, f"the provider {self._provider.info.name} runs it") from exception
         problem = f"failed with {type(exception).__name__}: {exception}"
         raise self._provider.make_error(self._hook, problem) from exception

@@ -1,7 +1,7 @@
 """The provider base class, with the default hooks, and the types of the hooks' arguments and results.
 
-A provider converts conversations to HTTP requests and parses responses. It does no I/O of its own: ask sends the
-requests, retries, splits streams into events and runs the tools.
+A provider converts conversations to HTTP requests and parses responses. Except in `provider_send`, it does no I/O of
+its own: ask sends the requests, retries, splits streams into events and runs the tools.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ProviderInfo(NamedTuple):
         default_model: the model to use unless the user names one; "" for none.
         key_env: the environment variables that may contain the API key; the first is the one named in hints.
         needs_key: whether the provider refuses requests without a key.
-        stream_format: the format of its streams.
+        stream_format: the format of its streams: "sse" for server-sent events, "ndjson" for one JSON value per line.
         docs: the URL of the API documentation.
         reports_cost: whether answers report their cost.
         base_url_env: environment variables besides `<NAME>_BASE_URL` that may contain the base URL, or a host
@@ -112,7 +112,12 @@ class HttpRequest(NamedTuple):
 
 
 class RawEvent(NamedTuple):
-    """One server-sent event, or one line of NDJSON, for which `event` is None."""
+    """One event of a stream: a server-sent event, a line of NDJSON, or what `provider_send` yields.
+
+    Attributes:
+        event: the type of a server-sent event; None if it has none, and for NDJSON.
+        data: the event's text, usually JSON.
+    """
 
     event: str | None
     data: str
@@ -156,9 +161,13 @@ class ReasoningDelta(_Delta):
 
 
 class ToolCallDelta(_Delta):
-    """The start of a tool call. `index` is its position among the answer's calls, from 0.
+    """The start of a streamed tool call.
 
     If a service sends the name in parts, each part produces another delta with the same index and the name so far.
+
+    Attributes:
+        index: the call's position among the answer's calls, from 0.
+        name: the tool's name.
     """
 
     __slots__ = __match_args__ = ("index", "name")
@@ -169,13 +178,20 @@ class ToolCallDelta(_Delta):
 
 
 Delta = TextDelta | ReasoningDelta | ToolCallDelta
+"""What a stream reader returns for an event."""
 
 
 class ModelInfo(NamedTuple):
     """One entry of a provider's models list; None for what the provider does not report.
 
-    `context_length` is in tokens, `tools` is whether the model supports tools, and prices are in US dollars per
-    million tokens. `cached_input_price` is the price of input tokens that the provider reads from its prompt cache.
+    Attributes:
+        id: the model's name in the API, as passed to `-m`.
+        title: the display name.
+        context_length: the size of the context window, in tokens.
+        tools: whether the model supports tools.
+        input_price: the price of input, in US dollars per million tokens.
+        output_price: the price of output, in US dollars per million tokens.
+        cached_input_price: the price of input that the provider reads from its prompt cache.
     """
 
     id: str
@@ -188,9 +204,10 @@ class ModelInfo(NamedTuple):
 
 
 class StreamReader(Protocol):
-    """Assembles one stream. The answer so far is available at any time, so an interrupted stream is not lost.
+    """The protocol of the object that reads one stream and collects the answer.
 
-    A reader may also have these attributes:
+    The answer so far is available at any time, so an interrupted stream is not lost. A reader may also have these
+    attributes:
 
     - `size`, an int: the number of characters in the answer so far, including reasoning and tool call arguments. It is
       limited, and the stream times out if it has not grown for `--timeout` seconds. Without this attribute, the size
@@ -208,11 +225,14 @@ class StreamReader(Protocol):
         ...
 
     def feed(self, event: RawEvent) -> list[Delta]:
-        """Process one event and return the deltas to show to the user."""
+        """Process one event and return the deltas to show to the user; [] for none.
+
+        An error event must not raise: add it to the response, for which `provider_parse_response` raises the error.
+        """
         ...
 
     def response(self) -> dict[str, Any]:
-        """Return the answer so far, in the format of the non-streaming API."""
+        """Return the answer so far, in the format of the non-streaming API: a dict of JSON values."""
         ...
 
 
@@ -234,14 +254,15 @@ class Provider:
     the default applies.
 
     Hooks are called with keywords, and only on the selected provider. All except `provider_send` must be pure: no I/O,
-    no waiting, no printing. Any exception other than an `ask.AskError` is reported as a bug in the plugin.
+    no waiting, no printing. Results of the wrong type, any exception other than an `ask.AskError`, and hooks that take
+    longer than `--timeout` are reported as a bug in the plugin (exit code 4).
     """
 
     error_rules: Sequence[tuple[str, RetryAction | None, str]] = ()
-    """What `provider_parse_error` knows of the service's errors; the first that matches counts.
+    """Rules that the default `provider_parse_error` applies; the first that matches counts.
 
-    Each has a regular expression, searched for in the status, the message and the body (separated by spaces), the
-    retry_action, or None for the default, and the hint for the user.
+    Each is a tuple: a regular expression, searched for in the status, the message and the body (separated by spaces);
+    the retry action, or None for the default; the hint for the user.
     """
 
     def __init__(self, info: ProviderInfo) -> None:
@@ -255,9 +276,13 @@ class Provider:
         """Send a request without HTTP, and yield the events of the answer as they arrive.
 
         For a provider that runs a program, calls an SDK or answers by itself. Runs after `provider_build_request` in
-        place of ask's own transport, also for the models list, whose JSON is the data of the events. ask interrupts an
-        event that takes longer than `timeout` seconds, and closes the iterator when the run is interrupted. A
-        `FileNotFoundError` means that a program is not installed. The default, None, sends requests over HTTP.
+        place of ask's own transport, also for the models list, whose JSON is the data of the events. The end of the
+        events is the end of the answer. ask interrupts an event that takes longer than `timeout` seconds, and closes
+        the iterator when the run is interrupted. The default, None, sends requests over HTTP.
+
+        Raises:
+            ask.ProviderError: the request failed; the part of the answer before it is kept.
+            FileNotFoundError, PermissionError: a program cannot be run (exit code 3).
         """
         return None
 
@@ -307,8 +332,9 @@ class Provider:
     def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
         """Return the HTTP request, including authentication headers.
 
-        Runs once per tool round, and again for a retry. The same messages must produce the same bytes, except for
-        cache markers, because providers cache by prefix.
+        Runs once per tool round, and again for a retry. `key` is the API key, or "" if there is none; it belongs in
+        the headers only. The same messages must produce the same bytes, except for cache markers, because providers
+        cache by prefix.
         """
         raise NotImplementedError
 
@@ -345,7 +371,10 @@ class Provider:
         return provider_error
 
     def parse_embedded_error(self, error: Any) -> ProviderError:
-        """Return the error for one inside a response with status 200, which may contain another status."""
+        """Return the error for an `error` object (or string) inside a response with status 200.
+
+        Its `code` or `status` counts as the HTTP status if it is one of an error.
+        """
         code = read_int(read_dict(error).get("code") or read_dict(error).get("status"))
         status = code if code and 400 <= code <= 599 else 200
         return self.provider_parse_error(status, {}, json.dumps({"error": error}))
@@ -384,7 +413,8 @@ class Provider:
     def find_provider_state(self, message: Message, model: str) -> Mapping[str, Any]:
         """Return the provider-specific parts of a message to send back to a model.
 
-        Parts from another provider or model family are not sent back: the result is then {}.
+        Parts from another provider or model family are not sent back: the result is then {}. The family is the vendor
+        in names such as "vendor/model".
         """
         state = message.provider_state
         if state and state.provider == self.info.name and get_model_family(state.model) == get_model_family(model):

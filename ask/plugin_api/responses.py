@@ -61,9 +61,8 @@ ERROR_STATUSES = {"rate_limit_exceeded": 429, "server_error": 500, "vector_store
 class Responses(Provider):
     """A provider that uses the Responses API.
 
-    What services have in common on both of OpenAI's APIs comes from a `ChatCompletions`: the headers, the models list,
-    the forms of tools and schemas, and how errors are read. `chat` is also what ask uses instead if a base URL other
-    than the service's own has no Responses API.
+    The headers, the models list, the formats of tools and schemas, and the parsing of errors come from a
+    `ChatCompletions`. ask uses that provider instead if a base URL other than the service's own has no Responses API.
 
     Args:
         chat: the same service on Chat Completions.

@@ -1,8 +1,7 @@
-"""A provider for an imaginary service, as anybody could write one.
+"""A provider for a service that uses OpenAI's Chat Completions API, except for the name of one parameter.
 
-The service speaks OpenAI's Chat Completions, as most do, so `ChatCompletions` does all the work. It differs
-in one thing: it calls the longest answer `max_output_tokens`. For a service that differs in nothing, the
-last statement is all that is needed, with `ChatCompletions` in place of `Example`.
+The service does not exist. For one without any difference, the last statement is enough, with `ChatCompletions` in
+place of `Example`.
 """
 
 from typing import Any
@@ -11,7 +10,7 @@ from ask import ChatCompletions, ChatRequest
 
 
 class Example(ChatCompletions):
-    """Chat Completions, with the service's own name for one parameter."""
+    """Chat Completions with `max_output_tokens` in place of `max_tokens`."""
 
     def build_body(self, request: ChatRequest) -> dict[str, Any]:
         body = super().build_body(request)
@@ -20,7 +19,7 @@ class Example(ChatCompletions):
         return body
 
 
-# pyproject.toml names this object as an entry point; that is all the registration there is.
+# The entry point in pyproject.toml names this object.
 provider = Example(
     name="example",
     title="Example",

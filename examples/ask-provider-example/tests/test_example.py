@@ -1,4 +1,4 @@
-"""The example keeps the provider contract, and renames the one parameter that its service names differently."""
+"""The example meets the provider contract and renames `max_tokens`."""
 
 from ask_provider_example import provider as example
 
@@ -9,7 +9,7 @@ from ask.testing import ProviderContract
 class TestExample(ProviderContract):
     provider = example
 
-    def test_max_tokens_goes_by_the_name_that_the_service_knows(self) -> None:
+    def test_max_tokens_is_renamed(self) -> None:
         request = ChatRequest("example-1", [Message("user", "Hi.")], options={"max_tokens": 500})
         body = example.build_body(request)
         assert body["max_output_tokens"] == 500
