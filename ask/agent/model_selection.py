@@ -22,7 +22,7 @@ from ask.plugin_api.loader import check_alternative, check_provider
 from ask.plugin_api.loader import load_provider as load_plugin
 from ask.plugin_api.provider import Provider, ProviderInfo
 from ask.secrets import NO_SECRETS, Redactor, format_variable_prefix
-from ask.settings import Settings, get_default_value
+from ask.settings import Settings
 from ask.suggestions import suggest
 
 if TYPE_CHECKING:
@@ -313,8 +313,7 @@ def create_client(
     endpoint: ModelEndpoint, notify: Callable[[str], None], settings: Settings, redactor: Redactor = NO_SECRETS
 ) -> ProviderClient:
     """Create a client for an endpoint. `notify` is called with notices for the user, such as retries."""
-    is_default = settings.timeout == get_default_value("timeout")
-    timeout = (endpoint.provider.info.stall_timeout if is_default else None) or settings.timeout
+    timeout = settings.timeout or endpoint.provider.info.stall_timeout
     if endpoint.chat_fallback:
         endpoint.chat_fallback.set_limits(timeout, notify)
     return ProviderClient(
