@@ -115,11 +115,15 @@ class Message(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """The tokens that an answer used, and its cost in US dollars; None for what the provider does not report."""
+    """The tokens that an answer used, and its cost in US dollars; None for what the provider does not report.
+
+    `cached_tokens` are part of `input_tokens`, and `reasoning_tokens` of `output_tokens`.
+    """
 
     input_tokens: int | None = None
     output_tokens: int | None = None
     cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
     cost: float | None = None
 
     def __add__(self, other: Usage) -> Usage:  # type: ignore[override]
@@ -127,6 +131,7 @@ class Usage(NamedTuple):
             _add_optional(self.input_tokens, other.input_tokens),
             _add_optional(self.output_tokens, other.output_tokens),
             _add_optional(self.cached_tokens, other.cached_tokens),
+            _add_optional(self.reasoning_tokens, other.reasoning_tokens),
             _add_optional(self.cost, other.cost),
         )
 

@@ -303,6 +303,7 @@ def parse_usage(usage: Mapping[str, Any]) -> Usage:
         input_tokens=sum(input_counts) if input_counts else None,
         output_tokens=read_int(usage.get("output_tokens")),
         cached_tokens=read_int(usage.get("cache_read_input_tokens")),
+        reasoning_tokens=read_int(read_dict(usage.get("output_tokens_details")).get("thinking_tokens")),
     )
 
 

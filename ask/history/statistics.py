@@ -11,7 +11,7 @@ from ask.messages import Usage
 USAGE_QUERY = """
 SELECT {key} AS name, count(*) AS runs, count(DISTINCT conversation) AS conversations,
     sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens, sum(cached_tokens) AS cached_tokens,
-    sum(cost) AS cost
+    sum(reasoning_tokens) AS reasoning_tokens, sum(cost) AS cost
 FROM runs WHERE started >= ? GROUP BY name ORDER BY {order}
 """
 TOOL_USAGE_QUERY = """

@@ -381,6 +381,7 @@ class ChatCompletions(Provider):
             input_tokens=read_int(usage.get("prompt_tokens")),
             output_tokens=read_int(usage.get("completion_tokens")),
             cached_tokens=read_int(read_dict(usage.get("prompt_tokens_details")).get("cached_tokens")),
+            reasoning_tokens=read_int(read_dict(usage.get("completion_tokens_details")).get("reasoning_tokens")),
             cost=read_number(usage.get("cost")),
         )
 

@@ -273,11 +273,12 @@ class Responses(Provider):
         return calls
 
     def parse_usage(self, usage: Mapping[str, Any]) -> Usage:
-        """Parse the tokens and the cost, as far as they are reported. Reasoning is part of the output."""
+        """Parse the tokens and the cost, as far as they are reported."""
         return Usage(
             input_tokens=read_int(usage.get("input_tokens")),
             output_tokens=read_int(usage.get("output_tokens")),
             cached_tokens=read_int(read_dict(usage.get("input_tokens_details")).get("cached_tokens")),
+            reasoning_tokens=read_int(read_dict(usage.get("output_tokens_details")).get("reasoning_tokens")),
             cost=read_number(usage.get("cost")),
         )
 

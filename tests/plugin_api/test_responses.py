@@ -275,7 +275,7 @@ def test_chat_and_responses_of_one_provider_continue_each_other() -> None:
 
 def test_usage_counts_cached_tokens_and_reasoning_as_output() -> None:
     usage = SERVICE.provider_parse_response(response(message("Hi."))).usage
-    assert usage == (12, 7, 4, None)
+    assert usage == (12, 7, 4, 5, None)
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,7 @@ def test_recorded_answer_is_read_and_its_calls_get_one_result(server: ModelServe
     assert usage.input_tokens == response["usage"]["input_tokens"]
     assert usage.output_tokens == response["usage"]["output_tokens"]
     assert usage.cached_tokens == response["usage"].get("input_tokens_details", {}).get("cached_tokens")
+    assert usage.reasoning_tokens == response["usage"].get("output_tokens_details", {}).get("reasoning_tokens")
     assert (usage.cost is not None) == bool({"cost", "cost_in_usd_ticks"} & response["usage"].keys())
     if came.calls:
         body = send_tool_results(get_provider(recording), server, recording, came)

@@ -56,7 +56,7 @@ def call(index: int, name: str, *pieces: str, id: str = "") -> list[Json]:  # no
     return block(index, start, *({"type": "input_json_delta", "partial_json": piece} for piece in pieces))
 
 
-def ends(reason: str = "end_turn", output_tokens: int = 7, **usage: int) -> list[Json]:
+def ends(reason: str = "end_turn", output_tokens: int = 7, **usage: Any) -> list[Json]:
     delta = {"stop_reason": reason, "stop_sequence": None}
     counted = {"output_tokens": output_tokens} | usage
     return [{"type": "message_delta", "delta": delta, "usage": counted}, {"type": "message_stop"}]

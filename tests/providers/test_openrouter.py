@@ -223,9 +223,16 @@ def test_claude_gets_thinking_back_only_if_nothing_before_it_changed(wrote: str,
 
 def test_usage_and_cost_are_reported(ask: Ask, server: ModelServer) -> None:
     usage = wire.usage(1000, 50, cost=0.0125, prompt_tokens_details={"cached_tokens": 900, "cache_write_tokens": 90})
+    usage["usage"]["completion_tokens_details"] = {"reasoning_tokens": 30}
     server.reply(wire.streams(wire.text("Hello."), wire.finish(), usage))
     usage = json.loads(ask("-p", "openrouter", "--json", "hi").stdout)["usage"]
-    assert usage == {"input_tokens": 1000, "output_tokens": 50, "cached_tokens": 900, "cost": 0.0125}
+    assert usage == {
+        "input_tokens": 1000,
+        "output_tokens": 50,
+        "cached_tokens": 900,
+        "reasoning_tokens": 30,
+        "cost": 0.0125,
+    }
 
 
 def test_comments_and_blank_lines_are_ignored(ask: Ask, server: ModelServer) -> None:
