@@ -19,7 +19,7 @@ from tests.host_requests import prepare_request
 from tests.model_server import ModelServer, Reply
 from tests.program import TEST_KEY, Ask, Home
 
-CLAUDES = ["anthropic/claude-sonnet-4.5", "~anthropic/claude-sonnet-latest"]
+CACHED_IF_MARKED = ["anthropic/claude-sonnet-4.5", "~anthropic/claude-sonnet-latest", "qwen/qwen3-max"]
 MALFORMED = "MALFORMED_FUNCTION_CALL"
 LIST = ("list_dir", {"dirpath": "."})
 
@@ -100,8 +100,8 @@ def marked(body: Mapping[str, Any]) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("model", CLAUDES)
-def test_ten_rounds_of_claude_extend_one_prefix_marked_at_its_ends(ask: Ask, server: ModelServer, model: str) -> None:
+@pytest.mark.parametrize("model", CACHED_IF_MARKED)
+def test_ten_rounds_extend_one_prefix_marked_at_its_ends(ask: Ask, server: ModelServer, model: str) -> None:
     for i in range(10):
         wanted = [("list_dir", {"dirpath": "./" * (i + 1)}), ("read_file", {"filepath": f"{i}.txt"})]
         server.reply(wire.calls(*wanted[: 1 + i % 2], content="Let me see." if i % 3 else None))
@@ -126,7 +126,7 @@ def test_empty_texts_are_never_marked() -> None:
         ([Message("system"), *round_], [1]),
         ([Message("system", "Be kind."), Message("user")], [0]),
     ):
-        body = openrouter.build_body(prepare_request(openrouter, CLAUDES[0], messages))
+        body = openrouter.build_body(prepare_request(openrouter, CACHED_IF_MARKED[0], messages))
         assert marked(body) == places
         assert [] not in [message["content"] for message in body["messages"]]
 
@@ -138,6 +138,14 @@ def test_other_models_get_no_markers(model: str) -> None:
         {"role": "system", "content": "Be kind."},
         {"role": "user", "content": "go"},
     ]
+
+
+def test_requests_of_a_conversation_go_to_one_provider() -> None:
+    question = [Message("user", "go")]
+    assert openrouter.build_body(ChatRequest("a/model", question, conversation="c1"))["session_id"] == "c1"
+    assert "session_id" not in openrouter.build_body(ChatRequest("a/model", question))
+    own = ChatRequest("a/model", question, conversation="c1", options={"session_id": "mine"})
+    assert openrouter.build_body(own)["session_id"] == "mine"
 
 
 # Reasoning
