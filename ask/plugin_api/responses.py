@@ -67,12 +67,11 @@ class Responses(Provider):
 
     Args:
         chat: the same service on Chat Completions.
-        arguments: those of `ChatCompletions`, from which `chat` is created if it is not given.
     """
 
-    def __init__(self, chat: ChatCompletions | None = None, **arguments: Any) -> None:
-        self.chat = chat or ChatCompletions(**arguments)
-        super().__init__(self.chat.info)
+    def __init__(self, chat: ChatCompletions) -> None:
+        self.chat = chat
+        super().__init__(chat.info)
 
     @property
     def state_owner(self) -> str:

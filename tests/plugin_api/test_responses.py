@@ -35,7 +35,10 @@ from tests.model_server import DROP, ModelServer
 from tests.recorded_exchanges import send_request
 from tests.responses_wire import call, message, reasoning, response, to_server_event
 
-SERVICE = Responses(name="test", base_url="http://test/v1", attachments=("image/png", "application/pdf", "audio/wav"))
+CHAT = ChatCompletions(
+    name="test", base_url="http://test/v1", attachments=("image/png", "application/pdf", "audio/wav")
+)
+SERVICE = Responses(CHAT)
 TALK = (Message("system", "Be kind."), Message("user", "What is in a.txt?"))
 TOOLS = [ToolSpec("read_file", "Reads.", {"type": "object", "properties": {"path": {"type": "string"}}})]
 SCHEMA = {

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ask import Provider, ProviderError, ReasoningDelta, Responses
+from ask import ChatCompletions, Provider, ProviderError, ReasoningDelta, Responses
 from ask.errors import IncompleteResponseError
 from providers.openai import provider as openai
 from providers.xai import provider as xai
@@ -19,7 +19,7 @@ from tests.recording_tests import check_turn
 from tests.recordings import Recording, recordings
 
 RECORDED = recordings("openai-responses")
-OTHER = Responses(name="other", base_url="http://test/v1")
+OTHER = Responses(ChatCompletions(name="other", base_url="http://test/v1"))
 PROVIDERS = {"openai": openai, "azure": openai, "xai": xai}
 
 
