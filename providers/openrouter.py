@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from ask import ChatCompletions, ChatRequest, Message, ModelInfo, ProviderError, RetryAction
@@ -49,7 +49,11 @@ ATTRIBUTION_HEADERS = {
 
 
 class OpenRouter(ChatCompletions):
-    """OpenRouter, with its additions to Chat Completions."""
+    """OpenRouter, with its additions to Chat Completions.
+
+    Anthropic's check that nothing before the reasoning has changed is not enforced on requests through OpenRouter:
+    https://openrouter.ai/docs/cookbook/evaluate-and-optimize/model-migrations/claude-5-5
+    """
 
     state_fields = ("reasoning_details",)
     error_rules = (("^404 .*(support tool use|tool_choice)", RetryAction.WITHOUT_TOOLS, NO_TOOLS_HINT),)
@@ -58,7 +62,7 @@ class OpenRouter(ChatCompletions):
         return super().build_headers(key) | ATTRIBUTION_HEADERS
 
     def build_body(self, request: ChatRequest) -> dict[str, Any]:
-        body = super().build_body(request._replace(messages=drop_stale_reasoning(request.messages)))
+        body = super().build_body(request)
         if get_model_family(request.model) in EXPLICIT_CACHE_VENDORS:
             body["messages"] = add_cache_markers(body["messages"])
         if request.conversation:  # routes its requests to one provider, whose cache has the conversation
@@ -118,23 +122,6 @@ class OpenRouter(ChatCompletions):
             input_price=parse_price(pricing.get("prompt")),
             output_price=parse_price(pricing.get("completion")),
         )
-
-
-def drop_stale_reasoning(messages: Sequence[Message]) -> list[Message]:
-    """Drop reasoning that Anthropic's models would refuse.
-
-    They accept it only after exactly the same system prompt, tools and messages, so not before the last user message,
-    and not if older messages were dropped: https://platform.claude.com/docs/en/build-with-claude/preserved-thinking
-    """
-    last_user_index = max((i for i, message in enumerate(messages) if message.role == "user"), default=-1)
-    return [
-        message._replace(provider_state=None)
-        if message.provider_state
-        and get_model_family(message.provider_state.model) == "anthropic"
-        and (i < last_user_index or message.provider_state.context_truncated)
-        else message
-        for i, message in enumerate(messages)
-    ]
 
 
 def add_cache_markers(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:

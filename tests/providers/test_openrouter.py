@@ -203,27 +203,14 @@ def test_reasoning_is_sent_to_its_own_family_and_to_routers(wrote: str, asked: s
         assert ("reasoning_details" in body["messages"][1]) is (goes_back and name == "openrouter")
 
 
-@pytest.mark.parametrize(
-    ("wrote", "asked", "bound"),
-    [
-        ("anthropic/claude-test", "~anthropic/claude-sonnet-latest", True),
-        ("anthropic/claude-test", "openrouter/auto", True),
-        ("google/gemini-test", "google/gemini-test", False),
-    ],
-)
-def test_claude_gets_thinking_back_only_if_nothing_before_it_changed(wrote: str, asked: str, bound: bool) -> None:
+@pytest.mark.parametrize("asked", ["~anthropic/claude-sonnet-latest", "openrouter/auto"])
+@pytest.mark.parametrize("is_truncated", [False, True])
+def test_reasoning_of_earlier_questions_is_sent_back(asked: str, is_truncated: bool) -> None:
     details = [{"type": "reasoning.encrypted", "data": "AAA="}]
-    state = ProviderState("openrouter", wrote, {"reasoning_details": details})
-    message = Message("assistant", "Yes.", provider_state=state)
-    moved = message._replace(provider_state=state._replace(context_truncated=True))
-    question = Message("user", "hi")
-    for messages, stands in (
-        ([question, message], True),
-        ([question, message, question], False),
-        ([question, moved], False),
-    ):
-        body = openrouter.build_body(ChatRequest(asked, messages))
-        assert ("reasoning_details" in body["messages"][1]) is (stands or not bound)
+    state = ProviderState("openrouter", "anthropic/claude-test", {"reasoning_details": details}, is_truncated)
+    question, message = Message("user", "hi"), Message("assistant", "Yes.", provider_state=state)
+    body = openrouter.build_body(ChatRequest(asked, [question, message, question]))
+    assert body["messages"][1]["reasoning_details"] == details
 
 
 # Answers
