@@ -105,26 +105,12 @@ def says(content: str) -> Reply:
 
 
 def read_by_anthropic(body: Mapping[str, Any]) -> Any:
-    """Parse a request body with the SDK's types; the result equals the body if every key is known."""
+    """Parse a request body with the SDK's types, including beta features; it is unchanged if every key is known."""
     return wire.written_out(anthropic_request_type().validate_python(body))
 
 
 @cache
 def anthropic_request_type() -> Any:
-    """Return the type of a request body; slow to build."""
-    from anthropic.types.message_create_params import MessageCreateParams
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(MessageCreateParams)
-
-
-def read_by_anthropic_beta(body: Mapping[str, Any]) -> Any:
-    """Parse a request body with the SDK's types of the API's beta features."""
-    return wire.written_out(anthropic_beta_request_type().validate_python(body))
-
-
-@cache
-def anthropic_beta_request_type() -> Any:
     """Return the type of a request body; slow to build."""
     from anthropic.types.beta.message_create_params import MessageCreateParams
     from pydantic import TypeAdapter

@@ -380,7 +380,7 @@ def test_thinking_is_shown_and_checked_as_the_model_supports(
     assert sent.json.get("thinking") == (options if thinking == "as set" else thinking)
     is_bound = "block_binding" in (sent.json.get("thinking") or {})
     assert sent.headers.get("anthropic-beta") == ("thinking-binding-controls-2026-08-01" if is_bound else None)
-    assert wire.read_by_anthropic_beta(sent.json) == sent.json
+    assert wire.read_by_anthropic(sent.json) == sent.json
 
 
 @pytest.mark.parametrize(
