@@ -432,7 +432,7 @@ SERVICES: dict[str, Wire] = {
             "anthropic/claude-test",
             ("text", "signature"),
             reasoning_details,
-            ("reasoning_details", "cache_control", "session_id"),
+            ("reasoning_details", "cache_control"),
         ),
         ResponsesApi(openai.provider, "/v1", "/v1/responses", openai.DEFAULT_MODEL, ("text", "signature")),
         Anthropic(anthropic.provider, "", "/v1/messages", anthropic_wire.MODEL, ("text", "signature")),

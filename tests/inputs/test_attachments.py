@@ -71,7 +71,7 @@ def test_attachments_are_sent_unchanged_and_texts_in_the_prompt(ask: Ask, server
     given = ["-f", "photo.png", "-f", "note.txt", "-f", "paper.pdf", "-f", "speech.wav"]
     result = ask(*given, BOX)
     assert (result.text, result.stderr, result.code) == ("A red box.\n", "", 0)
-    body = wire.without_fields(asked(server)[0], {"cache_control", "session_id"})
+    body = wire.without_fields(asked(server)[0], {"cache_control"})
     assert wire.read_by_openai(body) == body
     assert files_in(body) == [png(), pdf(), wav()]
     note = '<file name="note.txt">\nLook closely.\n</file>'
