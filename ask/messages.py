@@ -155,12 +155,14 @@ class Usage(NamedTuple):
         input_tokens: the tokens in the request, including cached ones.
         output_tokens: the tokens in the answer, including reasoning.
         cached_tokens: the part of `input_tokens` that was read from the provider's cache.
+        reasoning_tokens: the part of `output_tokens` that the model's reasoning used.
         cost: the cost in US dollars.
     """
 
     input_tokens: int | None = None
     output_tokens: int | None = None
     cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
     cost: float | None = None
 
     def __add__(self, other: Usage) -> Usage:  # type: ignore[override]
@@ -168,6 +170,7 @@ class Usage(NamedTuple):
             _add_optional(self.input_tokens, other.input_tokens),
             _add_optional(self.output_tokens, other.output_tokens),
             _add_optional(self.cached_tokens, other.cached_tokens),
+            _add_optional(self.reasoning_tokens, other.reasoning_tokens),
             _add_optional(self.cost, other.cost),
         )
 

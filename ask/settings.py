@@ -45,7 +45,7 @@ SETTINGS = {
     "system": Setting(str, "added to the system prompt", "system"),
     "max_rounds": Setting(int, "rounds of tool calls", "max_rounds"),
     "max_cost": Setting(float, "US dollars after which no round begins", "max_cost"),
-    "timeout": Setting(float, "seconds in which the answer must grow", "timeout"),
+    "timeout": Setting(float, "seconds in which the answer must grow (300; 900 for xai)", "timeout"),
     "stream": Setting(bool, "show the answer as it comes", "stream", "no_stream"),
     "stdin_limit": Setting(int, "bytes read from standard input", "stdin_limit"),
     "context_limit": Setting(int, "tokens of a conversation to send at most", "context_limit"),
@@ -296,7 +296,7 @@ class Settings(NamedTuple):
     """The settings of a run.
 
     Command line options override the environment, which overrides the configuration. Times are in seconds, sizes in
-    bytes, costs in US dollars, the context limit in tokens.
+    bytes, costs in US dollars, the context limit in tokens. Without a timeout, the provider's own default applies.
     """
 
     fallback: tuple[str, ...] = ()
@@ -310,7 +310,7 @@ class Settings(NamedTuple):
     confirm: bool = False
     assume_yes: bool = False
     stream: bool = True
-    timeout: float = 300.0
+    timeout: float | None = None
     tries: int = DEFAULT_TRIES
     backoff: float = DEFAULT_BACKOFF
     stdin_limit: int = 10_000_000
@@ -375,7 +375,7 @@ def _resolve_setting(key: str, flag: Any, environment: Mapping[str, str], config
             value = switch
         return not setting.option.startswith("no_") if flag else value
     value = value if flag is None else flag
-    return float(value) if isinstance(default, float) else value
+    return float(value) if setting.type is float and value is not None else value
 
 
 def get_working_directory() -> Path:

@@ -32,9 +32,9 @@ TARGETS = (
 MADE = {
     "conversations": "number, id, title, created, updated",
     "runs": "number, conversation, started, ended, version, provider, model, system, directory, terminal, exit_code, "
-    "rounds, input_tokens, output_tokens, cached_tokens, cost",
+    "rounds, input_tokens, output_tokens, cached_tokens, reasoning_tokens, cost",
     "messages": "number, run, time, role, content, tool_call_id, tool_name, whole, reasoning, finish, "
-    "input_tokens, output_tokens, cached_tokens, cost",
+    "input_tokens, output_tokens, cached_tokens, reasoning_tokens, cost",
     "calls": "message, place, id, name, arguments, started, seconds, failed, decision, rule, exit_status",
 }
 """The tables to fill and their columns."""
@@ -68,7 +68,7 @@ def generate_rows(conversations: int, newest: float) -> Iterator[tuple[str, Row]
         yield "conversations", (number, identity, title, began, began + SECONDS_APART * RUNS - 1)
         for place in range(RUNS):
             run, now = (number - 1) * RUNS + place + 1, began + place * SECONDS_APART
-            usage = Usage(1000 * (place + 1), 200, 500 * place, 0.001 * (place + 1))
+            usage = Usage(1000 * (place + 1), 200, 500 * place, 100, 0.001 * (place + 1))
             about = (VERSION, provider, model, "", directory, f"session:{number % 100}")
             yield "runs", (run, number, now, now + 20, *about, 0, 1, *usage)
             yield from generate_messages(writer, run, now, usage)

@@ -1,11 +1,12 @@
 """Anthropic's Messages API. https://platform.claude.com/docs/en/api/messages
 
 A message is a list of blocks, and consecutive messages of one role are merged. Tool results go in the next user
-message, the cache is marked explicitly, and thinking is sent back only during a chain of tool calls.
+message, the cache is marked explicitly, and thinking is sent back to the model that wrote it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -56,8 +57,24 @@ from .anthropic_stream import AnthropicStreamReader
 
 API_VERSION = "2023-06-01"
 """Later versions refuse `temperature`, `top_p` and `top_k` for all models; this one only for models without them."""
-MAX_TOKENS = 32_000
-"""The API requires a limit, which includes thinking. No model since Claude 4 allows less."""
+OUTPUT_LIMITS = (((4, 6), 128_000), ((4, 5), 64_000), ((0, 0), 32_000))
+"""The `max_tokens` that the API requires, by the first version that allows it; it includes thinking.
+
+https://platform.claude.com/docs/en/models/overview
+"""
+DEFAULT_THINKING_VERSION = (5, 0)
+"""The first version that thinks unless the request says otherwise."""
+OMITTED_THINKING_VERSION = (4, 7)
+"""The first version that returns its thinking only if the request says so.
+
+https://platform.claude.com/docs/en/build-with-claude/thinking#controlling-thinking-display
+"""
+BOUND_THINKING_VERSION = (5, 1)
+"""The first version that reads thinking only after exactly the same system prompt, tools and messages.
+
+https://platform.claude.com/docs/en/build-with-claude/preserved-thinking
+"""
+BINDING_BETA = "thinking-binding-controls-2026-08-01"
 FINISH_REASONS = {
     "tool_use": FinishReason.TOOL_CALLS,
     "max_tokens": FinishReason.LENGTH,
@@ -99,11 +116,15 @@ class Anthropic(Provider):
         return media_type in (*IMAGE_TYPES, PDF_TYPE)
 
     def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
-        return HttpRequest("/v1/messages", self.build_body(request), build_headers(key))
+        body = self.build_body(request)
+        headers = build_headers(key)
+        if "block_binding" in read_dict(body.get("thinking")):
+            headers["anthropic-beta"] = BINDING_BETA
+        return HttpRequest("/v1/messages", body, headers)
 
     def build_body(self, request: ChatRequest) -> dict[str, Any]:
         """Build the body of a chat request."""
-        body: dict[str, Any] = {"model": request.model, "max_tokens": MAX_TOKENS}
+        body: dict[str, Any] = {"model": request.model, "max_tokens": get_output_limit(request.model)}
         system = [message.content for message in request.messages if message.role == "system"]
         if blocks := format_text_blocks(*system):
             body["system"] = blocks
@@ -113,6 +134,8 @@ class Anthropic(Provider):
             body["stream"] = True
         add_cache_markers(body)
         body |= to_api_parameters(request.options)
+        if thinking := build_thinking(request):
+            body["thinking"] = thinking
         schema = to_anthropic_schema(request.schema) if request.schema is not None else None
         if schema is not None:
             output_format = {"type": "json_schema", "schema": schema}
@@ -146,9 +169,10 @@ class Anthropic(Provider):
     def format_messages(self, request: ChatRequest) -> list[dict[str, Any]]:
         """Format the conversation without the system message, merging consecutive messages of one role.
 
-        Thinking is only included after the last user message. Newer models accept it only after exactly the same system
-        prompt, tools and messages; those differ in earlier runs, and once older messages were dropped.
+        Thinking is left out if it no longer follows the same messages, and before the last user message also if another
+        family's model wrote it or if thinking is off.
         """
+        is_thinking = build_thinking(request).get("type") not in ("disabled", "between_tools")
         last_user_index = max((i for i, message in enumerate(request.messages) if message.role == "user"), default=-1)
         ids = CallIdMap()
         formatted: list[dict[str, Any]] = []
@@ -156,9 +180,9 @@ class Anthropic(Provider):
             if message.role == "system":
                 continue
             if message.role == "assistant":
-                include_thinking = i > last_user_index and not (
-                    message.provider_state and message.provider_state.context_truncated
-                )
+                state = message.provider_state or ProviderState("", "", {})
+                is_readable = is_thinking and is_claude(state.model) == is_claude(request.model)
+                include_thinking = (i > last_user_index or is_readable) and not state.context_truncated
                 role, content = (
                     "assistant",
                     self.format_assistant_blocks(message, request.model, ids, include_thinking=include_thinking),
@@ -275,6 +299,40 @@ class Anthropic(Provider):
         ]
 
 
+def parse_claude_version(model: str) -> tuple[int, int]:
+    """Return (5, 5) for "claude-sonnet-5-5"; (0, 0) for a name without a version."""
+    match = re.search(r"claude-(?:[a-z]+-)?(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)", model)
+    return (int(match[1]), int(match[2] or 0)) if match else (0, 0)
+
+
+def get_output_limit(model: str) -> int:
+    version = parse_claude_version(model)
+    return next(limit for first_version, limit in OUTPUT_LIMITS if version >= first_version)
+
+
+def is_claude(model: str) -> bool:
+    return "claude" in model
+
+
+def build_thinking(request: ChatRequest) -> dict[str, Any]:
+    """Build `thinking`: what the user set, and how to return and check it.
+
+    Thinking that no longer follows the same messages, as in a conversation continued with other tools, is dropped by
+    the API instead of refused. {} leaves the decision to the model.
+    """
+    version = parse_claude_version(request.model)
+    thinks_by_default = {"type": "adaptive"} if version >= DEFAULT_THINKING_VERSION else {}
+    thinking = read_dict(request.options.get("thinking", thinks_by_default))
+    if thinking.get("type") not in ("adaptive", "enabled"):
+        return thinking
+    parameters: dict[str, Any] = {}
+    if request.show_reasoning and version >= OMITTED_THINKING_VERSION:
+        parameters["display"] = "summarized"
+    if version >= BOUND_THINKING_VERSION:
+        parameters["block_binding"] = {"prefix_mismatch_behavior": "drop_block"}
+    return parameters | thinking if parameters or "thinking" in request.options else {}
+
+
 def build_headers(key: str) -> dict[str, str]:
     """Build the headers of every request: the version, and the key if there is one."""
     return {"anthropic-version": API_VERSION} | ({"x-api-key": key} if key else {})
@@ -303,6 +361,7 @@ def parse_usage(usage: Mapping[str, Any]) -> Usage:
         input_tokens=sum(input_counts) if input_counts else None,
         output_tokens=read_int(usage.get("output_tokens")),
         cached_tokens=read_int(usage.get("cache_read_input_tokens")),
+        reasoning_tokens=read_int(read_dict(usage.get("output_tokens_details")).get("thinking_tokens")),
     )
 
 

@@ -30,11 +30,48 @@ def to_anthropic_schema(schema: Mapping[str, Any]) -> SchemaDict | None:
 
     Limits that are dropped here are checked by the host.
     """
+    if has_unsupported_reference(schema):
+        return None
     try:
         definitions = {name: convert_members(schema[name]) for name in ("$defs", "definitions") if name in schema}
         return definitions | convert_schema(dict(schema))
     except UnsupportedSchemaError:
         return None
+
+
+def has_unsupported_reference(schema: Mapping[str, Any]) -> bool:
+    """Check for references outside the schema's definitions, and for definitions that refer to themselves."""
+    definitions = {
+        f"#/{keyword}/{name}": definition
+        for keyword in ("$defs", "definitions")
+        for name, definition in read_dict(schema.get(keyword)).items()
+    }
+    references = list_references(schema)
+    if not references <= definitions.keys():
+        return True
+    if not references:
+        return False
+    from graphlib import CycleError, TopologicalSorter
+
+    try:
+        TopologicalSorter({name: list_references(definition) for name, definition in definitions.items()}).prepare()
+    except CycleError:
+        return True
+    return False
+
+
+def list_references(schema: Any) -> set[str]:
+    """Return the references anywhere in a schema."""
+    found: set[str] = set()
+    pending = [schema]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, dict):
+            found |= {value["$ref"]} if isinstance(value.get("$ref"), str) else set()
+            pending += value.values()
+        elif isinstance(value, list):
+            pending += value
+    return found
 
 
 def convert_members(schemas: Any) -> SchemaDict:

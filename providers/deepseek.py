@@ -1,7 +1,7 @@
 """DeepSeek. https://api-docs.deepseek.com
 
-Its models reason by default. If a response called tools, its reasoning must be sent back in every later request, even
-if it is empty; for other responses it is ignored.
+Its models reason by default. In a conversation with tools, every assistant message must have reasoning, even if it is
+empty; in any other conversation it is ignored.
 """
 
 from __future__ import annotations
@@ -34,8 +34,13 @@ class DeepSeek(ChatCompletions):
         return {"type": "json_object"}
 
     def format_message(self, message: Message, model: str) -> dict[str, Any]:
+        """Add empty reasoning to assistant messages of other providers.
+
+        The API refuses conversations in which some have it and some do not:
+        https://api-docs.deepseek.com/guides/thinking_mode#tool-calls
+        """
         formatted = super().format_message(message, model)
-        if message.tool_calls:
+        if message.role == "assistant":
             formatted.setdefault("reasoning_content", "")
         return formatted
 

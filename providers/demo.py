@@ -16,6 +16,7 @@ from ask import ChatCompletions, ChatRequest, HttpRequest, RawEvent
 from ask.parsing import read_list, read_str
 
 from .demo_rules import (
+    EndlessValueError,
     PlannedCall,
     answer_small_talk,
     describe_input,
@@ -85,7 +86,10 @@ def choose_completion(body: Mapping[str, Any]) -> dict[str, Any]:
             return make_completion(body, "", rounds[0])
         paragraphs.append(f"I would have called `{rounds[0][0].tool_name}`, but this request does not allow it.")
     if "response_format" in body:
-        value = make_value(body["response_format"]["json_schema"]["schema"], prompt)
+        try:
+            value = make_value(body["response_format"]["json_schema"]["schema"], prompt)
+        except EndlessValueError:
+            return make_completion(body, "No value matches this schema, because it would be endless.")
         return make_completion(body, json.dumps(value, ensure_ascii=False))
     if not paragraphs:
         descriptions = (describe_files(content), describe_input(prompt, blocks) if blocks else "")

@@ -9,8 +9,10 @@ import math
 import re
 import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ask.parsing import read_dict, read_str
@@ -313,20 +315,66 @@ FORMAT_EXAMPLES = {
 }
 
 
-def make_value(schema: Mapping[str, Any], prompt: str) -> Any:
-    """Return the simplest value that matches a JSON Schema made of common keywords; strings repeat the prompt."""
-    choices = schema.get("anyOf") or schema.get("oneOf")
-    if choices:
-        return make_value(choices[0], prompt)
+class EndlessValueError(Exception):
+    """A schema requires a value that contains a value of the same schema, and so on."""
+
+
+def make_value(
+    schema: Mapping[str, Any], prompt: str, root: Mapping[str, Any] | None = None, open_references: tuple[str, ...] = ()
+) -> Any:
+    """Return a simple value that matches a JSON Schema made of common keywords; strings repeat the prompt.
+
+    References are resolved in `root`, which is the schema itself by default. `open_references` are those that led here.
+    """
+    root = schema if root is None else root
+    make_part = partial(make_value, prompt=prompt, root=root, open_references=open_references)
+    if reference := read_str(schema.get("$ref")):
+        if reference in open_references:
+            raise EndlessValueError
+        return make_part(find_definition(root, reference), open_references=(*open_references, reference))
+    for choice in schema.get("anyOf") or schema.get("oneOf") or ():
+        with suppress(EndlessValueError):
+            return make_part(choice)
     values = [schema["const"]] if "const" in schema else schema.get("enum")
     if values:
         return values[0]
     types = schema.get("type") or ("object" if "properties" in schema else "string")
     type_name = types[0] if isinstance(types, list) else types
     if type_name == "object":
-        return {name: make_value(subschema, prompt) for name, subschema in read_dict(schema.get("properties")).items()}
+        return make_object(schema, make_part)
     if type_name == "array":
-        return [make_value(read_dict(schema.get("items")), prompt)] * max(schema.get("minItems", 1), 1)
+        return make_array(schema, make_part)
     minimum = schema.get("minimum", 0)
     values_by_type = {"integer": math.ceil(minimum), "number": minimum, "boolean": True, "null": None}
     return values_by_type.get(type_name, FORMAT_EXAMPLES.get(read_str(schema.get("format")), prompt))
+
+
+def make_object(schema: Mapping[str, Any], make_part: Callable[[Mapping[str, Any]], Any]) -> dict[str, Any]:
+    """Return an object with all properties, except for optional ones that would be endless."""
+    made: dict[str, Any] = {}
+    for name, subschema in read_dict(schema.get("properties")).items():
+        try:
+            made[name] = make_part(subschema)
+        except EndlessValueError:
+            if name in schema.get("required", ()):
+                raise
+    return made
+
+
+def make_array(schema: Mapping[str, Any], make_part: Callable[[Mapping[str, Any]], Any]) -> list[Any]:
+    """Return an array with as few items as possible, but one unless it would be endless."""
+    item_count = schema.get("minItems", 0)
+    try:
+        return [make_part(read_dict(schema.get("items")))] * max(item_count, 1)
+    except EndlessValueError:
+        if item_count:
+            raise
+        return []
+
+
+def find_definition(root: Mapping[str, Any], reference: str) -> Mapping[str, Any]:
+    """Return what a reference such as "#/$defs/node" points to; {} for any other reference."""
+    found = root
+    for name in reference.split("/")[1:]:
+        found = read_dict(found.get(name))
+    return found if reference.startswith("#") else {}

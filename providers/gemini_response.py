@@ -120,11 +120,18 @@ def to_finish(reason: str, *, has_calls: bool) -> FinishReason:
 def parse_usage(usage: Mapping[str, Any]) -> Usage:
     """Parse the token counts.
 
-    Thoughts count as output, and cached tokens are part of the input.
+    Gemini's total is the sum of prompt, tool use prompt, candidates and thoughts.
+    https://ai.google.dev/api/generate-content#UsageMetadata
     """
-    output_counts = [read_int(usage.get(name)) for name in ("candidatesTokenCount", "thoughtsTokenCount")]
     return Usage(
-        input_tokens=read_int(usage.get("promptTokenCount")),
-        output_tokens=None if output_counts == [None, None] else sum(tokens or 0 for tokens in output_counts),
+        input_tokens=sum_counts(usage, "promptTokenCount", "toolUsePromptTokenCount"),
+        output_tokens=sum_counts(usage, "candidatesTokenCount", "thoughtsTokenCount"),
         cached_tokens=read_int(usage.get("cachedContentTokenCount")),
+        reasoning_tokens=read_int(usage.get("thoughtsTokenCount")),
     )
+
+
+def sum_counts(usage: Mapping[str, Any], *names: str) -> int | None:
+    """Sum the counts that are reported; None if there are none."""
+    counts = [count for count in (read_int(usage.get(name)) for name in names) if count is not None]
+    return sum(counts) if counts else None

@@ -1,13 +1,14 @@
 """OpenRouter: one key for every vendor's models. https://openrouter.ai/docs
 
 In addition to Chat Completions it has attribution headers, reasoning details that must be sent back unchanged, cache
-markers for Anthropic's models, and errors that contain the upstream provider's own error.
+markers for Anthropic's and Alibaba's models, and errors that contain the upstream provider's own error.
 """
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from ask import ChatCompletions, ChatRequest, Message, ModelInfo, ProviderError, RetryAction
@@ -34,8 +35,12 @@ ATTACHMENT_TYPES = (
 """https://openrouter.ai/docs/features/multimodal. The models list says which model accepts them; all accept PDF."""
 ROUTER_PREFIXES = ("openrouter", "@preset")
 """Prefixes before the slash for which OpenRouter chooses the model, as in openrouter/auto."""
-SCHEMA_WITH_TOOLS_VENDORS = ("anthropic", "openai", "x-ai")
+EXPLICIT_CACHE_VENDORS = ("anthropic", "qwen")
+"""Vendors whose models cache only what is marked: https://openrouter.ai/docs/guides/best-practices/prompt-caching"""
+SCHEMA_WITH_TOOLS_VENDORS = ("anthropic", "google", "openai", "x-ai")
 """Vendors whose models accept a schema in a request with tools."""
+SCHEMA_OR_TOOLS_PATTERN = re.compile(r"~?google/(?:gemini-[12]\b|gemma)")
+"""Google's models that accept only one of them: https://ai.google.dev/gemini-api/docs/structured-output"""
 # Without HTTP-Referer, which must be the URL of the program's website: https://openrouter.ai/docs/app-attribution
 ATTRIBUTION_HEADERS = {
     "X-Title": "ask",
@@ -44,7 +49,11 @@ ATTRIBUTION_HEADERS = {
 
 
 class OpenRouter(ChatCompletions):
-    """OpenRouter, with its additions to Chat Completions."""
+    """OpenRouter, with its additions to Chat Completions.
+
+    Anthropic's check that nothing before the reasoning has changed is not enforced on requests through OpenRouter:
+    https://openrouter.ai/docs/cookbook/evaluate-and-optimize/model-migrations/claude-5-5
+    """
 
     state_fields = ("reasoning_details",)
     error_rules = (("^404 .*(support tool use|tool_choice)", RetryAction.WITHOUT_TOOLS, NO_TOOLS_HINT),)
@@ -53,17 +62,19 @@ class OpenRouter(ChatCompletions):
         return super().build_headers(key) | ATTRIBUTION_HEADERS
 
     def build_body(self, request: ChatRequest) -> dict[str, Any]:
-        body = super().build_body(request._replace(messages=drop_stale_reasoning(request.messages)))
-        if get_model_family(request.model) == "anthropic":
+        body = super().build_body(request)
+        if get_model_family(request.model) in EXPLICIT_CACHE_VENDORS:
             body["messages"] = add_cache_markers(body["messages"])
+        if request.conversation:  # routes its requests to one provider, whose cache has the conversation
+            body.setdefault("session_id", request.conversation)
         return body
 
     def supports_schema(self, request: ChatRequest, schema: Mapping[str, Any]) -> bool:
         """Accept a schema together with tools only for vendors whose models can then still call them."""
-        checked = (
-            request._replace(tools=()) if get_model_family(request.model) in SCHEMA_WITH_TOOLS_VENDORS else request
-        )
-        return super().supports_schema(checked, schema)
+        accepts_both = get_model_family(request.model) in SCHEMA_WITH_TOOLS_VENDORS
+        if accepts_both and not SCHEMA_OR_TOOLS_PATTERN.match(request.model):
+            request = request._replace(tools=())
+        return super().supports_schema(request, schema)
 
     def find_provider_state(self, message: Message, model: str) -> Mapping[str, Any]:
         """Also send reasoning back to routers and presets, which belong to no model family.
@@ -114,25 +125,8 @@ class OpenRouter(ChatCompletions):
         )
 
 
-def drop_stale_reasoning(messages: Sequence[Message]) -> list[Message]:
-    """Drop reasoning that Anthropic's models would refuse.
-
-    They accept it only after exactly the same system prompt, tools and messages, so not before the last user message,
-    and not if older messages were dropped: https://platform.claude.com/docs/en/build-with-claude/preserved-thinking
-    """
-    last_user_index = max((i for i, message in enumerate(messages) if message.role == "user"), default=-1)
-    return [
-        message._replace(provider_state=None)
-        if message.provider_state
-        and get_model_family(message.provider_state.model) == "anthropic"
-        and (i < last_user_index or message.provider_state.context_truncated)
-        else message
-        for i, message in enumerate(messages)
-    ]
-
-
 def add_cache_markers(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Add cache markers for Anthropic's models, which cache only what is marked.
+    """Add cache markers for models that cache only what is marked.
 
     The markers are at the system prompt, the end of this request, and the end of the previous request, so that the
     prefix is found after any number of calls. The texts of all messages except the model's own become content parts, so

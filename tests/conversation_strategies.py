@@ -46,8 +46,10 @@ WHOLE_NUMBERS = st.none() | st.integers(-(2**63) + 1, 2**63 - 1)
 NUMBERS = st.none() | st.floats(0, 1e9, allow_nan=False)
 IDS = st.from_regex(r"[a-f][0-9a-f]{11}", fullmatch=True)
 JSON = any_json()
-USAGES = st.tuples(WHOLE_NUMBERS, WHOLE_NUMBERS, WHOLE_NUMBERS, NUMBERS).map(
-    lambda drawn: dict(zip(("input_tokens", "output_tokens", "cached_tokens", "cost"), drawn, strict=True))
+USAGES = st.tuples(*[WHOLE_NUMBERS] * 4, NUMBERS).map(
+    lambda drawn: dict(
+        zip(("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens", "cost"), drawn, strict=True)
+    )
 )
 CALLS = st.lists(
     st.fixed_dictionaries(

@@ -101,7 +101,7 @@ SAMPLE_ANSWERS = {
         lambda text: (wire.answer(text), [*wire.stream(text), "[DONE]"]),
     ),
     "openai-responses": SampleAnswers(
-        Responses(name="test", base_url="http://test/v1"),
+        Responses(ChatCompletions(name="test", base_url="http://test/v1")),
         responses_wire.events(RESPONSE),
         RESPONSE,
         lambda text: (respond(text), responses_wire.events(respond(text))),

@@ -26,7 +26,7 @@ from ask.cli.keys import command as keys_command
 from ask.client.certificates import CA_VARIABLES
 from ask.errors import AskError
 from ask.plugin_api.loader import list_hook_names
-from ask.plugin_api.provider import REQUIRED_HOOKS, TOOL_HOOKS
+from ask.plugin_api.provider import DEFAULT_STALL_TIMEOUT, REQUIRED_HOOKS, TOOL_HOOKS
 from ask.secrets import list_key_variables
 from ask.settings import PROVIDER_KEYS, SETTINGS, Settings, read_config, resolve_settings
 from ask.testing import EXPECTED
@@ -80,7 +80,8 @@ def test_options_are_documented_with_all_names_and_their_metavar(name: str) -> N
 def test_readme_and_help_state_the_actual_defaults(name: str) -> None:
     option = next(option for option in command.params if option.name == name)
     assert isinstance(option, click.Option)
-    default = f"({Settings._field_defaults[name]:g})"
+    defaults = {**Settings._field_defaults, "timeout": DEFAULT_STALL_TIMEOUT}
+    default = f"({defaults[name]:g})"
     assert default in read_table(README, "option")[ROWS[option.opts[0]]]
     assert default in (option.help or "")
 
@@ -145,7 +146,7 @@ def test_the_readme_lists_exactly_the_config_keys(tmp_path: Path) -> None:
     config = read_config(tmp_path / "config.toml")
     assert not config.warnings
     assert config.aliases == aliases
-    chosen = {name: values[name] for name in ("system", "max_cost", "context_limit")}
+    chosen = {name: values[name] for name in ("system", "max_cost", "timeout", "context_limit")}
     chosen |= {"options": options, "disabled_tools": frozenset(tables["tools"]["disabled"])}
     chosen |= {"search_engine": tables["search"]["engine"]}
     assert resolve_settings({}, {}, config) == Settings(**chosen), "all else in the example is the default"

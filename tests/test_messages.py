@@ -26,9 +26,9 @@ def test_messages_are_immutable() -> None:
 @pytest.mark.parametrize(
     ("one", "other", "both"),
     [
-        (Usage(1, 2, 3, 0.5), Usage(10, 20, 30, 0.25), Usage(11, 22, 33, 0.75)),
+        (Usage(1, 2, 3, 4, 0.5), Usage(10, 20, 30, 40, 0.25), Usage(11, 22, 33, 44, 0.75)),
         (Usage(1), Usage(None, 2), Usage(1, 2)),
-        (Usage(0, 0, 0, 0.0), Usage(), Usage(0, 0, 0, 0.0)),
+        (Usage(0, 0, 0, 0, 0.0), Usage(), Usage(0, 0, 0, 0, 0.0)),
         (Usage(), Usage(), Usage()),
     ],
 )

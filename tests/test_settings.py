@@ -61,7 +61,7 @@ PICKED = [
     ({}, {}, "", "max_rounds", 10),
     ({}, {}, "max_rounds = 5", "max_rounds", 5),
     ({"max_rounds": 3}, {}, "max_rounds = 5", "max_rounds", 3),
-    ({}, {}, "", "timeout", 300.0),
+    ({}, {}, "", "timeout", None),
     ({}, {}, "timeout = 20", "timeout", 20.0),
     ({"timeout": 7.5}, {}, "timeout = 20", "timeout", 7.5),
     ({}, {}, "", "command_timeout", 30.0),
@@ -307,6 +307,6 @@ def test_any_toml_is_valid_or_a_config_error(tmp_path_factory: pytest.TempPathFa
         assert str(path) in str(error)
         return
     resolved = resolve_settings({}, {}, config)
-    assert {type(value) for value in (resolved.timeout, resolved.command_timeout, resolved.backoff)} == {float}
+    assert {type(value) for value in (resolved.timeout or 1.0, resolved.command_timeout, resolved.backoff)} == {float}
     assert all(isinstance(table, dict) for table in config.providers.values())
     assert all("\n" not in warning for warning in config.warnings)

@@ -175,8 +175,12 @@ def asked(body: Mapping[str, Any], message: int = -1) -> str:
 
 
 def read_by_openai(body: Mapping[str, Any]) -> Any:
-    """Parse a request body with the types of the `openai` SDK; the result equals the body if it matches them."""
-    return written_out(openai_request_type().validate_python(body))
+    """Parse a request body with the types of the `openai` SDK; the result equals the body if it matches them.
+
+    OpenRouter's `session_id` is a string in any request.
+    """
+    session = {"session_id": str(body["session_id"])} if "session_id" in body else {}
+    return written_out(openai_request_type().validate_python(body)) | session
 
 
 def without_fields(value: Any, names: set[str]) -> Any:

@@ -21,7 +21,7 @@ from ask.plugin_api.loader import check_alternative, check_provider
 from ask.plugin_api.loader import load_provider as load_plugin
 from ask.plugin_api.provider import Provider, ProviderInfo
 from ask.secrets import NO_SECRETS, Redactor, format_variable_prefix
-from ask.settings import Settings, get_default_value
+from ask.settings import Settings
 from ask.suggestions import suggest
 
 if TYPE_CHECKING:
@@ -353,8 +353,7 @@ def create_client(
 
     `notify` is called with notices for the user, such as retries; `on_headers` with the headers of each response.
     """
-    is_default = settings.timeout == get_default_value("timeout")
-    timeout = (endpoint.provider.info.stall_timeout if is_default else None) or settings.timeout
+    timeout = settings.timeout or endpoint.provider.info.stall_timeout
     if endpoint.chat_fallback:
         endpoint.chat_fallback.set_limits(timeout, notify)
     return ProviderClient(

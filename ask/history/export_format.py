@@ -125,7 +125,7 @@ LIST = Field((list,), "a list")
 OBJECT = Field((dict,), "an object")
 
 USAGE_FIELDS = {
-    **dict.fromkeys(("input_tokens", "output_tokens", "cached_tokens"), INTEGER | None),
+    **dict.fromkeys(("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens"), INTEGER | None),
     "cost": NUMBER | None,
 }
 CALL_FIELDS = {

@@ -13,7 +13,9 @@ NO_LIMIT = -1  # as in SQL's LIMIT
 NEWEST_FIRST = "updated DESC, conversations.number DESC"
 WHERE_DIRECTORY = "WHERE conversations.number IN (SELECT conversation FROM runs WHERE directory = :directory)"
 LIST_COLUMNS = "id, title, updated, provider, model, sum(rounds), sum(cost)"
-DETAIL_COLUMNS = "created, directory, count(*), sum(input_tokens), sum(output_tokens), sum(cached_tokens)"
+DETAIL_COLUMNS = (
+    "created, directory, count(*), sum(input_tokens), sum(output_tokens), sum(cached_tokens), sum(reasoning_tokens)"
+)
 """The fields of `ConversationOverview` after `position`, in order. The details make the query about 50% slower."""
 OVERVIEW_QUERY = f"""
 SELECT max(runs.number), {{columns}}
@@ -50,6 +52,7 @@ class ConversationOverview(NamedTuple):
     input_tokens: int | None = None
     output_tokens: int | None = None
     cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
 
 
 def list_conversations(

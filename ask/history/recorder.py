@@ -176,7 +176,7 @@ class Recorder:
         self._update_totals(connection)
 
     def _update_totals(self, connection: sqlite3.Connection) -> None:
-        totals = "rounds = ?, input_tokens = ?, output_tokens = ?, cached_tokens = ?, cost = ?"
+        totals = ", ".join(f"{name} = ?" for name in ("rounds", *Usage._fields))
         row = (self._rounds, *map(to_sqlite_value, self._usage), self.run_number)
         connection.execute(f"UPDATE runs SET {totals} WHERE number = ?", row)
 

@@ -29,6 +29,7 @@ CREATE TABLE runs (
     input_tokens INTEGER,
     output_tokens INTEGER,
     cached_tokens INTEGER,
+    reasoning_tokens INTEGER,
     cost REAL
 );
 CREATE INDEX runs_by_conversation ON runs (conversation);
@@ -50,6 +51,7 @@ CREATE TABLE messages (
     input_tokens INTEGER,
     output_tokens INTEGER,
     cached_tokens INTEGER,
+    reasoning_tokens INTEGER,
     cost REAL
 );
 CREATE INDEX messages_by_run ON messages (run);

@@ -13,7 +13,7 @@ from ask.messages import Usage
 USAGE_QUERY = """
 SELECT {key} AS name, count(DISTINCT number) AS runs, count(DISTINCT conversation) AS conversations,
     sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens, sum(cached_tokens) AS cached_tokens,
-    sum(cost) AS cost, group_concat(number) AS numbers
+    sum(reasoning_tokens) AS reasoning_tokens, sum(cost) AS cost, group_concat(number) AS numbers
 FROM {table} WHERE started >= ? GROUP BY name ORDER BY {order}
 """
 FALLBACK_USAGE = "SELECT sum({column}) FROM messages WHERE run = runs.number AND model <> ''"

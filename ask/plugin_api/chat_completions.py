@@ -31,6 +31,7 @@ from ask.parsing import (
     to_call_list,
 )
 from ask.plugin_api.provider import (
+    DEFAULT_STALL_TIMEOUT,
     ChatRequest,
     Delta,
     HttpRequest,
@@ -216,7 +217,7 @@ class ChatCompletions(Provider):
         offline_hint: the hint to show if the service cannot be reached.
         no_models_hint: the hint to show if the service lists no models.
         attachments: the MIME types of the images, PDFs and audio that a message may contain; none by default.
-        stall_timeout: the default of `--timeout` in seconds, if models may be silent for longer than usual.
+        stall_timeout: the default of `--timeout` in seconds; longer if models may be silent for longer than usual.
     """
 
     state_fields: tuple[str, ...] = ()
@@ -238,7 +239,7 @@ class ChatCompletions(Provider):
         offline_hint: str = "",
         no_models_hint: str = "",
         attachments: Sequence[str] = (),
-        stall_timeout: float | None = None,
+        stall_timeout: float = DEFAULT_STALL_TIMEOUT,
     ) -> None:
         self.attachments = frozenset(attachments)
         names = (key_env,) if isinstance(key_env, str) else tuple(key_env)
@@ -380,6 +381,7 @@ class ChatCompletions(Provider):
             input_tokens=read_int(usage.get("prompt_tokens")),
             output_tokens=read_int(usage.get("completion_tokens")),
             cached_tokens=read_int(read_dict(usage.get("prompt_tokens_details")).get("cached_tokens")),
+            reasoning_tokens=read_int(read_dict(usage.get("completion_tokens_details")).get("reasoning_tokens")),
             cost=read_number(usage.get("cost")),
         )
 

@@ -27,6 +27,7 @@ from ask.parsing import (
 
 API_VERSION = 2
 """The version of the plugin API."""
+DEFAULT_STALL_TIMEOUT = 300.0
 
 
 class ProviderInfo(NamedTuple):
@@ -47,7 +48,7 @@ class ProviderInfo(NamedTuple):
             without a scheme or port.
         offline_hint: the hint to show if the provider cannot be reached; "" for the default.
         no_models_hint: the hint to show if the provider lists no models; "" for the default.
-        stall_timeout: the default of `--timeout` in seconds, if models may be silent for longer than usual.
+        stall_timeout: the default of `--timeout` in seconds; longer if models may be silent for longer than usual.
     """
 
     name: str
@@ -62,7 +63,7 @@ class ProviderInfo(NamedTuple):
     base_url_env: tuple[str, ...] = ()
     offline_hint: str = ""
     no_models_hint: str = ""
-    stall_timeout: float | None = None
+    stall_timeout: float = DEFAULT_STALL_TIMEOUT
 
 
 class ChatRequest(NamedTuple):

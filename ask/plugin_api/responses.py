@@ -66,12 +66,11 @@ class Responses(Provider):
 
     Args:
         chat: the same service on Chat Completions.
-        arguments: those of `ChatCompletions`, from which `chat` is created if it is not given.
     """
 
-    def __init__(self, chat: ChatCompletions | None = None, **arguments: Any) -> None:
-        self.chat = chat or ChatCompletions(**arguments)
-        super().__init__(self.chat.info)
+    def __init__(self, chat: ChatCompletions) -> None:
+        self.chat = chat
+        super().__init__(chat.info)
 
     @property
     def state_owner(self) -> str:
@@ -272,11 +271,12 @@ class Responses(Provider):
         return calls
 
     def parse_usage(self, usage: Mapping[str, Any]) -> Usage:
-        """Parse the tokens and the cost, as far as they are reported. Reasoning is part of the output."""
+        """Parse the tokens and the cost, as far as they are reported."""
         return Usage(
             input_tokens=read_int(usage.get("input_tokens")),
             output_tokens=read_int(usage.get("output_tokens")),
             cached_tokens=read_int(read_dict(usage.get("input_tokens_details")).get("cached_tokens")),
+            reasoning_tokens=read_int(read_dict(usage.get("output_tokens_details")).get("reasoning_tokens")),
             cost=read_number(usage.get("cost")),
         )
 

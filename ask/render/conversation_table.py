@@ -29,6 +29,7 @@ def to_overview_dict(overview: ConversationOverview) -> dict[str, Any]:
             "input_tokens": overview.input_tokens,
             "output_tokens": overview.output_tokens,
             "cached_tokens": overview.cached_tokens,
+            "reasoning_tokens": overview.reasoning_tokens,
             "cost": overview.cost,
         },
     }

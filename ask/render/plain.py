@@ -108,7 +108,8 @@ def format_usage(run_result: RunResult) -> str:
     parts = [f"{rounds} of tool calls" if run_result.rounds else "no tool calls"]
     if usage.input_tokens is not None:
         cached = f" ({usage.cached_tokens} from the cache)" if usage.cached_tokens else ""
-        parts.append(f"{usage.input_tokens} tokens in{cached}, {usage.output_tokens or 0} out")
+        reasoning = f" ({usage.reasoning_tokens} for reasoning)" if usage.reasoning_tokens else ""
+        parts.append(f"{usage.input_tokens} tokens in{cached}, {usage.output_tokens or 0} out{reasoning}")
     if (cost := run_result.cost).dollars is None:
         return ", ".join(parts if cost.is_complete else [*parts, "cost unknown"])
     dollars = f"${cost.dollars:.6f}".rstrip("0").rstrip(".")

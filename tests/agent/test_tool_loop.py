@@ -171,7 +171,7 @@ def test_the_usage_of_all_requests_is_summed(bench: AgentBench, server: ModelSer
         wire.usage(100, 50, cost=0.5, prompt_tokens_details={"cached_tokens": 7}),
     ]
     server.reply(wire.calls(say_call("a")), wire.streams(*last))
-    assert bench.run().usage == Usage(110, 55, 7, 0.5)
+    assert bench.run().usage == Usage(110, 55, 7, cost=0.5)
 
 
 def test_after_a_pause_the_partial_answer_is_sent_back(bench: AgentBench, server: ModelServer) -> None:

@@ -362,7 +362,7 @@ def test_get_prints_the_effective_value(ask: Ask, path: Path) -> None:
     path.write_text(COMMENTED)
     for key, text in [
         ("max_rounds", "3"),
-        ("timeout", "300"),
+        ("tools.command_timeout", "30"),
         ("tools.confirm", "true"),
         ("providers.groq.base_url", "https://groq.test/v1"),
         ("providers.groq", '{"base_url": "https://groq.test/v1"}'),

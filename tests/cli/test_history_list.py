@@ -71,7 +71,13 @@ def test_json_has_all_fields(ask: Ask, history: Path) -> None:
         "model": "vendor/large",
         "runs": 2,
         "rounds": 1,
-        "usage": {"input_tokens": None, "output_tokens": None, "cached_tokens": None, "cost": 0.25},
+        "usage": {
+            "input_tokens": None,
+            "output_tokens": None,
+            "cached_tokens": None,
+            "reasoning_tokens": None,
+            "cost": 0.25,
+        },
     }
     assert listed[1]["created"] < listed[1]["updated"]
     assert json.loads(ask("history", "--json").stdout) == listed

@@ -49,7 +49,7 @@ def test_piped_rows_name_their_category(ask: Ask, history: Path) -> None:
 
 def test_json_has_the_same_numbers_and_the_total(ask: Ask, history: Path) -> None:
     stats = json.loads(ask("history", "stats", "--json", "--days", "90").stdout)
-    tokens = {"input_tokens": 2607, "output_tokens": 500, "cached_tokens": None}
+    tokens = {"input_tokens": 2607, "output_tokens": 500, "cached_tokens": None, "reasoning_tokens": None}
     usage = {**tokens, "cost": 0.5, "cost_source": "reported", "cost_complete": False}
     assert stats["total"] == {"conversations": 3, "runs": 4, "usage": usage}
     assert [day["runs"] for day in stats["days"]] == [1, 1, 2]

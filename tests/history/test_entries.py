@@ -95,5 +95,5 @@ def test_what_is_saved_comes_back_and_can_be_found(store: Store, kept: list[Hist
 def test_a_cost_that_is_no_number_does_no_harm(store: Store, cost: float) -> None:
     run = create_recorder(store.path, f"c{next(numbers)}")
     run.begin(Message("user", "hi"))
-    run.end(0, None, Usage(1, 2, 3, cost))
+    run.end(0, None, Usage(1, 2, 3, cost=cost))
     assert read_all_runs(store.path)[-1].exit_code == 0

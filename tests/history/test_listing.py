@@ -51,7 +51,7 @@ TALKS = st.lists(
                 st.sampled_from(["m", "vendor/m"]),
                 st.sampled_from([HERE, THERE]),
                 st.integers(0, 20),
-                st.builds(Usage, TOKENS, TOKENS, TOKENS, COSTS),
+                st.builds(Usage, TOKENS, TOKENS, TOKENS, TOKENS, COSTS),
             ),
             min_size=1,
             max_size=4,
@@ -75,7 +75,7 @@ def saved(talks: list[Talk]) -> Iterator[Store]:
                         connection.execute(
                             "INSERT INTO runs (conversation, started, version, system, terminal, provider, model, "
                             f"directory, rounds, {', '.join(Usage._fields)}) "
-                            "VALUES (?, 1, '', '', '', ?, ?, ?, ?, ?, ?, ?, ?)",
+                            "VALUES (?, 1, '', '', '', ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                             (number, *run[:4], *run.usage),
                         )
         yield store

@@ -22,7 +22,7 @@ from tests.history.test_store import locked
 from tests.saved_history import create_recorder, list_messages, read_all_runs, read_conversations, save_run
 
 CALLS = (ToolCall("call_1", "bash", '{"command": "ls"}'), ToolCall("call_2", "read_file", "{"))
-USAGE = Usage(100, 20, 50, 0.25)
+USAGE = Usage(100, 20, 50, 12, 0.25)
 NATIVE = ProviderState("openrouter", "m", {"reasoning_details": [{"text": "Hm."}]})
 CALLING = MessageAdded(
     Message("assistant", "Let me see.", CALLS, provider_state=NATIVE),

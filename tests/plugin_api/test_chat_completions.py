@@ -196,8 +196,9 @@ def test_the_openai_sdk_rejects_a_malformed_request() -> None:
 def test_response_is_parsed() -> None:
     response = wire.answer("Hello", reasoning="hm")
     response["usage"] |= {"prompt_tokens_details": {"cached_tokens": 7}, "cost": 0.25}
+    response["usage"]["completion_tokens_details"] = {"reasoning_tokens": 3}
     assert CHAT.provider_parse_response(response) == ModelResponse(
-        "Hello", "hm", FinishReason.STOP, Usage(10, 5, 7, 0.25)
+        "Hello", "hm", FinishReason.STOP, Usage(10, 5, 7, 3, 0.25)
     )
 
 

@@ -35,7 +35,10 @@ from tests.model_server import DROP, ModelServer
 from tests.recorded_exchanges import send_request
 from tests.responses_wire import call, message, reasoning, response, to_server_event
 
-SERVICE = Responses(name="test", base_url="http://test/v1", attachments=("image/png", "application/pdf", "audio/wav"))
+CHAT = ChatCompletions(
+    name="test", base_url="http://test/v1", attachments=("image/png", "application/pdf", "audio/wav")
+)
+SERVICE = Responses(CHAT)
 TALK = (Message("system", "Be kind."), Message("user", "What is in a.txt?"))
 TOOLS = [ToolSpec("read_file", "Reads.", {"type": "object", "properties": {"path": {"type": "string"}}})]
 SCHEMA = {
@@ -275,7 +278,7 @@ def test_chat_and_responses_of_one_provider_continue_each_other() -> None:
 
 def test_usage_counts_cached_tokens_and_reasoning_as_output() -> None:
     usage = SERVICE.provider_parse_response(response(message("Hi."))).usage
-    assert usage == (12, 7, 4, None)
+    assert usage == (12, 7, 4, 5, None)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ask import Provider, ProviderError, ReasoningDelta, Responses
+from ask import ChatCompletions, Provider, ProviderError, ReasoningDelta, Responses
 from ask.errors import IncompleteResponseError
 from providers.openai import provider as openai
 from providers.xai import provider as xai
@@ -19,7 +19,7 @@ from tests.recording_tests import check_turn
 from tests.recordings import Recording, recordings
 
 RECORDED = recordings("openai-responses")
-OTHER = Responses(name="other", base_url="http://test/v1")
+OTHER = Responses(ChatCompletions(name="other", base_url="http://test/v1"))
 PROVIDERS = {"openai": openai, "azure": openai, "xai": xai}
 
 
@@ -55,6 +55,7 @@ def test_recorded_answer_is_read_and_its_calls_get_one_result(server: ModelServe
     assert usage.input_tokens == response["usage"]["input_tokens"]
     assert usage.output_tokens == response["usage"]["output_tokens"]
     assert usage.cached_tokens == response["usage"].get("input_tokens_details", {}).get("cached_tokens")
+    assert usage.reasoning_tokens == response["usage"].get("output_tokens_details", {}).get("reasoning_tokens")
     assert (usage.cost is not None) == bool({"cost", "cost_in_usd_ticks"} & response["usage"].keys())
     if came.calls:
         body = send_tool_results(get_provider(recording), server, recording, came)

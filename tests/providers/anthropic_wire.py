@@ -56,7 +56,7 @@ def call(index: int, name: str, *pieces: str, id: str = "") -> list[Json]:  # no
     return block(index, start, *({"type": "input_json_delta", "partial_json": piece} for piece in pieces))
 
 
-def ends(reason: str = "end_turn", output_tokens: int = 7, **usage: int) -> list[Json]:
+def ends(reason: str = "end_turn", output_tokens: int = 7, **usage: Any) -> list[Json]:
     delta = {"stop_reason": reason, "stop_sequence": None}
     counted = {"output_tokens": output_tokens} | usage
     return [{"type": "message_delta", "delta": delta, "usage": counted}, {"type": "message_stop"}]
@@ -105,14 +105,19 @@ def says(content: str) -> Reply:
 
 
 def read_by_anthropic(body: Mapping[str, Any]) -> Any:
-    """Parse a request body with the SDK's types; the result equals the body if every key is known."""
-    return wire.written_out(anthropic_request_type().validate_python(body))
+    """Parse a request body with the SDK's types, `thinking` with those of the beta API; known keys are unchanged."""
+    request_type, thinking_type = anthropic_types()
+    read = wire.written_out(request_type.validate_python(body))
+    if "thinking" in body:
+        read["thinking"] = wire.written_out(thinking_type.validate_python(body["thinking"]))
+    return read
 
 
 @cache
-def anthropic_request_type() -> Any:
-    """Return the type of a request body; slow to build."""
+def anthropic_types() -> tuple[Any, Any]:
+    """Return the types of a request body and of its `thinking`; slow to build."""
+    from anthropic.types.beta.beta_thinking_config_param import BetaThinkingConfigParam
     from anthropic.types.message_create_params import MessageCreateParams
     from pydantic import TypeAdapter
 
-    return TypeAdapter(MessageCreateParams)
+    return TypeAdapter(MessageCreateParams), TypeAdapter(BetaThinkingConfigParam)

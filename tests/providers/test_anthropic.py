@@ -321,13 +321,84 @@ def test_native_blocks_are_sent_back_only_if_they_match_the_message(turn: Messag
     assert messages_of(QUESTION, turn, *results)[1][1] == [*THOUGHT[:kept], text, *map(tool_use, turn.tool_calls)]
 
 
-def test_thinking_before_the_last_question_is_not_sent() -> None:
-    """It is tied to the system prompt and tools of its own run; blocks may only be missing from the front."""
-    first = make_answer("Here.", (), *THOUGHT, {"type": "text", "text": "Here."})
+EARLIER = make_answer("Here.", (), *THOUGHT, {"type": "text", "text": "Here."})
+DROP_BLOCK = {"prefix_mismatch_behavior": "drop_block"}
+
+
+def test_thinking_of_earlier_runs_is_sent_back() -> None:
     second = make_answer("", CALLS[:1], *THOUGHT, tool_use(CALLS[0]))
-    found = messages_of(QUESTION, first, QUESTION, second, result(CALLS[0], "done"))
-    assert found[1] == ("assistant", [{"type": "text", "text": "Here."}])
+    found = messages_of(QUESTION, EARLIER, QUESTION, second, result(CALLS[0], "done"))
+    assert found[1] == ("assistant", [*THOUGHT, {"type": "text", "text": "Here."}])
     assert found[3] == ("assistant", [*THOUGHT, tool_use(CALLS[0])])
+
+
+@pytest.mark.parametrize(
+    ("writer", "model", "thinking"),
+    [
+        ("glm-5", "claude-sonnet-5-5", None),
+        ("claude-sonnet-5-5", "glm-5", None),
+        ("claude-sonnet-5-5", "claude-haiku-5-5", {"type": "disabled"}),
+        ("claude-sonnet-5-5", "claude-sonnet-5-5", {"type": "between_tools"}),
+    ],
+)
+def test_thinking_of_earlier_runs_is_not_sent_to_another_family_or_if_thinking_is_off(
+    writer: str, model: str, thinking: Json | None
+) -> None:
+    assert EARLIER.provider_state is not None
+    earlier = EARLIER._replace(provider_state=EARLIER.provider_state._replace(model=writer))
+    options = {"thinking": thinking} if thinking else {}
+    messages = [QUESTION, earlier, QUESTION]
+    body = anthropic.build_body(prepare_request(anthropic, model, messages, (TOOL,), options=options))
+    assert body["messages"][1]["content"] == [{"type": "text", "text": "Here."}]
+    assert body.get("thinking") == thinking or "claude" in model
+
+
+@pytest.mark.parametrize(
+    ("model", "show", "options", "thinking"),
+    [
+        ("claude-sonnet-5-5", False, {}, {"type": "adaptive", "block_binding": DROP_BLOCK}),
+        ("claude-sonnet-5-5", True, {}, {"type": "adaptive", "display": "summarized", "block_binding": DROP_BLOCK}),
+        ("claude-fable-5-1", False, {}, {"type": "adaptive", "block_binding": DROP_BLOCK}),
+        ("claude-opus-5", True, {}, {"type": "adaptive", "display": "summarized"}),
+        ("claude-opus-5", False, {}, None),
+        ("claude-opus-4-8", True, {}, None),
+        ("claude-opus-4-8", True, {"type": "adaptive"}, {"type": "adaptive", "display": "summarized"}),
+        ("claude-sonnet-4-5-20250929", True, {"type": "enabled", "budget_tokens": 2048}, "as set"),
+        ("claude-sonnet-5-5", True, {"type": "between_tools"}, "as set"),
+        ("claude-opus-5", True, {"type": "disabled"}, "as set"),
+        ("claude-opus-5", True, {"type": "adaptive", "display": "omitted"}, "as set"),
+        ("glm-5", True, {}, None),
+    ],
+)
+def test_thinking_is_shown_and_checked_as_the_model_supports(
+    server: ModelServer, model: str, show: bool, options: Json, thinking: Json | str | None
+) -> None:
+    server.reply(wire.says("Hello."))
+    request = ChatRequest(model, [QUESTION], show_reasoning=show, options={"thinking": options} if options else {})
+    send_request(anthropic, server, request)
+    sent = server.requests[0]
+    assert sent.json.get("thinking") == (options if thinking == "as set" else thinking)
+    is_bound = "block_binding" in (sent.json.get("thinking") or {})
+    assert sent.headers.get("anthropic-beta") == ("thinking-binding-controls-2026-08-01" if is_bound else None)
+    assert wire.read_by_anthropic(sent.json) == sent.json
+
+
+@pytest.mark.parametrize(
+    ("model", "limit"),
+    [
+        ("claude-sonnet-5-5", 128_000),
+        ("claude-fable-5", 128_000),
+        ("claude-opus-4-6", 128_000),
+        ("eu.anthropic.claude-opus-4-8-v1:0", 128_000),
+        ("claude-haiku-4-5-20251001", 64_000),
+        ("claude-opus-4-1-20250805", 32_000),
+        ("claude-sonnet-4-20250514", 32_000),
+        ("glm-5", 32_000),
+    ],
+)
+def test_limit_of_the_answer_depends_on_the_model(model: str, limit: int) -> None:
+    assert anthropic.build_body(ChatRequest(model, [QUESTION]))["max_tokens"] == limit
+    assert anthropic.build_body(ChatRequest(model, [QUESTION], options={"max_tokens": 5}))["max_tokens"] == 5
 
 
 def test_thinking_after_dropped_messages_is_not_sent() -> None:

@@ -143,6 +143,9 @@ def test_usage_includes_cached_input(server: ModelServer) -> None:
     assert exchange.result.answer.usage == Usage(12, 42, 4)
     exchange = ask(server, wire.streams(wire.begins(), wire.text(0, "Hi."), wire.ends(input_tokens=1000)))
     assert exchange.result.answer.usage == Usage(1009, 7, 4)
+    thinking = wire.ends(output_tokens=42, output_tokens_details={"thinking_tokens": 30})
+    exchange = ask(server, wire.streams(wire.begins(), wire.text(0, "Hi."), thinking))
+    assert exchange.result.answer.usage == Usage(12, 42, 4, 30)
     assert anthropic.provider_parse_response({"content": []}).usage == Usage()
 
 

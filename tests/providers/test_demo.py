@@ -16,12 +16,14 @@ from hypothesis import strategies as st
 from ask import ChatRequest, FinishReason, Message, TextDelta, ToolCall, ToolCallDelta
 from ask.plugin_api.provider import Delta
 from ask.prompt_blocks import format_blocks
+from ask.schemas.schema import parse_schema
 from ask.testing import ProviderContract
 from ask.tools.arguments import parse_arguments
 from ask.tools.base import Tool, ToolContext, ToolError
 from ask.tools.builtin import list_builtin_tools
 from providers.demo import provider
 from tests.host_requests import format_results, prepare_request
+from tests.program import Ask
 
 TOOLS = {tool.spec.name: tool for tool in list_builtin_tools()}
 MOST_ROUNDS = 10
@@ -298,3 +300,27 @@ def test_any_question_and_result_lead_to_an_answer_or_valid_calls(
         answers = [Message("tool", result, tool_call_id=call.id, tool_name=call.name) for call in calls]
         turn = Message("assistant", answer.text, tool_calls=tuple(calls))
         request = request._replace(messages=[*request.messages, turn, *format_results(provider, answers)])
+
+
+NODE: dict[str, Any] = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+NODES = {"type": "array", "items": {"$ref": "#"}}
+NEXT = {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        NODE | {"properties": NODE["properties"] | {"children": NODES}, "required": ["name", "children"]},
+        NODE | {"properties": NODE["properties"] | {"child": {"$ref": "#"}}},
+        {"$ref": "#/$defs/node", "$defs": {"node": NODE | {"properties": {"name": {"type": "string"}, "next": NEXT}}}},
+    ],
+)
+def test_answer_matches_a_schema_that_refers_to_itself(ask: Ask, schema: dict[str, Any]) -> None:
+    result = ask("-p", "demo", "--schema", json.dumps(schema), "hi")
+    assert (result.code, result.stderr) == (0, "")
+    assert parse_schema(schema).describe_problems(json.loads(result.stdout)) == ""
+
+
+def test_no_answer_matches_an_endless_schema(ask: Ask) -> None:
+    endless = {"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]}
+    assert ask("-p", "demo", "--schema", json.dumps(endless), "hi").code == 10

@@ -123,10 +123,12 @@ def test_further_candidates_are_ignored() -> None:
         assert (answer.text, answer.finish_reason) == ("one", FinishReason.STOP)
 
 
-def test_thoughts_and_the_cache_are_counted() -> None:
-    assert gemini.provider_parse_response(wire.whole(wire.text("a"))).usage == Usage(12, 7, 4)
+def test_thoughts_tool_use_and_the_cache_are_counted() -> None:
+    assert gemini.provider_parse_response(wire.whole(wire.text("a"))).usage == Usage(12, 7, 4, 2)
     thoughts_alone = wire.whole(finish="MAX_TOKENS") | {"usageMetadata": {"thoughtsTokenCount": 9}}
-    assert gemini.provider_parse_response(thoughts_alone).usage == Usage(None, 9, None)
+    assert gemini.provider_parse_response(thoughts_alone).usage == Usage(None, 9, reasoning_tokens=9)
+    tool_use = wire.whole(wire.text("a")) | {"usageMetadata": {"promptTokenCount": 5, "toolUsePromptTokenCount": 20}}
+    assert gemini.provider_parse_response(tool_use).usage == Usage(25)
     assert gemini.provider_parse_response({}).usage == Usage()
 
 

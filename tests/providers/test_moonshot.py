@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask import ChatRequest, Message, ProviderState, ReasoningDelta, TextDelta, ToolCall
+from ask.errors import ParameterError
 from ask.testing import CHAT_COMPLETIONS_SAMPLES, CHAT_COMPLETIONS_WHOLE, ProviderContract
 from ask.testing.samples import make_chat_response, make_chat_stream
 from providers.moonshot import provider as moonshot
@@ -177,3 +178,14 @@ def test_thinking_and_effort_are_sent_only_if_set() -> None:
     body = moonshot.build_body(ChatRequest("kimi-k2.6", [QUESTION], options={"thinking": {"type": "disabled"}}))
     assert body["thinking"] == {"type": "disabled"}
     assert "reasoning_effort" not in json.dumps(body)
+
+
+def test_sampling_is_left_to_the_service_and_a_refused_temperature_is_a_parameter_error(server: ModelServer) -> None:
+    """https://platform.kimi.ai/docs/api/models-overview: some models accept no temperature but their own."""
+    assert not {"temperature", "top_p"} & moonshot.build_body(ChatRequest("kimi-k3", [QUESTION])).keys()
+    refusal = {"message": "invalid temperature: only 1 is allowed for this model", "type": "invalid_request_error"}
+    server.reply(wire.whole_reply({"error": refusal}, 400))
+    request = ChatRequest("kimi-k3", [QUESTION], options={"temperature": 0.2})
+    error = send_request(moonshot, server, request).result.error
+    assert isinstance(error, ParameterError)
+    assert "temperature" in str(error)

@@ -19,7 +19,7 @@ from tests.host_requests import prepare_request
 from tests.model_server import ModelServer, Reply
 from tests.program import TEST_KEY, Ask, Home
 
-CLAUDES = ["anthropic/claude-sonnet-4.5", "~anthropic/claude-sonnet-latest"]
+CACHED_IF_MARKED = ["anthropic/claude-sonnet-4.5", "~anthropic/claude-sonnet-latest", "qwen/qwen3-max"]
 MALFORMED = "MALFORMED_FUNCTION_CALL"
 LIST = ("list_dir", {"dirpath": "."})
 
@@ -100,8 +100,8 @@ def marked(body: Mapping[str, Any]) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("model", CLAUDES)
-def test_ten_rounds_of_claude_extend_one_prefix_marked_at_its_ends(ask: Ask, server: ModelServer, model: str) -> None:
+@pytest.mark.parametrize("model", CACHED_IF_MARKED)
+def test_ten_rounds_extend_one_prefix_marked_at_its_ends(ask: Ask, server: ModelServer, model: str) -> None:
     for i in range(10):
         wanted = [("list_dir", {"dirpath": "./" * (i + 1)}), ("read_file", {"filepath": f"{i}.txt"})]
         server.reply(wire.calls(*wanted[: 1 + i % 2], content="Let me see." if i % 3 else None))
@@ -126,7 +126,7 @@ def test_empty_texts_are_never_marked() -> None:
         ([Message("system"), *round_], [1]),
         ([Message("system", "Be kind."), Message("user")], [0]),
     ):
-        body = openrouter.build_body(prepare_request(openrouter, CLAUDES[0], messages))
+        body = openrouter.build_body(prepare_request(openrouter, CACHED_IF_MARKED[0], messages))
         assert marked(body) == places
         assert [] not in [message["content"] for message in body["messages"]]
 
@@ -138,6 +138,14 @@ def test_other_models_get_no_markers(model: str) -> None:
         {"role": "system", "content": "Be kind."},
         {"role": "user", "content": "go"},
     ]
+
+
+def test_requests_of_a_conversation_go_to_one_provider() -> None:
+    question = [Message("user", "go")]
+    assert openrouter.build_body(ChatRequest("a/model", question, conversation="c1"))["session_id"] == "c1"
+    assert "session_id" not in openrouter.build_body(ChatRequest("a/model", question))
+    own = ChatRequest("a/model", question, conversation="c1", options={"session_id": "mine"})
+    assert openrouter.build_body(own)["session_id"] == "mine"
 
 
 # Reasoning
@@ -195,27 +203,14 @@ def test_reasoning_is_sent_to_its_own_family_and_to_routers(wrote: str, asked: s
         assert ("reasoning_details" in body["messages"][1]) is (goes_back and name == "openrouter")
 
 
-@pytest.mark.parametrize(
-    ("wrote", "asked", "bound"),
-    [
-        ("anthropic/claude-test", "~anthropic/claude-sonnet-latest", True),
-        ("anthropic/claude-test", "openrouter/auto", True),
-        ("google/gemini-test", "google/gemini-test", False),
-    ],
-)
-def test_claude_gets_thinking_back_only_if_nothing_before_it_changed(wrote: str, asked: str, bound: bool) -> None:
+@pytest.mark.parametrize("asked", ["~anthropic/claude-sonnet-latest", "openrouter/auto"])
+@pytest.mark.parametrize("is_truncated", [False, True])
+def test_reasoning_of_earlier_questions_is_sent_back(asked: str, is_truncated: bool) -> None:
     details = [{"type": "reasoning.encrypted", "data": "AAA="}]
-    state = ProviderState("openrouter", wrote, {"reasoning_details": details})
-    message = Message("assistant", "Yes.", provider_state=state)
-    moved = message._replace(provider_state=state._replace(context_truncated=True))
-    question = Message("user", "hi")
-    for messages, stands in (
-        ([question, message], True),
-        ([question, message, question], False),
-        ([question, moved], False),
-    ):
-        body = openrouter.build_body(ChatRequest(asked, messages))
-        assert ("reasoning_details" in body["messages"][1]) is (stands or not bound)
+    state = ProviderState("openrouter", "anthropic/claude-test", {"reasoning_details": details}, is_truncated)
+    question, message = Message("user", "hi"), Message("assistant", "Yes.", provider_state=state)
+    body = openrouter.build_body(ChatRequest(asked, [question, message, question]))
+    assert body["messages"][1]["reasoning_details"] == details
 
 
 # Answers
@@ -223,9 +218,17 @@ def test_claude_gets_thinking_back_only_if_nothing_before_it_changed(wrote: str,
 
 def test_usage_and_cost_are_reported(ask: Ask, server: ModelServer) -> None:
     usage = wire.usage(1000, 50, cost=0.0125, prompt_tokens_details={"cached_tokens": 900, "cache_write_tokens": 90})
+    usage["usage"]["completion_tokens_details"] = {"reasoning_tokens": 30}
     server.reply(wire.streams(wire.text("Hello."), wire.finish(), usage))
     usage = json.loads(ask("-p", "openrouter", "--json", "hi").stdout)["usage"]
-    assert usage.items() >= {"input_tokens": 1000, "output_tokens": 50, "cached_tokens": 900, "cost": 0.0125}.items()
+    expected = {
+        "input_tokens": 1000,
+        "output_tokens": 50,
+        "cached_tokens": 900,
+        "reasoning_tokens": 30,
+        "cost": 0.0125,
+    }
+    assert usage.items() >= expected.items()
 
 
 def test_comments_and_blank_lines_are_ignored(ask: Ask, server: ModelServer) -> None:

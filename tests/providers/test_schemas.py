@@ -119,7 +119,10 @@ def test_user_s_response_format_wins() -> None:
         ("~anthropic/claude-sonnet-latest", True),
         ("openai/gpt-6-sol", True),
         ("x-ai/grok-latest", True),
+        ("google/gemini-3-pro", True),
+        ("~google/gemini-flash-latest", True),
         ("google/gemini-2.5-flash", False),
+        ("google/gemma-4", False),
         ("qwen/qwen3", False),
         ("openrouter/auto", False),
     ],
@@ -173,6 +176,9 @@ def test_anthropic_gets_the_supported_subset(schema: Json, expected: Json) -> No
         {"type": "array", "items": TEXT, "prefixItems": [TEXT]},
         {"anyOf": [TEXT, {"type": "object"}]},
         {"$ref": "#/$defs/A", "$defs": {"A": {}}},
+        {"type": "object", "properties": {"a": {"$ref": "#"}}},
+        {"$ref": "#/$defs/A", "$defs": {"A": {"type": "array", "items": {"$ref": "#/$defs/A"}}}},
+        {"$id": "https://a.test/b", "type": "object", "properties": {"a": {"$ref": "https://a.test/b"}}},
     ],
 )
 def test_anthropic_gets_no_schema_with_another_meaning(schema: Json) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ask import ChatRequest, ProviderError
 from ask.agent.app_context import AppContext
 from ask.agent.model_selection import ModelSelection, create_client, resolve_endpoint
 from ask.errors import ParameterError
-from ask.settings import Settings
+from ask.settings import Config, resolve_settings
 from ask.testing import ProviderContract
 from providers.xai import provider as xai
 from tests import responses_wire
@@ -66,10 +68,19 @@ def test_output_includes_reasoning_and_cost_is_converted_from_ticks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "timeout", "expected"), [("xai", 300.0, 900.0), ("xai", 60.0, 60.0), ("openai", 300.0, 300.0)]
+    ("name", "flags", "config", "expected"),
+    [
+        ("xai", {}, {}, 900.0),
+        ("xai", {"timeout": 300.0}, {}, 300.0),
+        ("xai", {}, {"timeout": 300}, 300.0),
+        ("openai", {}, {}, 300.0),
+    ],
 )
-def test_reasoning_may_be_silent_for_longer(home: Home, name: str, timeout: float, expected: float) -> None:
+def test_reasoning_may_be_silent_for_longer_unless_the_user_sets_a_timeout(
+    home: Home, name: str, flags: dict[str, Any], config: dict[str, Any], expected: float
+) -> None:
     app = AppContext({**home.env, f"{name.upper()}_API_KEY": TEST_KEY})
     endpoint = resolve_endpoint(app, ModelSelection(name))
-    client = create_client(endpoint, lambda _: None, Settings(timeout=timeout))
+    settings = resolve_settings(flags, {}, Config(config))
+    client = create_client(endpoint, lambda _: None, settings)
     assert client._get_transport().stall_timeout == expected

@@ -57,7 +57,13 @@ def test_an_answer_is_one_object_with_every_field(ask: Ask, server: ModelServer)
         "tool_calls": [],
         "rounds": 0,
         "finish": "stop",
-        "usage": {"input_tokens": 10, "output_tokens": 5, "cached_tokens": None, **UNKNOWN_COST.to_dict()},
+        "usage": {
+            "input_tokens": 10,
+            "output_tokens": 5,
+            "cached_tokens": None,
+            "reasoning_tokens": None,
+            **UNKNOWN_COST.to_dict(),
+        },
         "exit_code": 0,
         "error": None,
     }

@@ -45,6 +45,7 @@ def test_a_call_takes_one_line_however_long_it_is(ask: Ask, server: ModelServer)
 
 def test_verbose_shows_results_reasoning_and_usage(ask: Ask, server: ModelServer) -> None:
     priced = wire.usage(100, 20, cost=0.0125, prompt_tokens_details={"cached_tokens": 60})
+    priced["usage"]["completion_tokens_details"] = {"reasoning_tokens": 12}
     server.reply(
         wire.streams(wire.reasoning("I wonder"), *wire.stream(None, [ECHO])[:-1], wire.usage(10, 5, cost=0.001)),
         wire.streams(wire.reasoning("So.\n"), wire.text("Done."), wire.finish(), priced),
@@ -54,7 +55,8 @@ def test_verbose_shows_results_reasoning_and_usage(ask: Ask, server: ModelServer
     lines = result.stderr.splitlines()
     assert lines[:2] == ["I wonder", '· bash {"command": "echo out"}']
     assert "out" in lines
-    assert lines[-2:] == ["So.", "· 1 round of tool calls, 110 tokens in (60 from the cache), 25 out, $0.0135"]
+    usage = "110 tokens in (60 from the cache), 25 out (12 for reasoning), $0.0135"
+    assert lines[-2:] == ["So.", f"· 1 round of tool calls, {usage}"]
 
 
 def test_usage_is_shown_as_far_as_it_is_known(ask: Ask, server: ModelServer) -> None:
