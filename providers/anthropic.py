@@ -37,8 +37,6 @@ from ask.parsing import (
 )
 
 from .anthropic_blocks import (
-    IMAGE_TYPES,
-    PDF_TYPE,
     THINKING_FIELDS,
     CallIdMap,
     add_cache_markers,
@@ -51,6 +49,7 @@ from .anthropic_blocks import (
     read_blocks,
     sanitize_tool_name,
 )
+from .anthropic_models import PROFILES
 from .anthropic_schema import to_anthropic_schema
 from .anthropic_stream import AnthropicStreamReader
 
@@ -87,6 +86,7 @@ OPTION_NAMES = {"stop_sequences": "stop", "output_config": "reasoning_effort"}
 class Anthropic(Provider):
     """Anthropic's Messages API."""
 
+    profiles = PROFILES
     error_rules = (
         ("^402 |enforced_spend_limit_reached|credit balance is too low", RetryAction.NEXT_KEY, ADD_CREDITS_HINT),
         ("specified (workspace )?API usage limits", RetryAction.NEXT_KEY, ADD_CREDITS_HINT),
@@ -94,9 +94,6 @@ class Anthropic(Provider):
     )
 
     # Requests
-
-    def provider_supports_attachment(self, model: str, media_type: str) -> bool:
-        return media_type in (*IMAGE_TYPES, PDF_TYPE)
 
     def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
         return HttpRequest("/v1/messages", self.build_body(request), build_headers(key))

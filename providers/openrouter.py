@@ -22,6 +22,7 @@ from ask.parsing import (
     read_number,
     read_str,
 )
+from ask.profiles import EFFORTS, ModelProfile
 
 TOKENS_PER_PRICE = 1_000_000
 CACHE_MARKER = {"type": "ephemeral"}
@@ -34,8 +35,20 @@ ATTACHMENT_TYPES = (
 """https://openrouter.ai/docs/features/multimodal. The models list says which model accepts them; all accept PDF."""
 ROUTER_PREFIXES = ("openrouter", "@preset")
 """Prefixes before the slash for which OpenRouter chooses the model, as in openrouter/auto."""
-SCHEMA_WITH_TOOLS_VENDORS = ("anthropic", "openai", "x-ai")
-"""Vendors whose models accept a schema in a request with tools."""
+PROFILES = (
+    ModelProfile(
+        "*anthropic/*|*openai/*|*x-ai/*",
+        "https://openrouter.ai/docs/features/structured-outputs",
+        schema_with_tools=True,
+    ),
+    # OpenRouter itself replaces an effort that the model does not have.
+    ModelProfile(
+        "*",
+        "https://openrouter.ai/docs/use-cases/reasoning-tokens",
+        EFFORTS,
+        {effort: {"reasoning": {"effort": effort}} for effort in EFFORTS},
+    ),
+)
 # Without HTTP-Referer, which must be the URL of the program's website: https://openrouter.ai/docs/app-attribution
 ATTRIBUTION_HEADERS = {
     "X-Title": "ask",
@@ -46,6 +59,7 @@ ATTRIBUTION_HEADERS = {
 class OpenRouter(ChatCompletions):
     """OpenRouter, with its additions to Chat Completions."""
 
+    profiles = PROFILES
     state_fields = ("reasoning_details",)
     error_rules = (("^404 .*(support tool use|tool_choice)", RetryAction.WITHOUT_TOOLS, NO_TOOLS_HINT),)
 
@@ -57,13 +71,6 @@ class OpenRouter(ChatCompletions):
         if get_model_family(request.model) == "anthropic":
             body["messages"] = add_cache_markers(body["messages"])
         return body
-
-    def supports_schema(self, request: ChatRequest, schema: Mapping[str, Any]) -> bool:
-        """Accept a schema together with tools only for vendors whose models can then still call them."""
-        checked = (
-            request._replace(tools=()) if get_model_family(request.model) in SCHEMA_WITH_TOOLS_VENDORS else request
-        )
-        return super().supports_schema(checked, schema)
 
     def find_provider_state(self, message: Message, model: str) -> Mapping[str, Any]:
         """Also send reasoning back to routers and presets, which belong to no model family.

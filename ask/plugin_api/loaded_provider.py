@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import signal
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from types import FrameType, NoneType
@@ -26,6 +26,7 @@ from ask.plugin_api.provider import (
     TextDelta,
     ToolCallDelta,
 )
+from ask.profiles import ModelProfile, find_profile
 from ask.text import format_one_line
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class LoadedProvider:
         is_builtin: whether the provider comes with ask. Its hooks print nothing and do not wait, so its calls need
             neither redirection nor a time limit.
         plugin: the object that implements the hooks.
+        profiles: what is known about the models; see `Provider.profiles`.
         missing_tool_hooks: the hooks that the provider lacks although any provider that supports tools needs them.
     """
 
@@ -70,6 +72,7 @@ class LoadedProvider:
         *,
         is_builtin: bool,
         plugin: object,
+        profiles: Sequence[ModelProfile] = (),
         missing_tool_hooks: Sequence[str] = (),
     ) -> None:
         self.info = info
@@ -77,6 +80,7 @@ class LoadedProvider:
         self.is_builtin = is_builtin
         self._missing_tool_hooks = missing_tool_hooks
         self.plugin = plugin
+        self.profiles = profiles
         self._time_limit: float | None = None
         self._notify: Callable[[str], None] = discard_notice
 
@@ -85,6 +89,16 @@ class LoadedProvider:
         limited = copy(self)
         limited._time_limit, limited._notify = time_limit, notify
         return limited
+
+    def with_profiles(self, profiles: Iterable[ModelProfile]) -> LoadedProvider:
+        """Return the provider with further rows, which come before its own."""
+        extended = copy(self)
+        extended.profiles = (*profiles, *self.profiles)
+        return extended
+
+    def find_profile(self, model: str) -> ModelProfile:
+        """Return what is known about a model."""
+        return find_profile(self.profiles, model)
 
     def supports_tools(self, model: str) -> bool:
         supported: bool = self._call("provider_supports_tools", bool, model=model)
@@ -95,6 +109,9 @@ class LoadedProvider:
 
     def supports_attachment(self, model: str, media_type: str) -> bool:
         """Check whether a message to this model may contain a file of this MIME type."""
+        known_types = self.find_profile(model).attachments
+        if known_types is not None:
+            return media_type in known_types
         supported: bool = self._call("provider_supports_attachment", bool, model=model, media_type=media_type)
         return supported
 
