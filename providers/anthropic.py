@@ -35,6 +35,7 @@ from ask.parsing import (
     read_str,
     read_tool_calls,
 )
+from ask.profiles import EFFORTS
 
 from .anthropic_blocks import (
     THINKING_FIELDS,
@@ -56,7 +57,7 @@ from .anthropic_stream import AnthropicStreamReader
 API_VERSION = "2023-06-01"
 """Later versions refuse `temperature`, `top_p` and `top_k` for all models; this one only for models without them."""
 MAX_TOKENS = 32_000
-"""The API requires a limit, which includes thinking. No model since Claude 4 allows less."""
+"""The limit, which includes thinking, for models whose own is unknown; the API requires one."""
 FINISH_REASONS = {
     "tool_use": FinishReason.TOOL_CALLS,
     "max_tokens": FinishReason.LENGTH,
@@ -100,7 +101,7 @@ class Anthropic(Provider):
 
     def build_body(self, request: ChatRequest) -> dict[str, Any]:
         """Build the body of a chat request."""
-        body: dict[str, Any] = {"model": request.model, "max_tokens": MAX_TOKENS}
+        body: dict[str, Any] = {"model": request.model, "max_tokens": request.profile.output_limit or MAX_TOKENS}
         system = [message.content for message in request.messages if message.role == "system"]
         if blocks := format_text_blocks(*system):
             body["system"] = blocks
@@ -266,10 +267,23 @@ class Anthropic(Provider):
                 id=read_str(entry.get("id")),
                 title=read_str(entry.get("display_name")),
                 context_length=read_int(entry.get("max_input_tokens")),
+                output_limit=read_int(entry.get("max_tokens")),
+                efforts=read_efforts(read_dict(entry.get("capabilities"))),
             )
             for entry in entries
             if read_str(entry.get("id")) and entry.get("lifecycle") != "retired"
         ]
+
+
+def read_efforts(capabilities: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """Return the efforts of a listed model; None if it has a thinking budget instead, or none is listed."""
+    levels = read_dict(capabilities.get("effort"))
+    thinking_types = read_dict(read_dict(capabilities.get("thinking")).get("types"))
+    if levels.get("supported") is not True:
+        return None
+    can_turn_off = any(read_dict(thinking_types.get(name)).get("supported") for name in ("disabled", "between_tools"))
+    supported = tuple(effort for effort in EFFORTS if read_dict(levels.get(effort)).get("supported"))
+    return ("none", *supported) if can_turn_off else supported
 
 
 def build_headers(key: str) -> dict[str, str]:

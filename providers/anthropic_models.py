@@ -85,5 +85,5 @@ PROFILES = (
         output_limit=128_000,
         context_length=1_000_000,
     ),
-    ModelProfile("*", MODELS_PAGE, attachments=(*IMAGE_TYPES, PDF_TYPE)),
+    ModelProfile("*", MODELS_PAGE, effort_parameters={"none": OFF}, attachments=(*IMAGE_TYPES, PDF_TYPE)),
 )

@@ -19,6 +19,7 @@ from ask.parsing import (
     read_dict,
     read_first_choice,
     read_int,
+    read_list,
     read_number,
     read_str,
 )
@@ -117,7 +118,23 @@ class OpenRouter(ChatCompletions):
             tools="tools" in parameters if isinstance(parameters, list) else None,
             input_price=parse_price(pricing.get("prompt")),
             output_price=parse_price(pricing.get("completion")),
+            output_limit=read_int(read_dict(entry.get("top_provider")).get("max_completion_tokens")),
+            efforts=read_efforts(entry),
         )
+
+
+def read_efforts(entry: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """Return the efforts of a listed model; None if none are listed.
+
+    https://openrouter.ai/docs/client-sdks/python/components/modelreasoning
+    """
+    reasoning = read_dict(entry.get("reasoning"))
+    if not reasoning:
+        return None
+    listed = read_list(reasoning.get("supported_efforts")) or EFFORTS
+    return tuple(
+        effort for effort in EFFORTS if (not reasoning.get("mandatory") if effort == "none" else effort in listed)
+    )
 
 
 def drop_stale_reasoning(messages: Sequence[Message]) -> list[Message]:

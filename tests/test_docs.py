@@ -253,7 +253,7 @@ def test_link_targets_exist(page: Path) -> None:
 @pytest.fixture
 def with_example_provider(ask: Ask, home: Home, server: ModelServer) -> Ask:
     """`ask` with the three-line provider of the page installed."""
-    source, _, _ = find_code_blocks(WRITING, "python")
+    source, *_ = find_code_blocks(WRITING, "python")
     text, _ = find_code_blocks(WRITING, "toml")
     project = tomllib.loads(text)
     entry_points = project["project"]["entry-points"]["ask.providers"]
@@ -273,12 +273,25 @@ def test_the_three_line_provider_is_listed_and_answers(with_example_provider: As
 
 
 def test_the_responses_provider_answers(ask: Ask, home: Home, server: ModelServer) -> None:
-    _, source, _ = find_code_blocks(WRITING, "python")
+    _, source, *_ = find_code_blocks(WRITING, "python")
     packages = install(home.path / "packages", "ask-parley", {"parley": "ask_parley:provider"}, {"ask_parley": source})
     server.reply(responses_wire.says("Hello."))
     env = {"PYTHONPATH": str(packages), "PARLEY_API_KEY": "sk-parley-123456", "PARLEY_BASE_URL": server.base_url}
     assert ask("-p", "parley", "hi", env=env).text == "Hello.\n"
     assert server.requests[0].json["model"] == "parley-1"
+
+
+def test_the_provider_with_profiles_adapts_options(ask: Ask, home: Home, server: ModelServer) -> None:
+    _, _, source, _ = find_code_blocks(WRITING, "python")
+    packages = install(home.path / "packages", "ask-parley", {"parley": "ask_parley:provider"}, {"ask_parley": source})
+    server.reply(wire.says("Hello."))
+    env = {"PYTHONPATH": str(packages), "PARLEY_API_KEY": "sk-parley-123456", "PARLEY_BASE_URL": server.base_url}
+    assert ask("-p", "parley", "-o", "reasoning_effort=none", "hi", env=env).text == "Hello.\n"
+    assert server.requests[0].json["thinking"] is False
+    result = ask("-p", "parley", "-o", "temperature=0.5", "hi", env=env)
+    assert (result.code, len(server.requests)) == (7, 1)
+    result = ask("-p", "parley", "-m", "parley-1", "-o", "reasoning_effort=low", "hi", env=env)
+    assert (result.code, len(server.requests)) == (7, 1)
 
 
 def test_the_table_that_selects_an_api_works(ask: Ask, home: Home, server: ModelServer) -> None:
@@ -292,7 +305,7 @@ def test_the_table_that_selects_an_api_works(ask: Ask, home: Home, server: Model
 
 @pytest.mark.slow
 def test_the_three_line_provider_passes_the_contract_suite(with_example_provider: Ask, home: Home) -> None:
-    _, _, suite = find_code_blocks(WRITING, "python")
+    *_, suite = find_code_blocks(WRITING, "python")
     (home.work / "test_groq.py").write_text(suite)
     command = [*PYTEST, f"--basetemp={home.path}/pytest", "test_groq.py"]
     tested = run(command, env=with_example_provider.env, cwd=home.work, timeout=60)

@@ -112,7 +112,7 @@ def load_provider(app: AppContext, name: str) -> LoadedProvider:
     elif not provider and "base_url" in table:
         provider = create_configured_provider(name, table)
     if provider:
-        return provider.with_profiles(models) if models else provider
+        return provider.with_configured_profiles(models) if models else provider
     suggestion = suggest(name, app.provider_names)
     hint = f"did you mean {suggestion}? " if suggestion else ""
     raise ConfigError(f"there is no provider {name!r}", f"{hint}installed are {', '.join(app.provider_names)}")

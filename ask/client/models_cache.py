@@ -1,6 +1,6 @@
 """Cached models lists, in one file per provider and base URL.
 
-A list contains the models' ids, context lengths and tool support, but no prices. Callers decide how old a list may be.
+A list contains the models' ids, limits, efforts and tool support, but no prices. Callers decide how old a list may be.
 """
 
 from __future__ import annotations
@@ -58,6 +58,8 @@ def read_models(file: Path) -> CachedModels:
             id=read_str(entry.get("id")),
             context_length=read_int(entry.get("context_length")),
             tools=entry["tools"] if isinstance(entry.get("tools"), bool) else None,
+            output_limit=read_int(entry.get("output_limit")),
+            efforts=tuple(map(read_str, entry["efforts"])) if isinstance(entry.get("efforts"), list) else None,
         )
         for entry in entries
         if read_str(entry.get("id"))
@@ -67,7 +69,8 @@ def read_models(file: Path) -> CachedModels:
 
 def write_models(file: Path, models: Sequence[ModelInfo], age: float = 0) -> None:
     """Write a list to the cache as if it were `age` seconds old, ignoring errors."""
-    rows = [{"id": model.id, "context_length": model.context_length, "tools": model.tools} for model in models]
+    names = ("id", "context_length", "tools", "output_limit", "efforts")
+    rows = [{name: getattr(model, name) for name in names} for model in models]
     with contextlib.suppress(OSError):
         write_private_file(file, json.dumps({"time": time.time() - age, "models": rows}).encode())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import signal
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from types import FrameType, NoneType
@@ -44,7 +44,10 @@ FIELD_TYPES: Mapping[type, Sequence[type | tuple[type, ...]]] = {
     TextDelta: (str,),
     ReasoningDelta: (str,),
     ToolCallDelta: (int, str),
-    ModelInfo: (str, str, (int, NoneType), (bool, NoneType), (int, float, NoneType), (int, float, NoneType)),
+    ModelInfo: (
+        *(str, str, (int, NoneType), (bool, NoneType), (int, float, NoneType), (int, float, NoneType)),
+        *((int, NoneType), (tuple, NoneType)),
+    ),
 }
 """The types of the fields of what hooks return, in order."""
 
@@ -81,6 +84,8 @@ class LoadedProvider:
         self._missing_tool_hooks = missing_tool_hooks
         self.plugin = plugin
         self.profiles = profiles
+        self._configured_profiles: Sequence[ModelProfile] = ()
+        self._listed_profiles: Sequence[ModelProfile] = ()
         self._time_limit: float | None = None
         self._notify: Callable[[str], None] = discard_notice
 
@@ -90,15 +95,29 @@ class LoadedProvider:
         limited._time_limit, limited._notify = time_limit, notify
         return limited
 
-    def with_profiles(self, profiles: Iterable[ModelProfile]) -> LoadedProvider:
-        """Return the provider with further rows, which come before its own."""
-        extended = copy(self)
-        extended.profiles = (*profiles, *self.profiles)
-        return extended
+    def with_configured_profiles(self, profiles: Sequence[ModelProfile]) -> LoadedProvider:
+        """Return the provider with the user's rows, which come before all others."""
+        configured = copy(self)
+        configured._configured_profiles = profiles
+        return configured
+
+    def with_listed_model(self, model: ModelInfo, name: str) -> LoadedProvider:
+        """Return the provider with what its models list says about a model, which comes before its own rows."""
+        efforts, output_limit, context_length = model.efforts, model.output_limit or None, model.context_length or None
+        row = ModelProfile(name, efforts=efforts, output_limit=output_limit, context_length=context_length)
+        listed = copy(self)
+        listed._listed_profiles = (row,)
+        return listed
+
+    def with_profiles_of(self, provider: LoadedProvider) -> LoadedProvider:
+        """Return the provider with what the user and the models list say in another form of it."""
+        other = copy(self)
+        other._configured_profiles, other._listed_profiles = provider._configured_profiles, provider._listed_profiles
+        return other
 
     def find_profile(self, model: str) -> ModelProfile:
         """Return what is known about a model."""
-        return find_profile(self.profiles, model)
+        return find_profile((*self._configured_profiles, *self._listed_profiles, *self.profiles), model)
 
     def supports_tools(self, model: str) -> bool:
         supported: bool = self._call("provider_supports_tools", bool, model=model)

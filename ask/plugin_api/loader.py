@@ -194,8 +194,7 @@ def check_provider(plugin: object, name: str, distribution: str) -> LoadedProvid
 def check_alternative(provider: LoadedProvider, plugin: Provider) -> LoadedProvider:
     """Check another form of a loaded provider: the same service on another API."""
     alternative = check_provider(plugin, provider.info.name, DISTRIBUTION if provider.is_builtin else "")
-    alternative.profiles = provider.profiles
-    return alternative
+    return alternative.with_profiles_of(provider)
 
 
 class ProviderManager(pluggy.PluginManager):

@@ -177,8 +177,8 @@ Delta = TextDelta | ReasoningDelta | ToolCallDelta
 class ModelInfo(NamedTuple):
     """One entry of a provider's models list; None for what the provider does not report.
 
-    `context_length` is in tokens, `tools` is whether the model supports tools, and prices are in US dollars per
-    million tokens.
+    `context_length` and `output_limit` are in tokens, `tools` is whether the model supports tools, prices are in US
+    dollars per million tokens, and `efforts` are those of `ask.profiles.ModelProfile`.
     """
 
     id: str
@@ -187,6 +187,8 @@ class ModelInfo(NamedTuple):
     tools: bool | None = None
     input_price: float | None = None
     output_price: float | None = None
+    output_limit: int | None = None
+    efforts: tuple[str, ...] | None = None
 
 
 class StreamReader(Protocol):

@@ -76,8 +76,8 @@ class Responses(Provider):
 
     @property
     def profiles(self) -> Sequence[ModelProfile]:  # type: ignore[override]  # computed here
-        """What is known about the models: the same as on Chat Completions."""
-        return (*self.chat.profiles, WITHOUT_REASONING)
+        """What is known about the models on Chat Completions, except how that API expresses an effort."""
+        return (*map(remove_effort_parameters, self.chat.profiles), WITHOUT_REASONING)
 
     @property
     def state_owner(self) -> str:
@@ -300,6 +300,12 @@ class Responses(Provider):
 
     def provider_parse_models(self, body: Any) -> list[ModelInfo]:
         return self.chat.provider_parse_models(body)
+
+
+def remove_effort_parameters(profile: ModelProfile) -> ModelProfile:
+    """Remove the parameters that an effort becomes on Chat Completions; an effort that is left out still is."""
+    empty = {effort: parameters for effort, parameters in (profile.effort_parameters or {}).items() if not parameters}
+    return profile._replace(effort_parameters=empty or None)
 
 
 class CallIdMap:

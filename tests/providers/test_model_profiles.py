@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ask import Message, Provider, Responses, ToolSpec
+from ask import ChatCompletions, Message, Provider, Responses, ToolSpec
 from ask.errors import ParameterError
 from ask.profiles import EFFORTS, parse_pattern
 from providers import anthropic, deepseek, gemini, lmstudio, moonshot, ollama, openai, openrouter, xai
@@ -182,6 +182,14 @@ def test_efforts_of_chat_services(provider: str, model: str, sent: list[Any]) ->
 )
 def test_thinking_of_chat_services_has_a_switch(provider: str, model: str, none: Any, low: Any) -> None:
     assert list_sent(provider, model, ("thinking",))[:3:2] == [none, low]
+
+
+@pytest.mark.parametrize("chat", [deepseek.provider, moonshot.provider, openrouter.provider])
+def test_responses_api_has_its_own_form_of_efforts(chat: ChatCompletions) -> None:
+    model = chat.info.default_model
+    for effort in ("none", "low", "high"):
+        reasoning = build_body(Responses(chat), model, options={"reasoning_effort": effort})["reasoning"]
+        assert reasoning == {"effort": "low" if model == "kimi-k3" and effort == "none" else effort}
 
 
 @pytest.mark.parametrize(
