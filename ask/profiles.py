@@ -158,9 +158,10 @@ def adapt_options(
         notify(f"{model} has no reasoning effort {options['reasoning_effort']!r}; using {effort!r}")
         adapted["reasoning_effort"] = effort
     check_refused_options(profile, model, adapted, effort or profile.default_effort)
-    if effort in (profile.effort_parameters or {}):
+    parameters = (profile.effort_parameters or {}).get(effort) if isinstance(effort, str) else None
+    if parameters is not None:
         del adapted["reasoning_effort"]
-        adapted = merge_options((profile.effort_parameters or {})[str(effort)], adapted)
+        adapted = merge_options(parameters, adapted)
     return {name: value for name, value in adapted.items() if not is_neutral(profile, name, value)}
 
 

@@ -153,5 +153,12 @@ def test_unknown_model_gets_the_options_as_they_are() -> None:
     assert adapt(ModelProfile("m"), **options) == (options, [])
 
 
+@pytest.mark.parametrize("effort", [None, 3, True, ["low"], {"a": 1}])
+def test_any_value_is_possible_if_the_efforts_are_unknown(effort: Any) -> None:
+    profile = ModelProfile("m", effort_parameters={"none": {"thinking": False}})
+    expected = {} if effort is None else {"reasoning_effort": effort}
+    assert adapt(profile, reasoning_effort=effort) == (expected, [])
+
+
 def test_efforts_are_in_ascending_order() -> None:
     assert EFFORTS == ("none", "minimal", "low", "medium", "high", "xhigh", "max")
