@@ -58,6 +58,7 @@ PROFILES = (
     ModelProfile(
         "claude-opus-{4.7-4.9}*", EFFORT_PAGE, ("none", *ALL_EFFORTS), ON_REQUEST, "none", refused_options=SAMPLING
     ),
+    ModelProfile("claude-opus-{4.6}*", f"{MODELS_PAGE}/overview", output_limit=128_000),
     ModelProfile(
         "claude-opus-{4.6}*|claude-sonnet-{4.6}*",
         EFFORT_PAGE,
@@ -65,6 +66,7 @@ PROFILES = (
         ON_REQUEST,
         "none",
         refused_when_reasoning=("temperature", "top_k"),
+        output_limit=64_000,
         context_length=1_000_000,
     ),
     ModelProfile("claude-opus-{4-4.1}*", BUDGET_PAGE, output_limit=32_000),

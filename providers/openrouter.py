@@ -38,7 +38,12 @@ ROUTER_PREFIXES = ("openrouter", "@preset")
 """Prefixes before the slash for which OpenRouter chooses the model, as in openrouter/auto."""
 PROFILES = (
     ModelProfile(
-        "*anthropic/*|*openai/*|*x-ai/*",
+        "*google/gemini-{1-2.5}*|*google/gemma*",
+        "https://ai.google.dev/gemini-api/docs/structured-output",
+        schema_with_tools=False,
+    ),
+    ModelProfile(
+        "*anthropic/*|*google/*|*openai/*|*x-ai/*",
         "https://openrouter.ai/docs/features/structured-outputs",
         schema_with_tools=True,
     ),

@@ -255,6 +255,28 @@ def test_schema_and_tools_go_together_from_gemini_3_on(model: str) -> None:
     assert ("generationConfig" in body) == (model == "gemini-3.5-flash")
 
 
+@pytest.mark.parametrize(
+    ("model", "together"),
+    [
+        ("google/gemini-3.5-flash", True),
+        ("google/gemini-2.5-pro", False),
+        ("~anthropic/claude-sonnet-latest", True),
+        ("qwen/qwen3", False),
+    ],
+)
+def test_schema_and_tools_go_together_on_openrouter(model: str, together: bool) -> None:
+    body = build_body(PROVIDERS["openrouter"], model, tools=[TOOL], schema={"type": "object"})
+    assert ("response_format" in body) == together
+
+
+@pytest.mark.parametrize(
+    ("model", "limit"),
+    [("claude-sonnet-5-5", 128_000), ("claude-haiku-4-5", 64_000), ("claude-opus-4-1", 32_000), ("claude-x", 32_000)],
+)
+def test_anthropic_s_limit_is_the_model_s_own(model: str, limit: int) -> None:
+    assert build_body(PROVIDERS["anthropic"], model)["max_tokens"] == limit
+
+
 def test_nearest_effort_is_used_with_one_notice(server: ModelServer) -> None:
     server.reply(wire.says("Hello."))
     request = prepare_request(PROVIDERS["moonshot"], "kimi-k3", QUESTION)._replace(options={"reasoning_effort": "none"})
