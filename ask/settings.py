@@ -12,12 +12,15 @@ import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ask.errors import ConfigError, FileError, ParameterError, UsageError
 from ask.messages import EMPTY_MAPPING
 from ask.retries import DEFAULT_BACKOFF, DEFAULT_TRIES
 from ask.suggestions import suggest
+
+if TYPE_CHECKING:
+    from ask.profiles import ModelProfile
 
 
 class Setting(NamedTuple):
@@ -83,6 +86,14 @@ PROVIDER_KEYS = {
     "api": "the OpenAI API to use: responses or chat",
 }
 """The keys of a table `[providers.NAME]`, all strings, with their descriptions."""
+MODEL_KEYS: dict[str, type] = {
+    **dict.fromkeys(("pattern", "source", "default_effort"), str),
+    **dict.fromkeys(("efforts", "refused_options", "refused_when_reasoning", "attachments"), list),
+    **dict.fromkeys(("output_limit", "context_length"), int),
+    **dict.fromkeys(("reasoning_with_tools", "schema_with_tools"), bool),
+    "effort_parameters": Mapping,
+}
+"""The keys of a row `[[providers.NAME.models]]`, with their types: the fields of `ask.profiles.ModelProfile`."""
 SERVER_KEYS: dict[str, type] = {
     **dict.fromkeys(("command", "cwd", "url", "type"), str),
     **dict.fromkeys(("args", "tools"), list),
@@ -108,6 +119,7 @@ EXPECTED_VALUES = {
     bool: "true or false",
     list: "a list of strings",
     dict: "a table of strings",
+    Mapping: "a table of tables, one for each effort",
 }
 SWITCH_VALUES = {
     **dict.fromkeys(("1", "true", "yes", "on"), True),
@@ -140,6 +152,15 @@ class Config(NamedTuple):
     def get_provider(self, name: str) -> Mapping[str, str]:
         """Return the table `[providers.NAME]`; {} if there is none."""
         return self.providers.get(name, {})
+
+    def get_models(self, provider_name: str) -> Sequence[ModelProfile]:
+        """Return the rows `[[providers.NAME.models]]`."""
+        rows: Any = self.get_provider(provider_name).get("models")
+        if not rows:
+            return ()
+        from ask.profiles import ModelProfile
+
+        return [ModelProfile(**{key: row[key] for key in row.keys() & MODEL_KEYS.keys()}) for row in rows]
 
     @property
     def providers(self) -> Mapping[str, Mapping[str, str]]:
@@ -200,7 +221,7 @@ def check_config(path: Path, values: Mapping[str, Any]) -> list[str]:
             if section == "aliases":
                 _check_value(path, key, value, str)
             elif section == "providers":
-                warnings += check_table(path, key, value, dict.fromkeys(PROVIDER_KEYS, str))
+                warnings += check_provider_table(path, key, value)
             elif key == "mcp.servers":
                 warnings += check_server_tables(path, value)
             elif key in SETTINGS:
@@ -224,6 +245,33 @@ def check_table(path: Path, key: str, table: Any, known_keys: Mapping[str, type]
         _check_value(path, f"{key}.{name}", table[name], known_keys[name])
     unknown_keys = (name for name in table if name not in known_keys)
     return [f"{path}: {format_unknown_key(name, known_keys)} in [{key}]" for name in unknown_keys]
+
+
+def check_provider_table(path: Path, key: str, table: Any) -> list[str]:
+    """Validate a table `[providers.NAME]`; return warnings about unknown keys.
+
+    Raises:
+        ConfigError: a value is of the wrong type, or a row about models has no valid pattern.
+    """
+    check_table(path, key, table)
+    rows = table.get("models", [])
+    warnings = check_table(
+        path,
+        key,
+        {name: value for name, value in table.items() if name != "models"},
+        dict.fromkeys(PROVIDER_KEYS, str),
+    )
+    if not isinstance(rows, list):
+        raise ConfigError(f"{path}: {key}.models must be a list of tables", f"write [[{key}.models]]")
+    for row in rows:
+        warnings += check_table(path, f"{key}.models", row, MODEL_KEYS)
+        if "pattern" not in row:
+            raise ConfigError(f"{path}: {key}.models has no pattern", 'for example pattern = "gpt-7*"')
+        from ask.profiles import find_pattern_problem
+
+        if problem := find_pattern_problem(row["pattern"]):
+            raise ConfigError(f"{path}: {key}.models.pattern is {row['pattern']!r}", problem)
+    return warnings
 
 
 def check_server_tables(path: Path, servers: Any) -> list[str]:
@@ -282,6 +330,8 @@ def is_valid_value(value: Any, expected_type: type) -> bool:
     if expected_type in (int, float):
         is_number = isinstance(value, int | expected_type) and not isinstance(value, bool)
         return is_number and 0 < value <= MAX_NUMBER
+    if expected_type is Mapping:
+        return isinstance(value, dict) and all(isinstance(item, dict) for item in value.values())
     items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return isinstance(value, expected_type) and all(isinstance(item, str) for item in items)
 

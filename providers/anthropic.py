@@ -36,10 +36,9 @@ from ask.parsing import (
     read_str,
     read_tool_calls,
 )
+from ask.profiles import EFFORTS
 
 from .anthropic_blocks import (
-    IMAGE_TYPES,
-    PDF_TYPE,
     THINKING_FIELDS,
     CallIdMap,
     add_cache_markers,
@@ -52,16 +51,14 @@ from .anthropic_blocks import (
     read_blocks,
     sanitize_tool_name,
 )
+from .anthropic_models import PROFILES
 from .anthropic_schema import to_anthropic_schema
 from .anthropic_stream import AnthropicStreamReader
 
 API_VERSION = "2023-06-01"
 """Later versions refuse `temperature`, `top_p` and `top_k` for all models; this one only for models without them."""
-OUTPUT_LIMITS = (((4, 6), 128_000), ((4, 5), 64_000), ((0, 0), 32_000))
-"""The `max_tokens` that the API requires, by the first version that allows it; it includes thinking.
-
-https://platform.claude.com/docs/en/models/overview
-"""
+MAX_TOKENS = 32_000
+"""The limit, which includes thinking, for models whose own is unknown; the API requires one."""
 DEFAULT_THINKING_VERSION = (5, 0)
 """The first version that thinks unless the request says otherwise."""
 OMITTED_THINKING_VERSION = (4, 7)
@@ -104,6 +101,7 @@ OPTION_NAMES = {"stop_sequences": "stop", "output_config": "reasoning_effort"}
 class Anthropic(Provider):
     """Anthropic's Messages API."""
 
+    profiles = PROFILES
     error_rules = (
         ("^402 |enforced_spend_limit_reached|credit balance is too low", RetryAction.NEXT_KEY, ADD_CREDITS_HINT),
         ("specified (workspace )?API usage limits", RetryAction.NEXT_KEY, ADD_CREDITS_HINT),
@@ -111,9 +109,6 @@ class Anthropic(Provider):
     )
 
     # Requests
-
-    def provider_supports_attachment(self, model: str, media_type: str) -> bool:
-        return media_type in (*IMAGE_TYPES, PDF_TYPE)
 
     def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
         body = self.build_body(request)
@@ -124,7 +119,7 @@ class Anthropic(Provider):
 
     def build_body(self, request: ChatRequest) -> dict[str, Any]:
         """Build the body of a chat request."""
-        body: dict[str, Any] = {"model": request.model, "max_tokens": get_output_limit(request.model)}
+        body: dict[str, Any] = {"model": request.model, "max_tokens": request.profile.output_limit or MAX_TOKENS}
         system = [message.content for message in request.messages if message.role == "system"]
         if blocks := format_text_blocks(*system):
             body["system"] = blocks
@@ -293,6 +288,8 @@ class Anthropic(Provider):
                 id=read_str(entry.get("id")),
                 title=read_str(entry.get("display_name")),
                 context_length=read_int(entry.get("max_input_tokens")),
+                output_limit=read_int(entry.get("max_tokens")),
+                efforts=read_efforts(read_dict(entry.get("capabilities"))),
             )
             for entry in entries
             if read_str(entry.get("id")) and entry.get("lifecycle") != "retired"
@@ -303,11 +300,6 @@ def parse_claude_version(model: str) -> tuple[int, int]:
     """Return (5, 5) for "claude-sonnet-5-5"; (0, 0) for a name without a version."""
     match = re.search(r"claude-(?:[a-z]+-)?(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)", model)
     return (int(match[1]), int(match[2] or 0)) if match else (0, 0)
-
-
-def get_output_limit(model: str) -> int:
-    version = parse_claude_version(model)
-    return next(limit for first_version, limit in OUTPUT_LIMITS if version >= first_version)
 
 
 def is_claude(model: str) -> bool:
@@ -331,6 +323,17 @@ def build_thinking(request: ChatRequest) -> dict[str, Any]:
     if version >= BOUND_THINKING_VERSION:
         parameters["block_binding"] = {"prefix_mismatch_behavior": "drop_block"}
     return parameters | thinking if parameters or "thinking" in request.options else {}
+
+
+def read_efforts(capabilities: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """Return the efforts of a listed model; None if it has a thinking budget instead, or none is listed."""
+    levels = read_dict(capabilities.get("effort"))
+    thinking_types = read_dict(read_dict(capabilities.get("thinking")).get("types"))
+    if levels.get("supported") is not True:
+        return None
+    can_turn_off = any(read_dict(thinking_types.get(name)).get("supported") for name in ("disabled", "between_tools"))
+    supported = tuple(effort for effort in EFFORTS if read_dict(levels.get(effort)).get("supported"))
+    return ("none", *supported) if can_turn_off else supported
 
 
 def build_headers(key: str) -> dict[str, str]:

@@ -11,20 +11,32 @@ from typing import Any
 
 from ask import ChatCompletions, Message, ModelResponse, ProviderError, RetryAction, Usage
 from ask.parsing import read_first_choice, read_int
+from ask.profiles import ModelProfile
 
 IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
-"""https://api-docs.deepseek.com/guides/vision"""
+THINKING_PAGE = "https://api-docs.deepseek.com/guides/thinking_mode"
+VISION_PAGE = "https://api-docs.deepseek.com/guides/vision"
+PROFILES = (
+    ModelProfile(
+        "deepseek-v{4+}*|deepseek-flash*|deepseek-pro*",
+        THINKING_PAGE,
+        ("none", "low", "high", "max"),
+        {"none": {"thinking": {"type": "disabled"}}},
+        default_effort="high",
+        output_limit=384_000,
+        context_length=1_000_000,
+    ),
+    ModelProfile("*flash*", VISION_PAGE, attachments=IMAGE_TYPES),
+    ModelProfile("*", VISION_PAGE, attachments=()),
+)
 
 
 class DeepSeek(ChatCompletions):
     """DeepSeek, with its reasoning, JSON mode and cache statistics."""
 
+    profiles = PROFILES
     state_fields = ("reasoning_content",)
     error_rules = (("^402 ", None, "top up at https://platform.deepseek.com/top_up"),)
-
-    def provider_supports_attachment(self, model: str, media_type: str) -> bool:
-        """Accept images for the flash models; the others are text only."""
-        return super().provider_supports_attachment(model, media_type) and "flash" in model
 
     def format_schema(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         """Request JSON mode, because the API refuses schemas.
@@ -64,6 +76,5 @@ provider = DeepSeek(
     base_url="https://api.deepseek.com",
     key_env="DEEPSEEK_API_KEY",
     default_model="deepseek-flash",
-    attachments=IMAGE_TYPES,
     docs="https://api-docs.deepseek.com",
 )

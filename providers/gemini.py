@@ -38,6 +38,7 @@ from ask.parsing import (
     read_tool_calls,
 )
 
+from .gemini_models import PROFILES
 from .gemini_response import (
     FAILURE_MESSAGES,
     Part,
@@ -58,7 +59,7 @@ SKIP_SIGNATURE = "skip_thought_signature_validator"
 """Replaces the signature of a call that Gemini did not make: https://ai.google.dev/gemini-api/docs/thought-signatures
 """
 OLD_MODELS_PATTERN = re.compile(r"(gemini-[12]\b|gemma|learnlm)")
-"""Models before Gemini 3: they have a thinking budget in tokens, not a level, and need no signatures."""
+"""Models before Gemini 3, which need no signatures."""
 PARAMETER_NAMES = {
     "top_p": "topP",
     "top_k": "topK",
@@ -70,18 +71,8 @@ PARAMETER_NAMES = {
 """Gemini's names of common parameters."""
 TOP_LEVEL_PARAMETERS = ("safetySettings", "cachedContent", "serviceTier")
 """Parameters that belong in the body itself, not in its generationConfig."""
-IMAGE_TYPES = ("image/png", "image/jpeg", "image/webp", "image/heic")
-ATTACHMENT_TYPES = (
-    *(*IMAGE_TYPES, "application/pdf"),
-    *("audio/wav", "audio/mpeg", "audio/aiff", "audio/aac", "audio/ogg", "audio/flac"),
-)
-"""https://ai.google.dev/gemini-api/docs/image-understanding, .../document-processing and .../audio"""
 MIME_TYPE_NAMES = {"audio/mpeg": "audio/mp3"}
 """MIME types for which Gemini uses another name."""
-THINKING_BUDGETS = {"none": 0, "minimal": 1024, "low": 1024, "medium": 8192, "high": 24576}
-"""Thinking tokens by effort: https://ai.google.dev/gemini-api/docs/openai#thinking"""
-
-
 DAILY_QUOTA_HINT = "the quota of this day is used up: use another model or key, or wait for tomorrow"
 NO_TOOLS_HINT = "use --no-tools, or a model that can call tools"
 
@@ -89,6 +80,7 @@ NO_TOOLS_HINT = "use --no-tools, or a model that can call tools"
 class Gemini(Provider):
     """Gemini's own API."""
 
+    profiles = PROFILES
     error_rules = (
         ("API_KEY_INVALID", RetryAction.NEXT_KEY, "check the key (ask keys set gemini)"),
         ("credits are depleted", RetryAction.NEXT_KEY, "add credits at https://ai.studio/projects, or use another key"),
@@ -101,10 +93,6 @@ class Gemini(Provider):
         return {"x-goog-api-key": key} if key else {}
 
     # Requests
-
-    def provider_supports_attachment(self, model: str, media_type: str) -> bool:
-        """Accept images, documents and audio for Gemini, images for Gemma."""
-        return media_type in (IMAGE_TYPES if "gemma" in model else ATTACHMENT_TYPES)
 
     def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
         method = "streamGenerateContent?alt=sse" if request.stream else "generateContent"
@@ -122,7 +110,7 @@ class Gemini(Provider):
         if system:
             body["systemInstruction"] = {"parts": system}
         schema = self.choose_schema(request)
-        if request.tools and not (schema and is_old_model(request.model)):
+        if request.tools and not (schema and request.profile.schema_with_tools is False):
             mode = "NONE" if request.tool_choice == "none" else "AUTO"
             body["tools"] = list(request.tools)
             body["toolConfig"] = {"functionCallingConfig": {"mode": mode}}
@@ -133,7 +121,7 @@ class Gemini(Provider):
             if name in TOP_LEVEL_PARAMETERS:
                 body[name] = value
             elif name == "reasoning_effort":
-                config["thinkingConfig"] = build_thinking_config(str(value), request.model)
+                config["thinkingConfig"] = {"thinkingLevel": value, "includeThoughts": True}
             else:
                 config[PARAMETER_NAMES.get(name, name)] = (
                     [value] if name == "stop" and isinstance(value, str) else value
@@ -145,7 +133,8 @@ class Gemini(Provider):
 
         Models before Gemini 3 refuse a schema together with tools; it is sent once no more tools may be called.
         """
-        if request.schema is None or (request.tools and request.tool_choice != "none" and is_old_model(request.model)):
+        has_callable_tools = request.tools and request.tool_choice != "none"
+        if request.schema is None or (has_callable_tools and request.profile.schema_with_tools is False):
             return None
         return dict(request.schema)
 
@@ -309,25 +298,10 @@ def format_user_parts(message: Message) -> list[Part]:
     return [*files, {"text": message.content}] if message.content or not files else files
 
 
-def is_old_model(model: str) -> bool:
-    return OLD_MODELS_PATTERN.match(model.removeprefix("models/")) is not None
-
-
 def to_function_name(name: str) -> str:
     """Convert a tool name to a function name that Gemini accepts."""
     safe = re.sub(r"[^A-Za-z0-9_.-]", "_", name)[:64]
     return safe if re.match(r"[A-Za-z_]", safe) else f"_{safe}"[:64]
-
-
-def build_thinking_config(effort: str, model: str) -> dict[str, Any]:
-    """Convert a reasoning effort to Gemini's thinking parameters.
-
-    Gemini 3 cannot turn thinking off: "none" means the lowest level.
-    """
-    if is_old_model(model):
-        budget = THINKING_BUDGETS.get(effort, THINKING_BUDGETS["high"])
-        return {"thinkingBudget": budget, "includeThoughts": budget > 0}
-    return {"thinkingLevel": "minimal" if effort == "none" else effort, "includeThoughts": effort != "none"}
 
 
 def map_call_ids(message: Message, parts: Sequence[Part]) -> dict[str, str]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ask import ChatCompletions, ChatRequest, FinishReason, ModelInfo, ModelResponse
 from ask.parsing import read_dict, read_int, read_list, read_str
+from ask.profiles import ModelProfile
 
 IMAGE_TYPES = ("image/png", "image/jpeg")
 """Its own API also accepts WebP, but this endpoint does not:
@@ -23,6 +24,8 @@ EMBEDDING_PREFIX = "text-embedding-"
 
 class LMStudio(ChatCompletions):
     """LM Studio, with its models list and its notices."""
+
+    profiles = (ModelProfile("*", "https://lmstudio.ai/docs/developer", ("none", "low", "medium", "high")),)
 
     def provider_notice(self, request: ChatRequest, answer: ModelResponse) -> str:
         """Return a notice if the response shows an underlying problem, otherwise ""."""

@@ -5,22 +5,18 @@ They need their reasoning back, and refuse empty texts. Older models write their
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from ask import ChatCompletions, ChatRequest, Message, ModelResponse, RetryAction, StreamReader, Usage
 from ask.parsing import read_int
 
+from .moonshot_models import PROFILES
 from .moonshot_thinking import MoonshotStreamReader, separate_thinking
 
 QUOTA_ERROR_TYPE = "exceeded_current_quota_error"
 """An account without credit; it has status 429, like a rate limit."""
 TOP_UP_HINT = "top up at https://platform.kimi.ai/console, or use another key"
-IMAGE_TYPES = ("image/png", "image/jpeg", "image/webp", "image/gif")
-"""https://platform.kimi.ai/docs/guide/use-kimi-vision-model"""
-TEXT_ONLY_PATTERN = re.compile(r"moonshot-v1-(?!.*vision)|kimi-k2(?:-|$)")
-"""Models without vision; kimi-k2.5 and later have it."""
 EMPTY_TEXT_PLACEHOLDER = " "
 """Sent instead of an empty text, which Moonshot treats as missing."""
 
@@ -28,11 +24,9 @@ EMPTY_TEXT_PLACEHOLDER = " "
 class Moonshot(ChatCompletions):
     """Moonshot, with the reasoning of its models."""
 
+    profiles = PROFILES
     state_fields = ("reasoning_content",)
     error_rules = ((QUOTA_ERROR_TYPE, RetryAction.NEXT_KEY, TOP_UP_HINT),)
-
-    def provider_supports_attachment(self, model: str, media_type: str) -> bool:
-        return super().provider_supports_attachment(model, media_type) and not TEXT_ONLY_PATTERN.match(model)
 
     def build_body(self, request: ChatRequest) -> dict[str, Any]:
         body = super().build_body(request)
@@ -74,6 +68,5 @@ provider = Moonshot(
     base_url="https://api.moonshot.ai/v1",
     key_env="MOONSHOT_API_KEY",
     default_model="kimi-k3",
-    attachments=IMAGE_TYPES,
     docs="https://platform.kimi.ai/docs",
 )

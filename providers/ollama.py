@@ -44,14 +44,26 @@ from ask.parsing import (
     read_str,
     read_tool_calls,
 )
+from ask.profiles import ModelProfile
 
 from .stream_events import to_deltas
 
-PARAMETER_NAMES = {"max_tokens": "num_predict", "max_completion_tokens": "num_predict", "reasoning_effort": "think"}
+PARAMETER_NAMES = {"max_tokens": "num_predict", "max_completion_tokens": "num_predict"}
 TOP_LEVEL_PARAMETERS = {"format", "keep_alive", "logprobs", "shift", "think", "top_logprobs", "truncate"}
-EFFORT_NAMES = {"none": False, "minimal": "low"}
-"""Levels of `reasoning_effort` with another value in Ollama."""
 IMAGE_TYPES = ("image/png", "image/jpeg", "image/webp")
+"""For models with vision. The API also takes audio in the same field, but the models invent what they hear."""
+THINKING_PAGE = "https://docs.ollama.com/capabilities/thinking"
+THINK_VALUES = {"none": False, "low": "low", "medium": "medium", "high": "high", "max": "max"}
+PROFILES = (
+    ModelProfile("gpt-oss*", THINKING_PAGE, ("low", "medium", "high")),
+    ModelProfile(
+        "*",
+        THINKING_PAGE,
+        tuple(THINK_VALUES),
+        {effort: {"think": value} for effort, value in THINK_VALUES.items()},
+        attachments=IMAGE_TYPES,
+    ),
+)
 TOKENS_PER_IMAGE = 2_048
 """A high estimate: 256 to 1,600 are usual."""
 MIN_CONTEXT_SIZE = 8192
@@ -66,6 +78,7 @@ MAX_BYTES_PER_TOKEN = 8
 class Ollama(Provider):
     """Ollama's own API."""
 
+    profiles = PROFILES
     error_rules = (
         ("does not support tools", RetryAction.WITHOUT_TOOLS, "use --no-tools, or a model that can call tools"),
         ("does not support thinking", None, "leave out think and reasoning_effort"),
@@ -75,13 +88,6 @@ class Ollama(Provider):
     )
 
     # Requests
-
-    def provider_supports_attachment(self, model: str, media_type: str) -> bool:
-        """Accept images, for models with vision.
-
-        The API also takes audio in the same field, but the models invent what they hear.
-        """
-        return media_type in IMAGE_TYPES
 
     def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
         return HttpRequest("/api/chat", self.build_body(request), build_headers(key))
@@ -260,7 +266,7 @@ def split_parameters(parameters: Mapping[str, Any]) -> tuple[dict[str, Any], dic
         elif name == "stop":
             options[name] = [value] if isinstance(value, str) else value
         elif name in TOP_LEVEL_PARAMETERS:
-            top_level[name] = EFFORT_NAMES.get(str(value), value) if given_name == "reasoning_effort" else value
+            top_level[name] = value
         else:
             options[name] = value
     return top_level, options

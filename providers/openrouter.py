@@ -6,7 +6,6 @@ markers for Anthropic's and Alibaba's models, and errors that contain the upstre
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -20,9 +19,11 @@ from ask.parsing import (
     read_dict,
     read_first_choice,
     read_int,
+    read_list,
     read_number,
     read_str,
 )
+from ask.profiles import EFFORTS, ModelProfile
 
 TOKENS_PER_PRICE = 1_000_000
 CACHE_MARKER = {"type": "ephemeral"}
@@ -37,10 +38,25 @@ ROUTER_PREFIXES = ("openrouter", "@preset")
 """Prefixes before the slash for which OpenRouter chooses the model, as in openrouter/auto."""
 EXPLICIT_CACHE_VENDORS = ("anthropic", "qwen")
 """Vendors whose models cache only what is marked: https://openrouter.ai/docs/guides/best-practices/prompt-caching"""
-SCHEMA_WITH_TOOLS_VENDORS = ("anthropic", "google", "openai", "x-ai")
-"""Vendors whose models accept a schema in a request with tools."""
-SCHEMA_OR_TOOLS_PATTERN = re.compile(r"~?google/(?:gemini-[12]\b|gemma)")
-"""Google's models that accept only one of them: https://ai.google.dev/gemini-api/docs/structured-output"""
+PROFILES = (
+    ModelProfile(
+        "*google/gemini-{1-2.5}*|*google/gemma*",
+        "https://ai.google.dev/gemini-api/docs/structured-output",
+        schema_with_tools=False,
+    ),
+    ModelProfile(
+        "*anthropic/*|*google/*|*openai/*|*x-ai/*",
+        "https://openrouter.ai/docs/features/structured-outputs",
+        schema_with_tools=True,
+    ),
+    # OpenRouter itself replaces an effort that the model does not have.
+    ModelProfile(
+        "*",
+        "https://openrouter.ai/docs/use-cases/reasoning-tokens",
+        EFFORTS,
+        {effort: {"reasoning": {"effort": effort}} for effort in EFFORTS},
+    ),
+)
 # Without HTTP-Referer, which must be the URL of the program's website: https://openrouter.ai/docs/app-attribution
 ATTRIBUTION_HEADERS = {
     "X-Title": "ask",
@@ -55,6 +71,7 @@ class OpenRouter(ChatCompletions):
     https://openrouter.ai/docs/cookbook/evaluate-and-optimize/model-migrations/claude-5-5
     """
 
+    profiles = PROFILES
     state_fields = ("reasoning_details",)
     error_rules = (("^404 .*(support tool use|tool_choice)", RetryAction.WITHOUT_TOOLS, NO_TOOLS_HINT),)
 
@@ -68,13 +85,6 @@ class OpenRouter(ChatCompletions):
         if request.conversation:  # routes its requests to one provider, whose cache has the conversation
             body.setdefault("session_id", request.conversation)
         return body
-
-    def supports_schema(self, request: ChatRequest, schema: Mapping[str, Any]) -> bool:
-        """Accept a schema together with tools only for vendors whose models can then still call them."""
-        accepts_both = get_model_family(request.model) in SCHEMA_WITH_TOOLS_VENDORS
-        if accepts_both and not SCHEMA_OR_TOOLS_PATTERN.match(request.model):
-            request = request._replace(tools=())
-        return super().supports_schema(request, schema)
 
     def find_provider_state(self, message: Message, model: str) -> Mapping[str, Any]:
         """Also send reasoning back to routers and presets, which belong to no model family.
@@ -122,7 +132,23 @@ class OpenRouter(ChatCompletions):
             input_price=parse_price(pricing.get("prompt")),
             output_price=parse_price(pricing.get("completion")),
             cached_input_price=parse_price(pricing.get("input_cache_read")),
+            output_limit=read_int(read_dict(entry.get("top_provider")).get("max_completion_tokens")),
+            efforts=read_efforts(entry),
         )
+
+
+def read_efforts(entry: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """Return the efforts of a listed model; None if none are listed.
+
+    https://openrouter.ai/docs/client-sdks/python/components/modelreasoning
+    """
+    reasoning = read_dict(entry.get("reasoning"))
+    if not reasoning:
+        return None
+    listed = read_list(reasoning.get("supported_efforts")) or EFFORTS
+    return tuple(
+        effort for effort in EFFORTS if (not reasoning.get("mandatory") if effort == "none" else effort in listed)
+    )
 
 
 def add_cache_markers(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:

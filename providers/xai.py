@@ -13,10 +13,9 @@ from typing import Any
 from ask import ChatCompletions, ModelInfo, ProviderError, Responses, RetryAction, Usage
 from ask.parsing import read_int, read_number
 
+from .xai_models import PROFILES
+
 ADD_CREDITS_HINT = "buy credits or raise the limit at https://console.x.ai, or use another key"
-IMAGE_TYPES = ("image/jpeg", "image/png")
-"""https://docs.x.ai/developers/model-capabilities/images/understanding"""
-TEXT_ONLY_PATTERN = re.compile(r"grok-(?:3|code|build|2(?!.*vision)|beta)")
 STALL_TIMEOUT = 900.0
 """https://docs.x.ai/developers/model-capabilities/text/best-practices"""
 TICKS_PER_DOLLAR = 10**10
@@ -28,14 +27,11 @@ PRICE_UNITS_PER_DOLLAR = 10_000
 class XAIChat(ChatCompletions):
     """xAI on Chat Completions, with its errors, usage and prices."""
 
-    supports_schema_with_tools = True
+    profiles = PROFILES
     error_rules = (
         ("^400 .*API key", RetryAction.NEXT_KEY, "check the key (ask keys set xai)"),
         ("credits|spending limit", RetryAction.NEXT_KEY, ADD_CREDITS_HINT),
     )
-
-    def provider_supports_attachment(self, model: str, media_type: str) -> bool:
-        return super().provider_supports_attachment(model, media_type) and not TEXT_ONLY_PATTERN.match(model)
 
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
         error = super().provider_parse_error(status, headers, body)
@@ -94,7 +90,6 @@ provider = XAI(
         base_url="https://api.x.ai/v1",
         key_env=("XAI_API_KEY", "GROK_API_KEY"),
         default_model="grok-latest",
-        attachments=IMAGE_TYPES,
         docs="https://docs.x.ai",
         reports_cost=True,
         stall_timeout=STALL_TIMEOUT,

@@ -9,13 +9,13 @@ import sys
 from pathlib import Path
 
 from ask.safety.seccomp import generate_filters
-from tests import attachment_table, completion_scripts, manual, provider_table
+from tests import attachment_table, completion_scripts, manual, model_table, provider_table
 
 
 def generate_files() -> dict[Path, bytes]:
     """Return the content of all generated files, by path."""
-    generators = (completion_scripts.generate, manual.generate, provider_table.generate, attachment_table.generate)
-    texts = {path: text.encode() for generate in generators for path, text in generate().items()}
+    modules = (completion_scripts, manual, provider_table, attachment_table, model_table)
+    texts = {path: text.encode() for module in modules for path, text in module.generate().items()}
     return {**texts, **generate_filters()}
 
 

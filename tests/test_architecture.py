@@ -20,7 +20,7 @@ LAYERS = [
     {"messages", "suggestions", "text", "text_diff", "version", "worker_channel"},
     {"errors"},
     {"parsing"},
-    {"attachments", "installation"},
+    {"attachments", "installation", "profiles"},
     {"answer_extraction", "atomic_files", "console", "profiler", "retries"},
     {"app_dirs", "settings"},
     {"config_file", "prompt_blocks", "secrets"},
@@ -69,9 +69,10 @@ TERMINAL_MODULES = {"curses", "getpass", "pty", "readline", "termios", "tty"}
 USES_TERMINAL = {"safety", "render", "cli"}
 OUTER_PARTS: dict[str, set[str]] = {
     "ask/testing": {"ask.parsing", "ask.testing", "ask.tools.plugins.functions", "pytest"},
-    "providers": {"ask.parsing"},
+    "providers": {"ask.parsing", "ask.profiles"},
     "examples": {
         "ask.parsing",
+        "ask.profiles",
         "ask.testing",
         "ask_provider_example",
         "ask_provider_program_example",

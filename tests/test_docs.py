@@ -51,7 +51,7 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 PROVIDERS = (ROOT / "docs" / "providers.md").read_text()
 COMPATIBLE_SERVICE = read_section(PROVIDERS, "## A compatible service")
-THREE_LINES, SUBCLASS, RESPONSES = find_code_blocks(COMPATIBLE_SERVICE, "python")
+THREE_LINES, SUBCLASS, RESPONSES, PROFILES = find_code_blocks(COMPATIBLE_SERVICE, "python")
 PYTEST = [str(PROGRAMS / "pytest"), "-q", "-n0", "-p", "no:cacheprovider"]
 STANDARD = {"HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY", *CA_VARIABLES}
 """Variables of other programs that ask also reads."""
@@ -289,6 +289,18 @@ def test_the_subclass_renames_the_parameter(ask: Ask, home: Home, server: ModelS
     assert ask("-p", "example", "-o", "max_tokens=500", "hi", env=env).text == "Hello.\n"
     body = server.requests[0].json
     assert (body["max_output_tokens"], "max_tokens" in body) == (500, False)
+
+
+def test_the_provider_with_profiles_adapts_options(ask: Ask, home: Home, server: ModelServer) -> None:
+    packages = install_provider(home.path / "packages", "parley", PROFILES)
+    server.reply(wire.says("Hello."))
+    env = {"PYTHONPATH": str(packages), "PARLEY_API_KEY": "sk-parley-123456", "PARLEY_BASE_URL": server.base_url}
+    assert ask("-p", "parley", "-o", "reasoning_effort=none", "hi", env=env).text == "Hello.\n"
+    assert server.requests[0].json["thinking"] is False
+    result = ask("-p", "parley", "-o", "temperature=0.5", "hi", env=env)
+    assert (result.code, len(server.requests)) == (7, 1)
+    result = ask("-p", "parley", "-m", "parley-1", "-o", "reasoning_effort=low", "hi", env=env)
+    assert (result.code, len(server.requests)) == (7, 1)
 
 
 def test_the_table_that_selects_an_api_works(ask: Ask, home: Home, server: ModelServer) -> None:

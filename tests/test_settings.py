@@ -234,6 +234,17 @@ def test_invalid_toml_is_reported_with_file_and_line(tmp_path: Path, text: str |
         *("network.backoff = -1", "network.tries = 0", "stdin_limit = -1", "tools = 5", "tools.enabled = 'no'"),
         *("network = []", "tools.disabled = 'bash'", "tools.disabled = [1]", "options = 5", "providers = 'x'"),
         *("providers.x = 5", "providers.x.base_url = 5", "providers.x.model = []", "providers.x.key_env = ['A']"),
+        *("providers.x.models = 5", "providers.x.models = {}", "providers.x.models = ['gpt']"),
+        *(
+            "providers.x.models = [{}]",
+            "providers.x.models = [{pattern = 5}]",
+            "providers.x.models = [{pattern = '{a}'}]",
+        ),
+        *(
+            "providers.x.models = [{pattern = 'a', efforts = 'low'}]",
+            "providers.x.models = [{pattern = 'a', output_limit = -1}]",
+        ),
+        "providers.x.models = [{pattern = 'a', effort_parameters = {none = 1}}]",
         *("options.when = 2020-01-01", "options.most = inf", "tools = [{enabled = true}]", "providers.x = [{}]"),
     ],
 )
@@ -269,6 +280,7 @@ def test_an_unreadable_config_toml_is_a_one_line_error(ask: Ask, home: Home) -> 
         ("tools.enable = true", ["tools.enable", "did you mean tools.enabled?"]),
         ("[tool]\nconfirm = true", ["tool.confirm", "did you mean tools.confirm?"]),
         ("[providers.x]\nbase-url = 'y'", ["base-url", "did you mean base_url?", "[providers.x]"]),
+        ("[[providers.x.models]]\npattern = 'y'\neffort = ['low']", ["effort", "did you mean efforts?"]),
         ("zzz = 1", ["zzz"]),
     ],
 )

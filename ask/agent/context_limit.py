@@ -1,10 +1,11 @@
-"""The length of a model's context, from the provider's models list and the user's settings.
+"""What the provider's models list says about a model, above all the length of its context.
 
 The list is fetched only for long conversations, at most once a day, with a short timeout: a run works without it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from ask.agent.model_selection import ModelEndpoint, create_client
@@ -23,8 +24,20 @@ FAILED_LIST_RETRY_DELAY = 600.0
 
 
 def read_listed_limit(endpoint: ModelEndpoint, cache_directory: Path, settings: Settings) -> int | None:
-    model = find_model(load_models_list(endpoint, cache_directory, settings), endpoint.model)
-    return model.context_length or None if model else None
+    """Return the model's context limit, in tokens; None if it is unknown."""
+    models = load_models_list(endpoint, cache_directory, settings)
+    return add_listed_model(endpoint, models).provider.find_profile(endpoint.model).context_length
+
+
+def add_cached_model(endpoint: ModelEndpoint, cache_directory: Path) -> ModelEndpoint:
+    """Add what the provider's models list says about the model, if a list of any age is cached."""
+    file = get_cache_file(cache_directory, endpoint.provider_name, endpoint.base_url)
+    return add_listed_model(endpoint, read_models(file).models)
+
+
+def add_listed_model(endpoint: ModelEndpoint, models: Sequence[ModelInfo]) -> ModelEndpoint:
+    model = find_model(models, endpoint.model)
+    return endpoint._replace(provider=endpoint.provider.with_listed_model(model, endpoint.model)) if model else endpoint
 
 
 def load_models_list(endpoint: ModelEndpoint, cache_directory: Path, settings: Settings) -> tuple[ModelInfo, ...]:

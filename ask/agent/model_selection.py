@@ -138,11 +138,14 @@ def load_provider(app: AppContext, name: str) -> LoadedProvider:
     """
     entries = app.provider_plugins.get(name)
     provider = load_plugin(entries, app.notify) if entries else None
-    table = app.config.get_provider(provider.info.name if provider else name)
-    if provider and "api" not in table:
-        return provider
-    if provider or "base_url" in table:
-        return select_api(provider, table["api"]) if provider else create_configured_provider(name, table)
+    name = provider.info.name if provider else name
+    table, models = app.config.get_provider(name), app.config.get_models(name)
+    if provider and "api" in table:
+        provider = select_api(provider, table["api"])
+    elif not provider and "base_url" in table:
+        provider = create_configured_provider(name, table)
+    if provider:
+        return provider.with_configured_profiles(models) if models else provider
     suggestion = suggest(name, app.provider_names)
     hint = f"did you mean {suggestion}? " if suggestion else ""
     raise ConfigError(f"there is no provider {name!r}", f"{hint}installed are {', '.join(app.provider_names)}")

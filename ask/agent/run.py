@@ -35,6 +35,10 @@ def run_request(request: RunRequest, app: AppContext, on_event: Callable[[Event]
     Events are recorded before they are reported, because a reader that goes away ends the run.
     """
     request = request._replace(user_message=request.secrets.redactor.redact_message(request.user_message))
+    if request.settings.options:  # for which the model's profile is needed
+        from ask.agent.context_limit import add_cached_model
+
+        request = request._replace(endpoint=add_cached_model(request.endpoint, app.app_dirs.cache))
     if not request.settings.save:
         return run_tool_loop(request, app, on_event)
     from ask.history.ids import identify_terminal

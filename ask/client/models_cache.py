@@ -1,6 +1,6 @@
 """Cached models lists, in one file per provider and base URL.
 
-A list contains the models' ids, context lengths, tool support and prices. Callers decide how old a list may be.
+A list contains the models' ids, limits, efforts, tool support and prices. Callers decide how old a list may be.
 """
 
 from __future__ import annotations
@@ -61,6 +61,8 @@ def read_models(file: Path) -> CachedModels:
             input_price=read_number(entry.get("input_price")),
             output_price=read_number(entry.get("output_price")),
             cached_input_price=read_number(entry.get("cached_input_price")),
+            output_limit=read_int(entry.get("output_limit")),
+            efforts=tuple(map(read_str, entry["efforts"])) if isinstance(entry.get("efforts"), list) else None,
         )
         for entry in entries
         if read_str(entry.get("id"))

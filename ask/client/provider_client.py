@@ -32,6 +32,7 @@ from ask.plugin_api.provider import (
     ToolCallDelta,
     format_tool_results,
 )
+from ask.profiles import adapt_options
 from ask.retries import choose_retry_delay
 from ask.secrets import NO_SECRETS, Redactor
 from ask.text import SurrogateJoiner, format_one_line, repair_surrogates
@@ -223,6 +224,7 @@ class ProviderClient:
         self._backoff = backoff
         self._on_notice = on_notice
         self._on_headers = on_headers
+        self._notices: set[str] = set()
 
     def send(
         self, request: ChatRequest, on_delta: Callable[[Delta], None], tools: Sequence[ToolSpec] = ()
@@ -235,9 +237,9 @@ class ProviderClient:
         unchanged.
         """
         delta_redactor = DeltaRedactor(self.redactor, on_delta)
-        result = self._send(self._prepare(request, tools), delta_redactor.feed, tools)
+        result = self._send(request, delta_redactor.feed, tools)
         if isinstance(result.error, MissingApiError):
-            result = self._send(self._prepare(request, tools), delta_redactor.feed, tools)
+            result = self._send(request, delta_redactor.feed, tools)
         try:
             delta_redactor.finish()
         except AskError as error:
@@ -245,22 +247,33 @@ class ProviderClient:
         return result._replace(answer=redact_answer(self.redactor, result.answer))
 
     def _prepare(self, request: ChatRequest, tools: Sequence[ToolSpec]) -> ChatRequest:
-        """Remove secrets from a request, and have the provider format its tools and tool results."""
+        """Remove secrets from a request, adapt its options, and have the provider format its tools and tool results.
+
+        Raises:
+            ParameterError: the model refuses an option.
+        """
         redactor, provider = self.redactor, self.provider
+        profile = provider.find_profile(request.model)
+        options = adapt_options(profile, request.model, request.options, self._notify_once) if request.options else {}
         messages = format_tool_results(map(redactor.redact_message, request.messages), provider.format_tool_result)
         redacted_tools = [
             ToolSpec(tool.name, redactor.redact(tool.description), redactor.redact_value(tool.parameters))
             for tool in tools
         ]
-        return request._replace(
-            messages=messages, tools=provider.format_tools(redacted_tools) if redacted_tools else ()
-        )
+        formatted_tools = provider.format_tools(redacted_tools) if redacted_tools else ()
+        return request._replace(messages=messages, tools=formatted_tools, options=options, profile=profile)
+
+    def _notify_once(self, text: str) -> None:
+        if text not in self._notices:
+            self._notices.add(text)
+            self._on_notice(text)
 
     def _send(
         self, request: ChatRequest, on_delta: Callable[[Delta], None], tools: Sequence[ToolSpec]
     ) -> RequestResult:
+        prepared = self._prepare(request, tools)
         try:
-            result = self._retry(partial(self._send_once, request, on_delta))
+            result = self._retry(partial(self._send_once, prepared, on_delta))
         except ProviderError as error:
             from ask.client.error_classification import (
                 convert_to_parameter_error,
@@ -283,7 +296,7 @@ class ProviderClient:
             )
         except AskError as error:
             return RequestResult(ModelResponse(finish_reason=FinishReason.STREAM_INCOMPLETE), error=error)
-        notice = self.provider.get_notice(request, result.answer)
+        notice = self.provider.get_notice(prepared, result.answer)
         if notice:
             self._on_notice(notice)
         return result

@@ -216,14 +216,13 @@ class ChatCompletions(Provider):
         reports_cost: whether answers report their cost.
         offline_hint: the hint to show if the service cannot be reached.
         no_models_hint: the hint to show if the service lists no models.
-        attachments: the MIME types of the images, PDFs and audio that a message may contain; none by default.
+        attachments: the MIME types of the images, PDFs and audio that a message may contain, if `profiles` do not say
+            so; none by default.
         stall_timeout: the default of `--timeout` in seconds; longer if models may be silent for longer than usual.
     """
 
     state_fields: tuple[str, ...] = ()
     """Fields of an assistant message to send back verbatim in later requests."""
-    supports_schema_with_tools = False
-    """Whether a request may combine a schema with callable tools, and the model still calls them."""
 
     def __init__(
         self,
@@ -282,10 +281,10 @@ class ChatCompletions(Provider):
         """Check whether to send the schema in the request.
 
         Services reject schemas whose type is not an object. Most also reject a schema combined with callable tools, or
-        stop calling the tools (see `supports_schema_with_tools`).
+        stop calling the tools, unless the model's profile says otherwise.
         """
-        is_compatible = not request.tools or request.tool_choice == "none" or self.supports_schema_with_tools
-        return is_compatible and schema.get("type") == "object"
+        is_compatible = not request.tools or request.tool_choice == "none" or request.profile.schema_with_tools
+        return bool(is_compatible) and schema.get("type") == "object"
 
     def format_schema(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         """Return the `response_format` that requests answers matching a schema."""
@@ -319,7 +318,7 @@ class ChatCompletions(Provider):
         return formatted | dict(self.find_provider_state(message, model))
 
     def provider_supports_attachment(self, model: str, media_type: str) -> bool:
-        return media_type in self.attachments
+        return media_type in self.attachments or super().provider_supports_attachment(model, media_type)
 
     def format_attachment(self, attachment: Attachment) -> dict[str, Any]:
         """Convert an attachment to a content part: image, audio, or a named file."""

@@ -26,6 +26,7 @@ from ask.plugin_api.provider import (
     TextDelta,
     ToolCallDelta,
 )
+from ask.profiles import ModelProfile, find_profile
 from ask.text import format_one_line
 
 if TYPE_CHECKING:
@@ -38,12 +39,16 @@ MAX_VALUE_LENGTH = 60
 FIELD_TYPES: Mapping[type, Sequence[type | tuple[type, ...]]] = {
     ToolCall: (str, str, str),
     ModelResponse: (str, str, FinishReason, Usage, (ProviderState, NoneType), str),
-    Usage: ((int, NoneType), (int, NoneType), (int, NoneType), (int, float, NoneType)),
+    Usage: (*[(int, NoneType)] * 4, (int, float, NoneType)),
     HttpRequest: (str, (Mapping, NoneType), Mapping, str),
     TextDelta: (str,),
     ReasoningDelta: (str,),
     ToolCallDelta: (int, str),
-    ModelInfo: (str, str, (int, NoneType), (bool, NoneType), *[(int, float, NoneType)] * 3),
+    ModelInfo: (
+        *(str, str, (int, NoneType), (bool, NoneType)),
+        *[(int, float, NoneType)] * 3,
+        *((int, NoneType), (tuple, NoneType)),
+    ),
 }
 """The types of the fields of what hooks return, in order."""
 
@@ -60,6 +65,7 @@ class LoadedProvider:
         is_builtin: whether the provider comes with ask. Its hooks print nothing and do not wait, so its calls need
             neither redirection nor a time limit.
         plugin: the object that implements the hooks.
+        profiles: what is known about the models; see `Provider.profiles`.
         missing_tool_hooks: the hooks that the provider lacks although any provider that supports tools needs them.
     """
 
@@ -70,6 +76,7 @@ class LoadedProvider:
         *,
         is_builtin: bool,
         plugin: object,
+        profiles: Sequence[ModelProfile] = (),
         missing_tool_hooks: Sequence[str] = (),
     ) -> None:
         self.info = info
@@ -77,6 +84,9 @@ class LoadedProvider:
         self.is_builtin = is_builtin
         self._missing_tool_hooks = missing_tool_hooks
         self.plugin = plugin
+        self.profiles = profiles
+        self._configured_profiles: Sequence[ModelProfile] = ()
+        self._listed_profiles: Sequence[ModelProfile] = ()
         self._time_limit: float | None = None
         self._notify: Callable[[str], None] = discard_notice
 
@@ -85,6 +95,30 @@ class LoadedProvider:
         limited = copy(self)
         limited._time_limit, limited._notify = time_limit, notify
         return limited
+
+    def with_configured_profiles(self, profiles: Sequence[ModelProfile]) -> LoadedProvider:
+        """Return the provider with the user's rows, which come before all others."""
+        configured = copy(self)
+        configured._configured_profiles = profiles
+        return configured
+
+    def with_listed_model(self, model: ModelInfo, name: str) -> LoadedProvider:
+        """Return the provider with what its models list says about a model, which comes before its own rows."""
+        efforts, output_limit, context_length = model.efforts, model.output_limit or None, model.context_length or None
+        row = ModelProfile(name, efforts=efforts, output_limit=output_limit, context_length=context_length)
+        listed = copy(self)
+        listed._listed_profiles = (row,)
+        return listed
+
+    def with_profiles_of(self, provider: LoadedProvider) -> LoadedProvider:
+        """Return the provider with what the user and the models list say in another form of it."""
+        other = copy(self)
+        other._configured_profiles, other._listed_profiles = provider._configured_profiles, provider._listed_profiles
+        return other
+
+    def find_profile(self, model: str) -> ModelProfile:
+        """Return what is known about a model."""
+        return find_profile((*self._configured_profiles, *self._listed_profiles, *self.profiles), model)
 
     def supports_tools(self, model: str) -> bool:
         supported: bool = self._call("provider_supports_tools", bool, model=model)
@@ -95,6 +129,9 @@ class LoadedProvider:
 
     def supports_attachment(self, model: str, media_type: str) -> bool:
         """Check whether a message to this model may contain a file of this MIME type."""
+        known_types = self.find_profile(model).attachments
+        if known_types is not None:
+            return media_type in known_types
         supported: bool = self._call("provider_supports_attachment", bool, model=model, media_type=media_type)
         return supported
 

@@ -23,6 +23,7 @@ from ask.atomic_files import write_private_file
 from ask.errors import ConfigError
 from ask.plugin_api.loaded_provider import LoadedProvider
 from ask.plugin_api.provider import MODULE_HOOKS, REQUIRED_HOOKS, TOOL_HOOKS, Provider, ProviderInfo
+from ask.profiles import ModelProfile
 from ask.suggestions import suggest
 from ask.version import DISTRIBUTION
 
@@ -174,6 +175,9 @@ def check_provider(plugin: object, name: str, distribution: str) -> LoadedProvid
         raise make_provider_load_error(name, distribution, f"provider_info: {type(error).__name__}: {error}") from error
     if not isinstance(info, ProviderInfo):
         raise make_provider_load_error(name, distribution, "provider_info does not return a ProviderInfo")
+    profiles = tuple(getattr(plugin, "profiles", ()))
+    if not all(isinstance(profile, ModelProfile) for profile in profiles):
+        raise make_provider_load_error(name, distribution, "profiles must be rows of ask.profiles.ModelProfile")
     default = Provider(info)
     omitted = [hook for hook in list_hook_names() if not getattr(hooks, hook).get_hookimpls()]
     manager.register(SimpleNamespace(**{hook: getattr(default, hook) for hook in omitted}))
@@ -181,6 +185,7 @@ def check_provider(plugin: object, name: str, distribution: str) -> LoadedProvid
         hooks,
         info,
         plugin=plugin,
+        profiles=profiles,
         is_builtin=distribution in (DISTRIBUTION, "config.toml"),
         missing_tool_hooks=[hook for hook in TOOL_HOOKS if not defines_hook(plugin, hook)],
     )
@@ -188,7 +193,8 @@ def check_provider(plugin: object, name: str, distribution: str) -> LoadedProvid
 
 def check_alternative(provider: LoadedProvider, plugin: Provider) -> LoadedProvider:
     """Check another form of a loaded provider: the same service on another API."""
-    return check_provider(plugin, provider.info.name, DISTRIBUTION if provider.is_builtin else "")
+    alternative = check_provider(plugin, provider.info.name, DISTRIBUTION if provider.is_builtin else "")
+    return alternative.with_profiles_of(provider)
 
 
 class ProviderManager(pluggy.PluginManager):

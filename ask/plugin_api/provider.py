@@ -24,6 +24,7 @@ from ask.parsing import (
     read_int,
     read_str,
 )
+from ask.profiles import UNKNOWN_MODEL, ModelProfile, find_profile
 
 API_VERSION = 2
 """The version of the plugin API."""
@@ -76,13 +77,14 @@ class ChatRequest(NamedTuple):
         tools: the tools the model may call, as `provider_format_tools` returned them; also set if `tool_choice` is
             "none", because some providers reject a conversation that contains calls of undefined tools.
         tool_choice: "auto" lets the model decide; "none" forbids tool calls.
-        options: the model parameters that the user set with `-o`.
+        options: the model parameters that the user set with `-o`, in the form that `profile` asks for.
         stream: whether to request a stream.
         schema: the JSON Schema that the answer must match; None for free text. The system message describes the
             schema and ask validates the answer, so send it only if the API supports that together with callable tools.
         conversation: an id that is the same for all requests of a conversation, and "" if there is none; services
             that cache prompts by such a key find them again.
         show_reasoning: whether the user wants to see the model's reasoning.
+        profile: what is known about the model, from the configuration, the models list and `Provider.profiles`.
     """
 
     model: str
@@ -94,6 +96,7 @@ class ChatRequest(NamedTuple):
     schema: Mapping[str, Any] | None = None
     conversation: str = ""
     show_reasoning: bool = False
+    profile: ModelProfile = UNKNOWN_MODEL
 
 
 class HttpRequest(NamedTuple):
@@ -193,6 +196,8 @@ class ModelInfo(NamedTuple):
         input_price: the price of input, in US dollars per million tokens.
         output_price: the price of output, in US dollars per million tokens.
         cached_input_price: the price of input that the provider reads from its prompt cache.
+        output_limit: the limit for an answer, in tokens.
+        efforts: the reasoning efforts, as in `ask.profiles.ModelProfile`.
     """
 
     id: str
@@ -202,6 +207,8 @@ class ModelInfo(NamedTuple):
     input_price: float | None = None
     output_price: float | None = None
     cached_input_price: float | None = None
+    output_limit: int | None = None
+    efforts: tuple[str, ...] | None = None
 
 
 class StreamReader(Protocol):
@@ -266,6 +273,12 @@ class Provider:
     the retry action, or None for the default; the hint for the user.
     """
 
+    profiles: Sequence[ModelProfile] = ()
+    """What is known about the models: a row of `ask.profiles.ModelProfile` for each family, a specific one first.
+
+    ask reads them before the hooks run, and adapts the user's options to them. A module defines them, too.
+    """
+
     def __init__(self, info: ProviderInfo) -> None:
         self.info = info
 
@@ -297,12 +310,13 @@ class Provider:
     def provider_supports_attachment(self, model: str, media_type: str) -> bool:
         """Check whether a message to this model may contain a file of this MIME type.
 
-        Runs before a request whose messages contain such files, and to list what the user can attach. The default is
-        False. Return False only if the type is known to be unsupported: the user then gets an error before anything is
+        Runs before a request whose messages contain such files, and to list what the user can attach, unless the
+        model's profile has its attachments. The default is what `profiles` say, and False if they say nothing. Return
+        False only if the type is known to be unsupported: the user then gets an error before anything is
         sent, and files attached earlier in the conversation are replaced by a note. So `provider_build_request` finds
         only accepted types in `Message.attachments`, and only in messages with the role "user".
         """
-        return False
+        return media_type in (find_profile(self.profiles, model).attachments or ())
 
     def provider_format_tools(self, tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
         """Return the tools in the provider's own format.

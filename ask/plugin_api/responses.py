@@ -8,7 +8,6 @@ https://developers.openai.com/api/reference/resources/responses
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -36,10 +35,11 @@ from ask.plugin_api.responses_stream import (
     read_refusal,
     read_text,
 )
+from ask.profiles import ModelProfile
 
 MAX_CALL_ID_LENGTH = 64
-NO_REASONING_PATTERN = re.compile(r"(?:ft:)?(?:gpt-3\.5|gpt-4|chatgpt-|gpt-5(?:\.\d+)?-chat)")
-"""OpenAI's models without reasoning."""
+WITHOUT_REASONING = ModelProfile("gpt-3.5*|gpt-4*|chatgpt-*|gpt-{5}-chat*", efforts=())
+"""OpenAI's models without reasoning, which other services offer, too."""
 ENCRYPTED_REASONING = "reasoning.encrypted_content"
 INCOMPLETE_REASONS = {"content_filter": FinishReason.CONTENT_FILTER}
 """The reasons for an incomplete response other than the token limit."""
@@ -73,6 +73,11 @@ class Responses(Provider):
         super().__init__(chat.info)
 
     @property
+    def profiles(self) -> Sequence[ModelProfile]:  # type: ignore[override]  # computed here
+        """What is known about the models on Chat Completions, except how that API expresses an effort."""
+        return (*map(remove_effort_parameters, self.chat.profiles), WITHOUT_REASONING)
+
+    @property
     def state_owner(self) -> str:
         """The provider's name in `ProviderState`: the same service has other provider state on Chat Completions."""
         return f"{self.info.name}:responses"
@@ -87,20 +92,15 @@ class Responses(Provider):
         """Check whether the service offers a model on Chat Completions only."""
         return False
 
-    def can_reason(self, model: str) -> bool:
-        """Check whether requests to a model may ask for its reasoning.
-
-        OpenAI rejects that for models without reasoning: https://github.com/pydantic/pydantic-ai/issues/3326
-        """
-        return not NO_REASONING_PATTERN.match(model.rpartition("/")[2])
-
     def build_body(self, request: ChatRequest) -> dict[str, Any]:
         """Return the body of a request; override to add a service's own parameters."""
         body: dict[str, Any] = {"model": request.model, "input": self.format_input(request), "store": False}
         if request.tools:
             body["tools"] = list(request.tools)
             body["tool_choice"] = request.tool_choice
-        if self.can_reason(request.model):
+        if (
+            request.profile.can_reason
+        ):  # otherwise OpenAI rejects it: https://github.com/pydantic/pydantic-ai/issues/3326
             body["include"] = [ENCRYPTED_REASONING]
             if request.show_reasoning:
                 body["reasoning"] = {"summary": "auto"}
@@ -299,6 +299,12 @@ class Responses(Provider):
 
     def provider_parse_models(self, body: Any) -> list[ModelInfo]:
         return self.chat.provider_parse_models(body)
+
+
+def remove_effort_parameters(profile: ModelProfile) -> ModelProfile:
+    """Remove the parameters that an effort becomes on Chat Completions; an effort that is left out still is."""
+    empty = {effort: parameters for effort, parameters in (profile.effort_parameters or {}).items() if not parameters}
+    return profile._replace(effort_parameters=empty or None)
 
 
 class CallIdMap:

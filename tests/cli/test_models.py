@@ -102,3 +102,12 @@ def test_a_timeout_is_reported_with_its_option(seconds: str, ask: Ask, server: M
     result = ask("models", "--timeout", seconds)
     assert (result.code, server.requests) == (2, [])
     assert "--timeout" in result.stderr
+
+
+def test_a_listed_effort_comes_before_what_is_known_otherwise(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.whole_reply({"data": [ENTRY | {"reasoning": {"mandatory": True}}]}), wire.says("Hello."))
+    ask("models", "-p", "openrouter")
+    result = ask("-m", "vendor/model", "-o", "reasoning_effort=none", "hi")
+    assert (result.code, result.text) == (0, "Hello.\n")
+    assert "'none'; using 'minimal'" in result.stderr
+    assert server.requests[-1].json["reasoning"] == {"effort": "minimal"}

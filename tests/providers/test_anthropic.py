@@ -389,7 +389,6 @@ def test_thinking_is_shown_and_checked_as_the_model_supports(
         ("claude-sonnet-5-5", 128_000),
         ("claude-fable-5", 128_000),
         ("claude-opus-4-6", 128_000),
-        ("eu.anthropic.claude-opus-4-8-v1:0", 128_000),
         ("claude-haiku-4-5-20251001", 64_000),
         ("claude-opus-4-1-20250805", 32_000),
         ("claude-sonnet-4-20250514", 32_000),
@@ -397,8 +396,9 @@ def test_thinking_is_shown_and_checked_as_the_model_supports(
     ],
 )
 def test_limit_of_the_answer_depends_on_the_model(model: str, limit: int) -> None:
-    assert anthropic.build_body(ChatRequest(model, [QUESTION]))["max_tokens"] == limit
-    assert anthropic.build_body(ChatRequest(model, [QUESTION], options={"max_tokens": 5}))["max_tokens"] == 5
+    assert anthropic.build_body(prepare_request(anthropic, model, [QUESTION]))["max_tokens"] == limit
+    options = {"max_tokens": 5}
+    assert anthropic.build_body(prepare_request(anthropic, model, [QUESTION], options=options))["max_tokens"] == 5
 
 
 def test_thinking_after_dropped_messages_is_not_sent() -> None:

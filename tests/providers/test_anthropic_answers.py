@@ -264,6 +264,25 @@ def test_models_are_listed_with_context_and_without_retired_ones() -> None:
     ]
 
 
+def test_listed_efforts_and_limits_are_read() -> None:
+    levels = {effort: {"supported": effort != "xhigh"} for effort in ("low", "medium", "high", "xhigh", "max")}
+    types = {"adaptive": {"supported": True}, "disabled": {"supported": False}, "between_tools": {"supported": True}}
+    capabilities = {"effort": {"supported": True, **levels}, "thinking": {"supported": True, "types": types}}
+    listed = [
+        {"id": "claude-a", "max_tokens": 128000, "capabilities": capabilities},
+        {"id": "claude-b", "capabilities": capabilities | {"thinking": {"supported": True}}},
+        {"id": "claude-c", "capabilities": {"effort": {"supported": False, **levels}}},
+        {"id": "claude-d", "capabilities": None},
+    ]
+    models = anthropic.provider_parse_models({"data": listed})
+    assert [(model.output_limit, model.efforts) for model in models] == [
+        (128000, ("none", "low", "medium", "high", "max")),
+        (None, ("low", "medium", "high", "max")),
+        (None, None),
+        (None, None),
+    ]
+
+
 # Recordings
 
 

@@ -176,25 +176,6 @@ def test_options_are_renamed_for_gemini_and_unknown_ones_pass() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("model", "effort", "config"),
-    [
-        ("gemini-flash-latest", "high", {"thinkingLevel": "high", "includeThoughts": True}),
-        ("gemini-3.6-flash", "none", {"thinkingLevel": "minimal", "includeThoughts": False}),
-        ("models/gemini-2.5-pro", "low", {"thinkingBudget": 1024, "includeThoughts": True}),
-        ("gemini-2.5-flash", "medium", {"thinkingBudget": 8192, "includeThoughts": True}),
-        ("gemini-2.5-flash", "xhigh", {"thinkingBudget": 24576, "includeThoughts": True}),
-        ("gemini-2.5-flash", "none", {"thinkingBudget": 0, "includeThoughts": False}),
-    ],
-)
-def test_effort_is_a_level_for_gemini_3_and_a_budget_for_older_models(
-    model: str, effort: str, config: dict[str, Any]
-) -> None:
-    assert body_of(SHORT_CONVERSATION, model, options={"reasoning_effort": effort})["generationConfig"] == {
-        "thinkingConfig": config
-    }
-
-
 def test_schema_is_sent_unchanged() -> None:
     schema = {"type": "object", "properties": {"n": {"type": ["integer", "null"]}}, "additionalProperties": False}
     config = body_of(SHORT_CONVERSATION, schema=schema)["generationConfig"]

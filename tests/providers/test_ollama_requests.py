@@ -111,15 +111,6 @@ def test_parameters_are_where_ollama_expects_them() -> None:
     assert beside.items() <= body.items()
 
 
-@pytest.mark.parametrize(
-    ("effort", "think"), [("none", False), ("minimal", "low"), ("low", "low"), ("high", "high"), (True, True)]
-)
-def test_reasoning_effort_is_called_think(effort: Any, think: Any) -> None:
-    body = ollama.build_body(ChatRequest(MODEL, TALK, options={"reasoning_effort": effort}))
-    assert body["think"] == think
-    assert "reasoning_effort" not in body | body["options"]
-
-
 def test_schema_becomes_the_format() -> None:
     schema = {"type": "object", "properties": {"age": {"type": "integer"}}}
     assert ollama.build_body(ChatRequest(MODEL, TALK, schema=schema))["format"] == schema

@@ -44,7 +44,7 @@ def ask_refused(
 ) -> ExchangeResult:
     """Send a request that is answered with an error first, and then with text."""
     server.reply(wire.whole_reply({"error": error}, status), wire.says("Hello."))
-    request = ChatRequest("gpt-6-sol", QUESTION, **fields)
+    request = ChatRequest("gpt-test", QUESTION, **fields)
     return send_request(openai, server, request, tools, tries=4)
 
 
@@ -65,7 +65,7 @@ def test_no_limit_is_set_by_default() -> None:
     assert not {"max_tokens", "max_completion_tokens"} & openai.build_body(ChatRequest("gpt-6-sol", QUESTION)).keys()
 
 
-@pytest.mark.parametrize("model", ["gpt-5.5", "gpt-5.6-terra", "gpt-6-sol", "gpt-6.1-sol", "gpt-5.10"])
+@pytest.mark.parametrize("model", ["gpt-5.4", "gpt-5.5", "gpt-5.6-terra", "gpt-6-sol", "gpt-6.1-terra", "gpt-5.10"])
 def test_reasoning_is_turned_off_for_models_that_need_it_for_tools(model: str) -> None:
     request = prepare_request(openai, model, QUESTION, TOOLS)
     assert openai.build_body(request)["reasoning_effort"] == "none"
@@ -73,7 +73,7 @@ def test_reasoning_is_turned_off_for_models_that_need_it_for_tools(model: str) -
 
 
 @pytest.mark.parametrize(
-    "model", ["gpt-4o", "gpt-4.1-mini", "gpt-5", "gpt-5-2025-08-07", "gpt-5.4", "o3", "gpt-35-turbo"]
+    "model", ["gpt-4o", "gpt-4.1-mini", "gpt-5", "gpt-5-2025-08-07", "gpt-5.3-codex", "o3", "gpt-35-turbo"]
 )
 def test_reasoning_of_other_models_is_unchanged(model: str) -> None:
     assert "reasoning_effort" not in openai.build_body(prepare_request(openai, model, QUESTION, TOOLS))

@@ -35,7 +35,7 @@ def ask(ask: Ask, server: ModelServer) -> Ask:
 
 def send(server: ModelServer, *replies: Reply, **fields: Any) -> ExchangeResult:
     server.reply(*replies)
-    return send_request(openai, server, ChatRequest("gpt-6-sol", QUESTION, **fields), tries=4)
+    return send_request(openai, server, ChatRequest("gpt-test", QUESTION, **fields), tries=4)
 
 
 # Models

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ask import ChatRequest, Message, ProviderError, ProviderState, RetryAction, ToolCall
+from ask.profiles import EFFORTS
 from ask.testing import ProviderContract
 from ask.testing.conversation import remove_cache_markers
 from providers.openrouter import provider as openrouter
@@ -381,3 +382,19 @@ def test_models_are_listed_with_prices_per_million_tokens(ask: Ask, server: Mode
     assert (one["input_price"], one["output_price"]) == (pytest.approx(3), pytest.approx(15))
     assert (free["tools"], free["input_price"]) == (False, 0)
     assert (auto["tools"], auto["input_price"], auto["output_price"]) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("reasoning", "efforts"),
+    [
+        (None, None),
+        ({"mandatory": False, "supported_efforts": None}, EFFORTS),
+        ({"mandatory": True}, EFFORTS[1:]),
+        ({"mandatory": True, "supported_efforts": ["high", "low"]}, ("low", "high")),
+        ({"mandatory": False, "supported_efforts": ["xhigh", "high"]}, ("none", "high", "xhigh")),
+    ],
+)
+def test_listed_efforts_are_read(reasoning: Any, efforts: Any) -> None:
+    entry = {"id": "vendor/model", "reasoning": reasoning, "top_provider": {"max_completion_tokens": 9}}
+    (model,) = openrouter.provider_parse_models({"data": [entry]})
+    assert (model.output_limit, model.efforts) == (9, efforts)

@@ -36,7 +36,7 @@ def ask_refused(
 ) -> ExchangeResult:
     """Send a request that is answered with an error in xAI's format."""
     server.reply(wire.whole_reply({"code": INVALID, "error": message}, status))
-    return send_request(xai, server, ChatRequest("grok-latest", [QUESTION], options=options or {}), tries=4)
+    return send_request(xai, server, ChatRequest("grok-test", [QUESTION], options=options or {}), tries=4)
 
 
 # Errors

@@ -41,7 +41,7 @@ def test_invalid_key_with_status_400_is_recognized(server: ModelServer) -> None:
 def test_parameter_that_a_reasoning_model_refuses_is_named(server: ModelServer) -> None:
     text = "Argument not supported on this model: presencePenalty"
     server.reply(responses_wire.whole_reply({"code": "invalid-argument", "error": text}, 400))
-    request = ChatRequest("grok-latest", [QUESTION], options={"presence_penalty": 1})
+    request = ChatRequest("grok-test", [QUESTION], options={"presence_penalty": 1})
     assert isinstance(send_request(xai, server, request).result.error, ParameterError)
 
 
