@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any
 
 from ask import AskError, ProviderError, RawEvent, RetryAction
@@ -50,18 +50,6 @@ def generate_corruptions(value: Any) -> Iterator[Any]:
             copy = value.copy()
             copy[key] = corrupt_part
             yield copy
-
-
-@contextmanager
-def allow_only_ask_errors(source: object) -> Iterator[None]:
-    """Ignore an `AskError`; fail on any other exception, with a note that shows `source`."""
-    try:
-        yield
-    except AskError:
-        pass
-    except Exception as error:
-        error.add_note(f"This came from reading {str(source)[:500]!r}; only an ask.AskError may come of any input.")
-        raise
 
 
 class FailureTests(ContractBase):
