@@ -216,6 +216,13 @@ class EndlessHook(Faulty, Wren):
         return super().provider_format_tools(tools)
 
 
+class ExitsInHook(Faulty, Wren):
+    fails, says = "test_hooks_return_the_documented_types", r"provider_supports_attachment raised SystemExit"
+
+    def provider_supports_attachment(self, model: str, media_type: str) -> bool:
+        sys.exit(3)
+
+
 class RawFinishReason(Faulty, Wren):
     fails, says = "test_hooks_return_the_documented_types", r"finish_reason.*'stop'.*FinishReason"
 

@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 from xml.etree import ElementTree as ET
@@ -15,12 +15,13 @@ import pytest
 
 import ask.plugin_api.provider
 import ask.testing.base
+from ask import ChatRequest, HttpRequest, RawEvent
 from ask.plugin_api.provider import MODULE_HOOKS, REQUIRED_HOOKS
 from ask.testing import ProviderContract
 from ask.testing.samples import CALL_KINDS
 from ask.testing.structure_tests import STRUCTURE_TESTS
 from tests.faulty_providers import FAULTY_PROVIDERS, Service
-from tests.native_provider import SAMPLES, WHOLE, Wren, make_module
+from tests.native_provider import INFO, SAMPLES, WHOLE, Wren, make_module
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "ask-provider-example"
@@ -34,6 +35,24 @@ class TestNativeProvider(ProviderContract):
     provider = Wren()
     samples = SAMPLES
     whole = WHOLE
+
+
+class Program(Wren):
+    """A provider without HTTP."""
+
+    def __init__(self) -> None:
+        super().__init__(INFO._replace(base_url="", needs_key=False))
+
+    def provider_send(self, request: HttpRequest, timeout: float) -> Iterator[RawEvent]:
+        yield from SAMPLES["text"]
+
+    def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
+        return HttpRequest("/", self.build_body(request._replace(stream=True)))
+
+
+class TestOwnTransport(ProviderContract):
+    provider = Program()
+    samples = SAMPLES
 
 
 class TestModuleWithEveryHook(ProviderContract):

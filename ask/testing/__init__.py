@@ -47,7 +47,8 @@ class ProviderContract(FailureTests, AnswerTests, RequestTests, StructureTests):
         samples: streamed answers by kind, with the content that `EXPECTED` defines for each kind. The default, None,
             uses the built-in samples for subclasses of `ChatCompletions` and `Responses`, and no samples for other
             providers.
-        whole: the same answers by kind, with the same text, calls and usage, as returned without streaming.
+        whole: the same answers by kind, with the same text, calls and usage, as returned without streaming. A provider
+            with `provider_send` needs none.
         models: the JSON of a models list. The default, None, uses one in the formats of most services.
         unsupported: what the service does not have: kinds of samples, "usage" or "schema".
     """

@@ -55,12 +55,12 @@ def guard_hook(hook: str, input_data: object = None) -> Iterator[None]:
     _install_audit_hook()
     _violations.clear()
     output = _get_output_file()
-    raised: Exception | None = None
+    raised: Exception | SystemExit | None = None
     with _redirect_output(output), _limit_time(hook):
         _running_hook = hook
         try:
             yield
-        except Exception as error:  # noqa: BLE001 - reported below
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - reported below
             raised = error
         finally:
             _running_hook = ""
