@@ -68,7 +68,10 @@ PACKAGES = {
 TERMINAL_MODULES = {"curses", "getpass", "pty", "readline", "termios", "tty"}
 USES_TERMINAL = {"safety", "render", "cli"}
 OUTER_PARTS: dict[str, set[str]] = {
-    "ask/testing": {"ask.parsing", "ask.testing", "ask.tools.plugins.functions", "pytest"},
+    "ask/testing": {
+        *("ask.parsing", "ask.secrets", "ask.testing", "ask.tools.arguments", "ask.tools.plugins.functions"),
+        *("ask.tools.plugins.source", "ask.tools.plugins.worker", "jsonschema", "pytest"),
+    },
     "providers": {"ask.parsing", "ask.profiles"},
     "examples": {
         "ask.parsing",

@@ -4,16 +4,42 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ask import AskError, FinishReason, Message, ProviderError, ReasoningDelta, TextDelta, ToolCallDelta
+from ask import (
+    AskError,
+    ChatCompletions,
+    FinishReason,
+    Message,
+    ModelResponse,
+    ProviderError,
+    ReasoningDelta,
+    TextDelta,
+    ToolCall,
+    ToolCallDelta,
+    Usage,
+)
+from ask.parsing import parse_json, read_dict, read_first_choice
 from ask.testing.base import ContractBase
-from ask.testing.conversation import SHORT_CONVERSATION, TOOLS, check_once, iterate_leaves
-from ask.testing.samples import CALL_KINDS, EXPECTED
+from ask.testing.conversation import (
+    SHORT_CONVERSATION,
+    TOOLS,
+    check_once,
+    find_occurrences,
+    iterate_fields,
+    iterate_leaves,
+)
+from ask.testing.hook_guard import fail
+from ask.testing.samples import CALL_KINDS, EXPECTED, find_second_call_ids, find_state_texts
 
 if TYPE_CHECKING:
     import pytest
+
+INPUT_WORDS = re.compile("in|input|prompt|read|request|sent|context|question|query", re.IGNORECASE)
+OUTPUT_WORDS = re.compile("out|output|completion|completed|written|wrote|generated|candidates|answer|reply|response")
+"""Words in the names of token counts."""
 
 
 class AnswerTests(ContractBase):
@@ -21,99 +47,217 @@ class AnswerTests(ContractBase):
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Run each test that uses samples once for every kind that the provider has."""
+        known = EXPECTED.keys()
         kinds = {
-            "streamed": self.streams.keys(),
-            "unstreamed": self.wholes.keys(),
-            "both_ways": self.streams.keys() & self.wholes.keys() - {"error"},
+            "streamed": self.streams.keys() & known,
+            "unstreamed": self.wholes.keys() & known,
+            "both_ways": self.streams.keys() & self.wholes.keys() & known - {"error"},
             "calling": self.streams.keys() & CALL_KINDS,
         }
         for name in kinds.keys() & set(metafunc.fixturenames):
             metafunc.parametrize(name, sorted(kinds[name]))
 
-    def test_fresh_reader_holds_an_empty_answer(self) -> None:
-        reader, _ = self.feed([])
-        assert reader.complete is False, "no end was seen yet"
-        try:
-            answer, calls = self.read(reader.response())
-        except ProviderError:
-            return
-        assert (answer.text, answer.reasoning, calls) == ("", "", [])
-
-    def test_readers_share_nothing(self) -> None:
-        for events in self.streams.values():
-            self.feed(events)
-        self.test_fresh_reader_holds_an_empty_answer()
-
-    def test_stream_says_what_its_kind_holds(self, streamed: str) -> None:
+    def test_streamed_answer_is_parsed(self, streamed: str) -> None:
         reader, deltas = self.feed(self.streams[streamed])
         expected = EXPECTED[streamed]
-        response = reader.response()
+        response = self.get_response(reader)
         json.dumps(response)
         if expected.error:
             self.check_error(streamed, response, text_before_error=expected.text)
             return
-        assert reader.complete is not expected.cut, "`ended` tells whether the end marker was seen"
         self.check_answer(streamed, response)
-        answer, calls = self.read(response)
-        text = "".join(delta.text for delta in deltas if isinstance(delta, TextDelta))
-        reasoning = "".join(delta.text for delta in deltas if isinstance(delta, ReasoningDelta))
-        indexed_names = [(delta.index, delta.name) for delta in deltas if isinstance(delta, ToolCallDelta)]
-        assert text == answer.text, "what is shown as it comes is the answer's text"
-        assert reasoning == answer.reasoning, "reasoning is shown as it comes"
-        assert indexed_names == list(enumerate(call.name for call in calls)), "each call is told once, as it begins"
+        if expected.cut:
+            assert not reader.complete, (
+                "The stream reader is complete after a stream that was cut off. Set complete only at the end marker."
+            )
+        else:
+            assert reader.complete, (
+                f"The stream reader is not complete after the sample {streamed!r}. Set complete at the end marker."
+            )
+        self.check_deltas(streamed, deltas, *self.read(response))
 
-    def test_whole_answer_says_what_its_kind_holds(self, unstreamed: str) -> None:
+    def check_deltas(self, kind: str, deltas: list[Any], answer: ModelResponse, calls: list[ToolCall]) -> None:
+        """Check that the deltas of a stream add up to its answer."""
+        for name, delta_type, expected in (
+            ("reasoning", ReasoningDelta, answer.reasoning),
+            ("text", TextDelta, answer.text),
+        ):
+            shown = "".join(delta.text for delta in deltas if isinstance(delta, delta_type))
+            assert shown == expected, (
+                f"The {delta_type.__name__}s of the sample {kind!r} add up to {shown!r}, but its {name} is "
+                f"{expected!r}. Return each new piece of {name} once, as a {delta_type.__name__}, from feed."
+            )
+        indexed_names = [(delta.index, delta.name) for delta in deltas if isinstance(delta, ToolCallDelta)]
+        expected_names = list(enumerate(call.name for call in calls))
+        assert indexed_names == expected_names, (
+            f"The ToolCallDeltas of the sample {kind!r} are {indexed_names}, but its calls are {expected_names}. "
+            "Return one ToolCallDelta(index, name) from feed when a call begins."
+        )
+
+    def test_unstreamed_answer_is_parsed(self, unstreamed: str) -> None:
         if EXPECTED[unstreamed].error:
             self.check_error(unstreamed, self.wholes[unstreamed], text_before_error=None)
         else:
             self.check_answer(unstreamed, self.wholes[unstreamed])
 
-    def test_stream_and_whole_answer_read_the_same(self, both_ways: str) -> None:
-        streamed, streamed_calls = self.read(self.feed(self.streams[both_ways])[0].response())
+    def test_both_forms_of_an_answer_are_parsed_alike(self, both_ways: str) -> None:
+        streamed, streamed_calls = self.read_stream(both_ways)
         unstreamed, unstreamed_calls = self.read(self.wholes[both_ways])
-        assert streamed == unstreamed
-        assert [decode_call(call) for call in streamed_calls] == [decode_call(call) for call in unstreamed_calls]
+        for name, streamed_value, unstreamed_value in zip(streamed._fields, streamed, unstreamed, strict=True):
+            assert streamed_value == unstreamed_value, (
+                f"The {name} of the sample {both_ways!r} differs: {streamed_value!r} if streamed, {unstreamed_value!r} "
+                "without streaming. Make the reader's response() return what the service returns without streaming."
+            )
+        assert list(map(decode_call, streamed_calls)) == list(map(decode_call, unstreamed_calls)), (
+            f"The calls of the sample {both_ways!r} differ between streaming and not. Make the reader's response() "
+            "return what the service returns without streaming."
+        )
 
-    def test_result_goes_back_with_what_the_model_needs(self, calling: str) -> None:
+    def test_call_ids_are_those_of_the_service(self) -> None:
+        self.require_tools()
+        if "parallel" not in self.wholes or "parallel" not in self.streams:
+            return
+        _, unstreamed = self.read(self.wholes["parallel"])
+        _, streamed = self.read_stream("parallel")
+        service_ids = find_second_call_ids(self.wholes)
+        events = [parse_json(event.data) for event in self.streams["parallel"]]
+        for form, calls in (("answer", unstreamed), ("streamed answer", streamed)):
+            ids = [call.id for call in calls]
+            assert all(ids), f"A call has an empty id: {ids}. Return the service's id; if it has none, generate one."
+            assert len(set(ids)) == len(ids), f"The ids of parallel calls are not unique: {ids}. Return different ids."
+            is_known = len(ids) < 2 or ids[1] in service_ids or (calls is streamed and find_occurrences(ids[1], events))
+            assert is_known or not service_ids, (
+                f"The second call of the {form} 'parallel' has the id {ids[1]!r}; the service sends "
+                f"{' or '.join(map(repr, sorted(service_ids)))}. Return the service's id: the result must name it."
+            )
+
+    def test_usage_is_reported(self) -> None:
+        if "usage" in self.unsupported:
+            return
+        answers = {
+            "without streaming": self.read(self.wholes["text"])[0] if "text" in self.wholes else None,
+            "of the stream": self.read_stream("text")[0] if "text" in self.streams else None,
+        }
+        for form, answer in answers.items():
+            if answer is None:
+                continue
+            usage = answer.usage
+            assert usage.input_tokens is not None and usage.output_tokens is not None, (
+                f"The usage of the sample 'text' {form} is missing: {usage}. Return the token counts or, if the "
+                f"service "
+                'does not report them, set unsupported = {"usage"} in the test class.'
+            )
+            assert usage.input_tokens != usage.output_tokens, (
+                f"The sample 'text' {form} has as many input as output tokens ({usage.input_tokens}), which would hide "
+                "mistakes. Use different numbers, such as 12 and 7."
+            )
+            assert not is_swapped(usage, self.wholes.get("text", {})), (
+                f"The token counts of the sample 'text' {form} are swapped: {usage}. input_tokens counts the prompt, "
+                "output_tokens the answer."
+            )
+
+    def test_result_is_sent_back_with_the_provider_state(self, calling: str) -> None:
         """The next request contains each result once, and the answer's provider state."""
-        answer, calls = self.read(self.feed(self.streams[calling])[0].response())
-        model = answer.provider_state.model if answer.provider_state else ""
-        state = answer.provider_state and answer.provider_state._replace(model=model or self.model)
+        answer, calls = self.read_stream(calling)
+        state = answer.provider_state
+        model = (state and state.model) or self.model
         texts = [f"The sum, number {i}." for i in range(len(calls))]
         results = (Message("tool", text, (), call.id, call.name) for text, call in zip(texts, calls, strict=True))
-        message = Message("assistant", answer.text, tuple(calls), provider_state=state)
+        sent_state = state and state._replace(model=model)
+        message = Message("assistant", answer.text, tuple(calls), provider_state=sent_state)
         body = self.build((*SHORT_CONVERSATION, message, *results), model=model, tools=TOOLS).body
         check_once(body, *texts)
-        if state:
-            state_texts = {leaf for leaf in iterate_leaves(state.data) if isinstance(leaf, str)}
-            lost = state_texts - set(iterate_leaves(body))
-            assert not lost, f"provider state that did not go back: {lost}"
+        state_texts = {leaf for leaf in iterate_leaves(state.data) if isinstance(leaf, str)} if state else set()
+        required = state_texts | self.find_required_state(calling)
+        lost = sorted(required - set(iterate_leaves(body)))
+        assert not lost, (
+            f"The next request lacks {lost} from the sample {calling!r}, which the service needs back; the "
+            f"provider_state is {state}. Return it in ModelResponse.provider_state under the provider's own name, and "
+            "add self.find_provider_state(message, request.model) to the message."
+        )
+
+    def find_required_state(self, kind: str) -> set[str]:
+        """Return the texts in a sample that must be sent back."""
+        response = self.wholes.get(kind, {})
+        if not isinstance(self.provider, ChatCompletions):
+            return find_state_texts(response)
+        message = read_dict(read_first_choice(response).get("message"))
+        fields = [message.get(name) for name in self.provider.state_fields]
+        return {leaf for leaf in iterate_leaves(fields) if isinstance(leaf, str)}
 
     def check_answer(self, kind: str, response: Mapping[str, Any]) -> None:
         """Check that a response parses to what `EXPECTED` defines for its kind."""
         answer, calls = self.read(response)
         expected = EXPECTED[kind]
-        assert expected.text in (None, answer.text), f"text of {kind}: {answer.text!r}"
-        assert answer.reasoning == expected.reasoning, f"reasoning of {kind}"
-        assert [decode_call(call) for call in calls] == list(expected.calls), f"calls of {kind}"
+        text = answer.text if expected.text is None else expected.text
+        in_text = " The reasoning is in the text." if expected.reasoning and expected.reasoning in answer.text else ""
+        assert answer.text == text, (
+            f"The text of the sample {kind!r} is {answer.text!r} instead of {text!r}.{in_text} Correct "
+            "provider_parse_response, the stream reader or the sample."
+        )
+        assert answer.reasoning == expected.reasoning, (
+            f"The reasoning of the sample {kind!r} is {answer.reasoning!r} instead of {expected.reasoning!r}. "
+            f"Return it "
+            "in ModelResponse.reasoning."
+        )
+        decoded = [decode_call(call) for call in calls]
+        assert decoded == list(expected.calls), (
+            f"The calls of the sample {kind!r} are {decoded} instead of {list(expected.calls)}. Return every call of "
+            "the response, in order, from provider_parse_tool_calls."
+        )
         finishes = {expected.finish, FinishReason.STOP} if calls else {expected.finish}
-        assert expected.cut or answer.finish_reason in finishes, f"finish of {kind}: {answer.finish_reason}"
+        if not expected.cut and answer.finish_reason not in finishes:
+            fail(
+                f"The finish_reason of the sample {kind!r} is {answer.finish_reason!r} instead of {expected.finish!r}. "
+                f"Map the service's reason to FinishReason.{expected.finish.name}."
+            )
 
     def check_error(self, kind: str, response: Mapping[str, Any], text_before_error: str | None) -> None:
         """Check that a response raises its error, which has the text before it as its answer."""
         try:
-            self.read(response)
+            answer, _ = self.read(response)
         except ProviderError as error:
-            assert EXPECTED[kind].error in error.message.lower(), f"the error's own words: {error.message!r}"
+            word = EXPECTED[kind].error
+            assert word in error.message.lower(), (
+                f"The message of the error is {error.message!r}, without the service's own words. Include its message, "
+                f"which contains {word!r} in the sample."
+            )
             if text_before_error is not None:
-                assert error.partial_response is not None, "what was said before the error is the error's answer"
-                assert error.partial_response.text == text_before_error
+                partial_text = error.partial_response and error.partial_response.text
+                assert partial_text == text_before_error, (
+                    f"The error's partial_response has the text {partial_text!r} instead of {text_before_error!r}. Set "
+                    "error.partial_response to the answer received before the error."
+                )
             return
         except AskError as error:
-            raise AssertionError(f"{kind} raises a ProviderError, not {error!r}") from error
-        raise AssertionError(f"{kind} raises a ProviderError")
+            fail(f"The sample {kind!r} raises {error!r}. Raise an ask.ProviderError from provider_parse_response.")
+        fail(
+            f"The error in the sample {kind!r} is ignored: provider_parse_response returned {answer.text!r}. Raise an "
+            "ask.ProviderError, for errors in the middle of a stream, too."
+        )
 
 
-def decode_call(call: Any) -> tuple[str, Any]:
+def decode_call(call: ToolCall) -> tuple[str, Any]:
     """Return a call's name and its parsed arguments."""
-    return call.name, json.loads(call.arguments)
+    arguments = parse_json(call.arguments)
+    return call.name, call.arguments if arguments is None else arguments
+
+
+def is_swapped(usage: Usage, response: Mapping[str, Any]) -> bool:
+    """Check whether input and output tokens are interchanged, as far as the names of the fields show it."""
+    if (usage.input_tokens, usage.output_tokens) == (7, 12):
+        return True
+    input_names = set(list_words(response, usage.input_tokens))
+    output_names = set(list_words(response, usage.output_tokens))
+    return (
+        any(map(OUTPUT_WORDS.fullmatch, input_names))
+        and any(map(INPUT_WORDS.fullmatch, output_names))
+        and not any(map(INPUT_WORDS.fullmatch, input_names))
+    )
+
+
+def list_words(response: Mapping[str, Any], value: object) -> Iterator[str]:
+    """Yield the words in the names of the fields that have a value."""
+    for name, field in iterate_fields(response):
+        if field == value and not isinstance(field, bool):
+            yield from re.findall("[a-z]+", re.sub("([A-Z])", r" \1", name).lower())

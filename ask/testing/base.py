@@ -1,31 +1,39 @@
-# ruff: noqa: S101 - the contract is checked by assertions
 """The base class of the contract tests, which calls the provider's hooks as ask does."""
 
 from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, ClassVar
+
+import pytest
 
 from ask import (
     ChatCompletions,
     ChatRequest,
     HttpRequest,
     Message,
+    ModelInfo,
     ModelResponse,
     Provider,
+    ProviderError,
     ProviderInfo,
     RawEvent,
+    ReasoningDelta,
     Responses,
     StreamReader,
+    TextDelta,
     ToolCall,
+    ToolCallDelta,
     ToolSpec,
 )
 from ask.testing.conversation import KEY, SHORT_CONVERSATION
+from ask.testing.hook_guard import fail, guard_hook
 from ask.testing.responses_samples import RESPONSES_SAMPLES, RESPONSES_WHOLE
 from ask.testing.samples import CHAT_COMPLETIONS_SAMPLES, CHAT_COMPLETIONS_WHOLE
+from ask.testing.type_checks import find_type_problem
 
 REQUIRED_HOOKS = ("provider_build_request", "provider_stream_reader", "provider_parse_response")
 """The hooks without a default implementation."""
@@ -33,6 +41,23 @@ MODULE_HOOKS = ("provider_info", "provider_supports_tools")
 """The hooks that a module must define, too."""
 TOOL_HOOKS = ("provider_parse_tool_calls", "provider_format_tool_result")
 """The hooks that a provider must define if any of its models supports tools."""
+FEED, RESPONSE = "feed of the stream reader", "response of the stream reader"
+RESULT_TYPES: Mapping[str, Any] = {
+    "provider_info": ProviderInfo,
+    "provider_supports_tools": bool,
+    "provider_supports_attachment": bool,
+    "provider_format_tools": list[dict[str, Any]],
+    "provider_parse_tool_calls": list[ToolCall],
+    "provider_format_tool_result": dict,
+    "provider_build_request": HttpRequest,
+    "provider_stream_reader": object,
+    "provider_parse_response": ModelResponse,
+    "provider_parse_error": ProviderError,
+    "provider_notice": str,
+    "provider_models_request": HttpRequest | None,
+    "provider_parse_models": list[ModelInfo],
+}
+"""What each hook that ask.testing calls must return."""
 
 
 class ContractBase:
@@ -41,11 +66,12 @@ class ContractBase:
     provider: ClassVar[Provider | ModuleType]
     samples: ClassVar[Mapping[str, Sequence[RawEvent]] | None] = None
     whole: ClassVar[Mapping[str, Mapping[str, Any]] | None] = None
+    models: ClassVar[Any] = None
+    unsupported: ClassVar[Collection[str]] = ()
 
     @property
     def info(self) -> ProviderInfo:
-        info = self.call("provider_info")
-        assert isinstance(info, ProviderInfo), "provider_info returns a ProviderInfo"
+        info: ProviderInfo = self.call("provider_info")
         return info
 
     @property
@@ -73,15 +99,34 @@ class ContractBase:
         """Whether the provider has the hooks that any provider with tools needs."""
         return all(defines_hook(self.provider, hook) for hook in TOOL_HOOKS)
 
+    @property
+    def has_own_transport(self) -> bool:
+        """Whether the provider sends requests itself, without HTTP."""
+        return defines_hook(self.provider, "provider_send")
+
+    def require_tools(self) -> None:
+        """Skip the test if the provider has no tools."""
+        if not self.has_tools:
+            pytest.skip("the provider has no tools")
+
     def call(self, hook: str, **arguments: Any) -> Any:
-        """Call a hook as ask does, with only the arguments that it accepts. A module may omit hooks with a default."""
+        """Call a hook as ask does, with only the arguments that it accepts, and check the type of its result.
+
+        A module may omit hooks with a default.
+        """
+        __tracebackhide__ = True
         function = getattr(self.provider, hook, None) or getattr(Provider(self.info), hook)
-        return function(**{name: arguments[name] for name in list_host_arguments(function)})
+        input_data = next((arguments[name] for name in ("response", "body") if name in arguments), None)
+        with guard_hook(hook, input_data):
+            result = function(**{name: arguments[name] for name in list_host_arguments(function)})
+        problem = find_type_problem(result, RESULT_TYPES[hook])
+        if problem:
+            fail(f"{hook} {problem}")
+        return result
 
     def takes(self, media_type: str) -> bool:
         """Check whether the provider accepts files of this MIME type."""
-        accepted = self.call("provider_supports_attachment", model=self.model, media_type=media_type)
-        assert isinstance(accepted, bool), "provider_supports_attachment returns True or False"
+        accepted: bool = self.call("provider_supports_attachment", model=self.model, media_type=media_type)
         return accepted
 
     def build(
@@ -103,9 +148,7 @@ class ContractBase:
         return self.build_formatted(request, key)
 
     def format_tools(self, tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
-        formatted = self.call("provider_format_tools", tools=tools)
-        assert isinstance(formatted, list), "provider_format_tools returns a list"
-        assert all(isinstance(each, dict) for each in formatted), "provider_format_tools returns a list of dicts"
+        formatted: list[dict[str, Any]] = self.call("provider_format_tools", tools=tools)
         return formatted
 
     def format_result(self, message: Message) -> Message:
@@ -116,31 +159,56 @@ class ContractBase:
             tool_name=message.tool_name,
             result=message.content,
         )
-        assert isinstance(formatted, dict), "provider_format_tool_result returns a dict"
         return message._replace(formatted_result=formatted)
 
     def build_formatted(self, request: ChatRequest, key: str = KEY) -> HttpRequest:
         """Build the HTTP request and check that its body is JSON."""
-        http_request = self.call("provider_build_request", request=request, key=key)
-        assert isinstance(http_request, HttpRequest), "provider_build_request returns an HttpRequest"
-        json.dumps(http_request.body, allow_nan=False)
+        __tracebackhide__ = True
+        http_request: HttpRequest = self.call("provider_build_request", request=request, key=key)
+        try:
+            json.dumps(http_request.body, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            fail(
+                f"provider_build_request returned a body that is not JSON ({error}). Use only JSON values in the body."
+            )
         return http_request
 
     def read(self, response: Mapping[str, Any]) -> tuple[ModelResponse, list[ToolCall]]:
-        """Parse the answer and the tool calls in a response, and check their types."""
-        answer = self.call("provider_parse_response", response=response)
-        assert isinstance(answer, ModelResponse), "provider_parse_response returns a ModelResponse"
-        calls = self.call("provider_parse_tool_calls", response=response)
-        assert all(isinstance(call, ToolCall) for call in calls), "provider_parse_tool_calls returns ToolCalls"
-        assert all(isinstance(text, str) for call in calls for text in (call.id, call.name, call.arguments))
-        assert all(call.id for call in calls), "every call has an id, invented where the provider sends none"
-        assert len({call.id for call in calls}) == len(calls), "the calls of one answer have different ids"
-        return answer, calls
+        """Parse the answer and the tool calls in a response."""
+        answer: ModelResponse = self.call("provider_parse_response", response=response)
+        return answer, self.call("provider_parse_tool_calls", response=response)
 
     def feed(self, events: Iterable[RawEvent]) -> tuple[StreamReader, list[Any]]:
         """Feed events to a new stream reader; return the reader and the deltas."""
+        __tracebackhide__ = True
         reader = self.call("provider_stream_reader")
-        return reader, [delta for event in events for delta in reader.feed(event)]
+        deltas: list[Any] = []
+        for event in events:
+            deltas += self.feed_event(reader, event)
+        return reader, deltas
+
+    def feed_event(self, reader: StreamReader, event: RawEvent) -> list[Any]:
+        __tracebackhide__ = True
+        with guard_hook(FEED, event.data):
+            deltas = reader.feed(event)
+        problem = find_type_problem(deltas, list[TextDelta | ReasoningDelta | ToolCallDelta])
+        if problem:
+            fail(f"{FEED} {problem}")
+        return deltas
+
+    def get_response(self, reader: StreamReader) -> dict[str, Any]:
+        """Return a reader's response, which must be JSON."""
+        __tracebackhide__ = True
+        with guard_hook(RESPONSE):
+            response = reader.response()
+        problem = find_type_problem(response, dict)
+        if problem:
+            fail(f"{RESPONSE} {problem}")
+        return response
+
+    def read_stream(self, kind: str) -> tuple[ModelResponse, list[ToolCall]]:
+        """Parse the streamed sample of a kind."""
+        return self.read(self.get_response(self.feed(self.streams[kind])[0]))
 
 
 def list_hook_names() -> list[str]:

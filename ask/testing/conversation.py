@@ -44,6 +44,17 @@ OBJECT_SCHEMA = {
     "additionalProperties": False,
 }
 
+NAMES = {
+    SYSTEM_MESSAGE.content: "the system prompt",
+    USER_MESSAGE.content: "the user's message",
+    "I shall look both up.": "the assistant's text",
+    "lundi": "the argument of the first tool call",
+    "rostungur": "the argument of the second tool call",
+    **{text: f"the {ordinal} tool result" for ordinal, text in zip(("first", "second"), TOOL_RESULTS, strict=True)},
+    **{attachment.base64: f"the {attachment.media_type} attachment" for attachment in ATTACHMENTS},
+}
+"""What the texts are, for messages."""
+
 FOREIGN_TEXT = "native-part-of-another-model"
 FOREIGN_STATE = {
     FOREIGN_TEXT: FOREIGN_TEXT,
@@ -65,6 +76,25 @@ def iterate_leaves(value: Any) -> Iterator[Any]:
         yield from iterate_leaves(part)
 
 
+def iterate_fields(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield all scalar values inside a JSON value, each with the name of the innermost field that contains it."""
+    if isinstance(value, Mapping):
+        for name, part in value.items():
+            yield from iterate_fields(part, name)
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from iterate_fields(part, key)
+    else:
+        yield key, value
+
+
+def iterate_parts(value: Any) -> Iterator[Any]:
+    """Yield a JSON value and all values inside it."""
+    yield value
+    for part in value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ():
+        yield from iterate_parts(part)
+
+
 def find_occurrences(text: str, body: Any) -> list[int]:
     """Return the index of the leaf for each occurrence of a text in a JSON value."""
     return [i for i, leaf in enumerate(iterate_leaves(body)) if isinstance(leaf, str) for _ in range(leaf.count(text))]
@@ -72,10 +102,22 @@ def find_occurrences(text: str, body: Any) -> list[int]:
 
 def check_once(body: Any, *texts: str) -> None:
     """Check that a JSON value contains each text once, in this order."""
+    __tracebackhide__ = True
     positions = [find_occurrences(text, body) for text in texts]
     for text, occurrences in zip(texts, positions, strict=True):
-        assert len(occurrences) == 1, f"{text!r} is there once, not {len(occurrences)} times"
-    assert positions == sorted(positions), f"the order is {texts}"
+        name = NAMES.get(text, "the text")
+        assert len(occurrences) == 1, (
+            f"The request contains {name} {shorten(text)} {len(occurrences)} times instead of once. "
+            "Send everything in request.messages, each part in one place of the body."
+        )
+    assert positions == sorted(positions), (
+        f"The order in the request is wrong: expected {', '.join(map(shorten, texts))}. Keep the order of the messages."
+    )
+
+
+def shorten(text: str) -> str:
+    """Return a text quoted, and shortened for messages."""
+    return repr(text) if len(text) <= 60 else repr(text[:57] + "...")
 
 
 def remove_cache_markers(value: Any) -> Any:

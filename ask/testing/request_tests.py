@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from itertools import pairwise
 
-from ask import ChatRequest, HttpRequest, ProviderState
-from ask.testing.base import TOOL_HOOKS, ContractBase
+from ask import ChatRequest, ProviderState
+from ask.testing.base import ContractBase
 from ask.testing.conversation import (
     ATTACHMENTS,
     FOREIGN_STATE,
@@ -28,35 +29,47 @@ from ask.testing.conversation import (
     iterate_leaves,
     remove_cache_markers,
 )
+from ask.testing.hook_guard import fail
+from ask.testing.samples import ADD_2_3, find_second_call_ids, sends_object, sends_text
 
 
 class RequestTests(ContractBase):
     """The contract for `provider_build_request`, the tool formats and the models request."""
 
-    def test_request_holds_each_text_once(self) -> None:
+    def test_request_contains_each_message_once(self) -> None:
         for stream in (True, False):
             body = self.build(stream=stream).body
             for message in SHORT_CONVERSATION:
                 check_once(body, message.content)
 
-    def test_request_names_the_model_and_a_path(self) -> None:
+    def test_request_names_the_model(self) -> None:
         request = self.build(model="model-1")
-        named = "model-1" in request.path or find_occurrences("model-1", request.body)
-        assert named, "the model asked for is in the request"
-        assert request.method == "POST", "a chat request is a POST"
-        assert request.path.startswith("/"), "the path is joined to the base URL"
+        assert "model-1" in request.path or find_occurrences("model-1", request.body), (
+            "The request for the model 'model-1' does not contain this name. Send ChatRequest.model."
+        )
 
-    def test_supports_tools_says_yes_or_no(self) -> None:
-        supported = self.call("provider_supports_tools", model=self.model)
-        assert isinstance(supported, bool)
-        assert self.has_tools or not supported, f"a provider that supports tools has {' and '.join(TOOL_HOOKS)}"
+    def test_request_is_a_post_to_a_path(self) -> None:
+        request = self.build()
+        assert request.method == "POST", f"The chat request's method is {request.method}. Use POST."
+        assert request.path.startswith("/"), (
+            f"The path is {request.path!r}. Begin it with a slash: it is appended to the base URL."
+        )
 
-    def test_takes_attachment_says_yes_or_no(self) -> None:
-        for media_type in ("image/png", "application/pdf", "audio/wav", "application/x-no-such-thing"):
-            self.takes(media_type)
-        assert not self.takes("application/x-no-such-thing"), "what nobody knows is not taken"
+    def test_request_depends_on_stream(self) -> None:
+        if self.has_own_transport:
+            return  # its own transport yields events in either case
+        streamed, unstreamed = self.build(stream=True), self.build(stream=False)
+        assert (streamed.path, streamed.body) != (unstreamed.path, unstreamed.body), (
+            "The request is the same with stream=True and stream=False. Request a stream only if request.stream "
+            "is True."
+        )
 
-    def test_attachment_that_is_taken_is_sent_once_and_whole(self) -> None:
+    def test_unknown_attachments_are_not_supported(self) -> None:
+        assert not self.takes("application/x-unknown"), (
+            "provider_supports_attachment accepts application/x-unknown. Return True only for types the model accepts."
+        )
+
+    def test_supported_attachments_are_sent_once(self) -> None:
         for attachment in filter(lambda attachment: self.takes(attachment.media_type), ATTACHMENTS):
             data = attachment.base64
             message = USER_MESSAGE._replace(attachments=(attachment,))
@@ -66,86 +79,85 @@ class RequestTests(ContractBase):
             longer = self.build((SYSTEM_MESSAGE, message, *LONG_CONVERSATION[2:]), tools=TOOLS).body
             check_once(longer, data)
             shorter = remove_cache_markers(self.build((SYSTEM_MESSAGE, message), tools=TOOLS).body)
-            assert is_prefix(shorter, remove_cache_markers(longer)), "as what was sent before"
+            assert is_prefix(shorter, remove_cache_markers(longer)), (
+                f"A message with {attachment.media_type} changes when messages follow. Build every message the "
+                f"same way."
+            )
             check_once(self.build((SYSTEM_MESSAGE, message._replace(content=""))).body, data)
 
-    def test_several_attachments_stay_in_order(self) -> None:
+    def test_several_attachments_keep_their_order(self) -> None:
         accepted = [attachment for attachment in ATTACHMENTS if self.takes(attachment.media_type)]
         for pair in pairwise(accepted):
             body = self.build((SYSTEM_MESSAGE, USER_MESSAGE._replace(attachments=pair))).body
             check_once(body, *(attachment.base64 for attachment in pair))
 
-    def test_formatted_tools_keep_names_descriptions_and_parameters(self) -> None:
+    def test_formatted_tools_are_complete(self) -> None:
         tools = self.format_tools(TOOLS)
         json.dumps(tools, allow_nan=False)
         for tool in TOOLS:
-            assert find_occurrences(tool.name, tools), f"the name {tool.name} is there"
-            assert find_occurrences(tool.description, tools), f"the description of {tool.name} is there"
-        assert '"word"' in json.dumps(tools), "the parameters are there"
-
-    def test_tools_are_in_the_request_only_when_offered(self) -> None:
-        if self.has_tools:
-            assert find_occurrences("Explains a word.", self.build(tools=TOOLS).body), "tools on offer are in the body"
-            assert not find_occurrences("Explains a word.", self.build().body), "tools not on offer are not"
-
-    def test_formatted_tools_are_placed_in_the_request(self) -> None:
-        """The descriptions are changed after formatting, so that only these dicts contain them."""
-        if not self.has_tools:
-            return
-        text = json.dumps(self.format_tools(TOOLS)).replace("Explains a word.", "Explains a placed word.")
-        request = ChatRequest(self.model, SHORT_CONVERSATION, json.loads(text))
-        body = self.build_formatted(request).body
-        assert len(find_occurrences("Explains a placed word.", body)) == 1, "ChatRequest.tools is in the body"
-        lost = set(iterate_leaves(request.tools)) - set(iterate_leaves(body))
-        assert not lost, f"what provider_format_tools returned is in the body, but not {lost}"
-
-    def test_formatted_results_are_placed_in_the_request(self) -> None:
-        """The results are formatted with other texts, so that only `formatted_result` contains these."""
-        if not self.has_tools:
-            return
-        messages = list(TOOL_CONVERSATION)
-        placed_texts = [f"placed: {message.content}" for message in messages if message.role == "tool"]
-        for index, text in enumerate(placed_texts, len(messages) - len(placed_texts)):
-            formatted_result = self.format_result(messages[index]._replace(content=text)).formatted_result
-            messages[index] = messages[index]._replace(formatted_result=formatted_result)
-        body = self.build_formatted(ChatRequest(self.model, messages, self.format_tools(TOOLS))).body
-        for text in (*placed_texts, *TOOL_RESULTS):
-            assert len(find_occurrences(text, body)) == 1, "the formatted_result is in the body, without the content"
-
-    def test_tool_choice_none_changes_the_request(self) -> None:
-        if not self.has_tools:
-            return
-        auto, none = (self.build(TOOL_CONVERSATION, tools=TOOLS, tool_choice=choice) for choice in ("auto", "none"))
-        assert auto.body != none.body, 'tool_choice "none" keeps the model from calling'
-
-    def test_formatted_result_keeps_its_text_and_names_its_call(self) -> None:
-        call, text = TOOL_CALLS[0], TOOL_RESULTS[0]
-        result = self.call("provider_format_tool_result", tool_call_id=call.id, tool_name=call.name, result=text)
-        check_once(result, text)
-        assert find_occurrences(call.id, result) or find_occurrences(call.name, result), (
-            "so is the call's id or the tool's name"
+            for field, text in (("name", tool.name), ("description", tool.description)):
+                assert find_occurrences(text, tools), (
+                    f"provider_format_tools dropped the {field} of the tool {tool.name}. Include {text!r}."
+                )
+        assert '"word"' in json.dumps(tools), (
+            "provider_format_tools dropped the parameters of the tool look_up. Include tool.parameters."
         )
 
-    def test_each_result_is_sent_once_and_after_the_calls(self) -> None:
-        if not self.has_tools:
+    def test_tools_are_sent_only_when_offered(self) -> None:
+        self.require_tools()
+        assert find_occurrences("Explains a word.", self.build(tools=TOOLS).body), (
+            "The request does not contain the tool look_up. Put request.tools into the body."
+        )
+        assert not find_occurrences("Explains a word.", self.build().body), (
+            "A request without tools contains the tool look_up. Send request.tools, and keep no tools in the provider."
+        )
+
+    def test_formatted_tools_are_sent_unchanged(self) -> None:
+        """Only the result of `provider_format_tools` is sent, not tools that were formatted again."""
+        self.require_tools()
+        request = ChatRequest(self.model, SHORT_CONVERSATION, self.format_tools(TOOLS))
+        marked_tools = json.loads(json.dumps(request.tools).replace("Explains a word.", "Marked by the contract."))
+        body = self.build_formatted(request._replace(tools=marked_tools)).body
+        assert find_occurrences("Marked by the contract.", body), (
+            "The tools in the request are not those that provider_format_tools returned. Put request.tools into the "
+            "body unchanged: ask calls provider_format_tools."
+        )
+
+    def test_formatted_results_are_sent_unchanged(self) -> None:
+        """Only the result of `provider_format_tool_result` is sent, not results that were formatted again."""
+        self.require_tools()
+        messages = [self.format_result(each) if each.role == "tool" else each for each in TOOL_CONVERSATION]
+        marked = [
+            message._replace(
+                formatted_result=json.loads(json.dumps(message.formatted_result).replace("seabird", "marked bird"))
+            )
+            if message.role == "tool"
+            else message
+            for message in messages
+        ]
+        body = self.build_formatted(ChatRequest(self.model, marked, self.format_tools(TOOLS))).body
+        assert find_occurrences("marked bird", body), (
+            "The tool result in the request is not what provider_format_tool_result returned. Put "
+            "message.formatted_result into the body unchanged: ask calls provider_format_tool_result."
+        )
+
+    def test_tool_choice_changes_the_request(self) -> None:
+        self.require_tools()
+        auto, none = (self.build(TOOL_CONVERSATION, tools=TOOLS, tool_choice=choice) for choice in ("auto", "none"))
+        assert auto.body != none.body, (
+            'The request is the same with tool_choice "auto" and "none". Tell the service not to call tools if '
+            'request.tool_choice is "none".'
+        )
+
+    def test_schema_changes_the_request(self) -> None:
+        if "schema" in self.unsupported:
             return
-        body = self.build(TOOL_CONVERSATION, tools=TOOLS).body
-        check_once(body, USER_MESSAGE.content, "lundi", "rostungur", *TOOL_RESULTS)
+        assert self.build().body != self.build(schema=OBJECT_SCHEMA).body, (
+            "The request is the same with and without a schema. Send request.schema or, if the service has no "
+            'structured output, set unsupported = {"schema"} in the test class.'
+        )
 
-    def test_malformed_arguments_in_the_history_do_no_harm(self) -> None:
-        for arguments in ("", '{"word": ', '{"a": 1}{"a": 2}', "[1]", "null", '"lundi"', "no JSON", "\ud800"):
-            calls = (TOOL_CALLS[0]._replace(arguments=arguments), TOOL_CALLS[1])
-            messages = [
-                message._replace(tool_calls=calls) if message.tool_calls else message for message in TOOL_CONVERSATION
-            ]
-            check_once(self.build(messages, tools=TOOLS).body, *TOOL_RESULTS)
-
-    def test_options_are_passed_on(self) -> None:
-        values = list(iterate_leaves(self.build(options={"temperature": 0.25, "max_tokens": 1234}).body))
-        assert 0.25 in values, "the temperature is in the body"
-        assert 1234 in values, "max_tokens is in the body, under whatever name"
-
-    def test_a_schema_leaves_all_else_as_it_is(self) -> None:
+    def test_schema_changes_nothing_else(self) -> None:
         for schema in (OBJECT_SCHEMA, {"type": "array", "items": {}}):
             for choice in ("auto", "none"):
                 body = self.build(TOOL_CONVERSATION, tools=TOOLS, tool_choice=choice, schema=schema).body
@@ -153,53 +165,148 @@ class RequestTests(ContractBase):
                 check_once(body, USER_MESSAGE.content, *TOOL_RESULTS)
             if self.has_tools:
                 body = self.build(tools=TOOLS, schema=schema).body
-                assert find_occurrences("Explains a word.", body), "tools stay on offer"
+                assert find_occurrences("Explains a word.", body), (
+                    "A request with a schema does not contain the tools. Send request.tools; if the service does not "
+                    "accept both, leave out the schema."
+                )
 
-    def test_native_parts_of_another_provider_are_dropped(self) -> None:
-        assert FOREIGN_TEXT not in self.dump_with(ProviderState("somebody-else", self.model, FOREIGN_STATE), self.model)
+    def test_tool_result_names_its_call(self) -> None:
+        call, text = TOOL_CALLS[0], TOOL_RESULTS[0]
+        result = self.call("provider_format_tool_result", tool_call_id=call.id, tool_name=call.name, result=text)
+        assert len(find_occurrences(text, result)) == 1, (
+            f"provider_format_tool_result returned {result!r} for the result {text!r}. Include the complete "
+            f"result once."
+        )
+        names_call, names_tool = (bool(find_occurrences(name, result)) for name in (call.id, call.name))
+        has_ids = bool(find_second_call_ids(self.wholes))
+        assert names_call or (names_tool and not has_ids), (
+            f"provider_format_tool_result names {call.name!r} instead of the call."
+            if names_tool
+            else "provider_format_tool_result does not name the call."
+        ) + f" Include tool_call_id, which is {call.id!r} here: parallel calls of a tool differ only in their ids."
 
-    def test_native_parts_of_another_model_family_are_dropped(self) -> None:
-        assert FOREIGN_TEXT not in self.dump_with(ProviderState(self.info.name, "alpha/one", FOREIGN_STATE), "beta/two")
+    def test_each_tool_result_is_sent_once(self) -> None:
+        self.require_tools()
+        check_once(self.build(TOOL_CONVERSATION, tools=TOOLS).body, USER_MESSAGE.content, *TOOL_RESULTS)
 
-    def dump_with(self, state: ProviderState, model: str) -> str:
-        """Return the body for a conversation whose assistant messages have `provider_state`."""
+    def test_tool_calls_are_sent_back(self) -> None:
+        """Calls are in the request once, with arguments in the form in which the service sends them."""
+        self.require_tools()
+        body = self.build(TOOL_CONVERSATION, tools=TOOLS).body
+        check_once(body, USER_MESSAGE.content, "lundi", "rostungur", *TOOL_RESULTS)
+        response, arguments = self.wholes.get("call", {}), {"word": "lundi"}
+        if sends_text(response, ADD_2_3[1]):
+            assert sends_text(body, arguments), (
+                "The arguments of a tool call are not JSON text in the request, as they are in the service's answers. "
+                "Send call.arguments, or {} if it is not valid JSON."
+            )
+        elif sends_object(response, ADD_2_3[1]):
+            assert sends_object(body, arguments), (
+                "The arguments of a tool call are not an object in the request, as they are in the service's answers. "
+                "Send ask.parsing.decode_arguments(call.arguments) or {}."
+            )
+
+    def test_malformed_arguments_in_the_history_are_accepted(self) -> None:
+        for arguments in ("", '{"word": ', '{"a": 1}{"a": 2}', "[1]", "null", '"lundi"', "no JSON", "\ud800"):
+            calls = (TOOL_CALLS[0]._replace(arguments=arguments), TOOL_CALLS[1])
+            messages = [
+                message._replace(tool_calls=calls) if message.tool_calls else message for message in TOOL_CONVERSATION
+            ]
+            check_once(self.build(messages, tools=TOOLS).body, *TOOL_RESULTS)
+
+    def test_options_are_sent(self) -> None:
+        values = list(iterate_leaves(self.build(options={"temperature": 0.25, "max_tokens": 1234}).body))
+        for name, value in (("temperature", 0.25), ("max_tokens", 1234)):
+            assert value in values, (
+                f"The request does not contain {value}, the value of the option {name}. Add request.options to "
+                f"the body."
+            )
+
+    def test_state_is_not_sent_to_another_provider(self) -> None:
+        for state, texts in self.list_states():
+            sent = self.find_sent_state(
+                state._replace(provider="another-provider", model=self.model), self.model, texts
+            )
+            assert not sent, (
+                f"The request contains {sent}, the provider_state of another provider. Use "
+                "self.find_provider_state(message, request.model), or compare message.provider_state.provider."
+            )
+
+    def test_state_is_not_sent_to_another_model_family(self) -> None:
+        for state, texts in self.list_states():
+            sent = self.find_sent_state(state._replace(model="alpha/one"), "beta/two", texts)
+            assert not sent, (
+                f"The request to beta/two contains {sent}, the provider_state of alpha/one, another model family. Use "
+                "self.find_provider_state(message, request.model)."
+            )
+
+    def list_states(self) -> Iterator[tuple[ProviderState, set[str]]]:
+        """Yield a made-up provider state and those of the samples, each with the texts that identify it."""
+        yield ProviderState(self.info.name, self.model, FOREIGN_STATE), {FOREIGN_TEXT}
+        for kind in sorted({"reasoning", "reasoning_and_call", "call"} & set(self.streams)):
+            state = self.read_stream(kind)[0].provider_state
+            if state:
+                ordinary = self.build(LONG_CONVERSATION, model="beta/two", tools=TOOLS).body
+                texts = {leaf for leaf in iterate_leaves(state.data) if isinstance(leaf, str) and len(leaf) > 3}
+                yield state, {text for text in texts if not find_occurrences(text, ordinary)}
+
+    def find_sent_state(self, state: ProviderState, model: str, texts: set[str]) -> list[str]:
+        """Return those texts in the request for a conversation whose assistant messages have a provider state."""
         messages = [
             message._replace(provider_state=state) if message.role == "assistant" else message
             for message in LONG_CONVERSATION
         ]
-        return json.dumps(self.build(messages, model=model, tools=TOOLS).body)
+        body = self.build(messages, model=model, tools=TOOLS).body
+        return sorted(text for text in texts if find_occurrences(text, body))
 
-    def test_key_is_in_the_headers_only(self) -> None:
+    def test_key_is_sent_only_in_a_header(self) -> None:
         requests = [self.build(TOOL_CONVERSATION, tools=TOOLS), self.call("provider_models_request", key=KEY)]
         for request in filter(None, requests):
-            assert KEY not in request.path, "the key is not in the path, which may be logged"
-            assert KEY not in json.dumps(request.body), "the key is not in the body"
+            assert KEY not in request.path, (
+                f"The API key is in the path {request.path.replace(KEY, '<key>')!r}, which may be logged. Send it in a "
+                "header."
+            )
+            assert KEY not in json.dumps(request.body), "The API key is in the body. Send it in a header."
             if self.info.needs_key:
-                assert any(KEY in value for value in request.headers.values()), "the key is in a header"
+                assert any(KEY in value for value in request.headers.values()), (
+                    "The API key is in no header. Send it, or set needs_key=False in ProviderInfo."
+                )
 
-    def test_without_a_key_there_is_no_empty_token(self) -> None:
+    def test_no_header_is_sent_for_an_empty_key(self) -> None:
         headers_with_key, headers_without_key = self.build().headers, self.build(key="").headers
         for name, value in headers_with_key.items():
             if KEY in value:
                 token = headers_without_key.get(name, "no such header").strip()
-                assert token not in ("", value.replace(KEY, "").strip()), f"{name} is left out where there is no key"
+                if token in ("", value.replace(KEY, "").strip()):
+                    fail(f"Without a key, the header {name} is {token!r}. Leave the header out if key is empty.")
 
-    def test_same_request_builds_the_same_bytes(self) -> None:
+    def test_same_conversation_builds_the_same_request(self) -> None:
         first, second = (self.build(TOOL_CONVERSATION, tools=TOOLS, options={"temperature": 0.25}) for _ in range(2))
-        assert json.dumps(first.body) == json.dumps(second.body), "providers cache by prefix: the body is the same"
-        assert (first.path, first.headers) == (second.path, second.headers)
+        assert json.dumps(first.body) == json.dumps(second.body), (
+            "Two requests for the same conversation differ. Leave out times, counters and random values: services "
+            "cache by prefix."
+        )
+        assert (first.path, first.headers) == (second.path, second.headers), (
+            "The path or the headers of two requests for the same conversation differ. Build both from the arguments."
+        )
 
-    def test_longer_conversation_begins_with_the_shorter_one(self) -> None:
+    def test_longer_conversation_extends_the_shorter_one(self) -> None:
         conversations = [SHORT_CONVERSATION, TOOL_CONVERSATION, LONG_CONVERSATION]
         bodies = [remove_cache_markers(self.build(conversation, tools=TOOLS).body) for conversation in conversations]
         for shorter, longer in pairwise(bodies):
-            assert is_prefix(shorter, longer), "what was sent before is sent again unchanged, as providers cache it"
+            assert is_prefix(shorter, longer), (
+                "The request for a conversation is not a prefix of the request for its continuation. Format "
+                "each message "
+                "independently of those that follow: services cache by prefix."
+            )
 
     def test_models_request_is_a_get(self) -> None:
         request = self.call("provider_models_request", key=KEY)
-        if request is not None:  # None, the default, means that there is no models list
-            assert isinstance(request, HttpRequest), "provider_models_request returns an HttpRequest, or None"
-            assert request.method == "GET"
-            assert request.body is None
-            assert request.path.startswith("/"), "the path is joined to the base URL"
-            assert SYSTEM_MESSAGE.content not in request.path
+        if request is None:  # the default: there is no models list
+            return
+        assert request.method == "GET", f"The models request is a {request.method}. Set method='GET'."
+        assert request.body is None, f"The models request has the body {request.body!r}. Leave it out."
+        assert request.path.startswith("/"), (
+            f"The path of the models request is {request.path!r}. Begin it with a slash: it is appended to the "
+            f"base URL."
+        )

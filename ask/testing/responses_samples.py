@@ -72,6 +72,7 @@ RESPONSES_WHOLE: dict[str, dict[str, Any]] = {
     "call": make_response(REASONING | {"summary": []}, FIRST_CALL),
     "parallel": make_response(FIRST_CALL, SECOND_CALL),
     "text_and_call": make_response(HELLO, FIRST_CALL),
+    "reasoning_and_call": make_response(REASONING, FIRST_CALL),
     "length": make_response(HELLO_W, status="incomplete", incomplete_details={"reason": "max_output_tokens"}),
     "filter": make_response(make_message("I cannot help with that.", "refusal")),
     "error": {"error": OVERLOADED_ERROR},

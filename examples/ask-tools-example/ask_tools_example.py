@@ -44,7 +44,12 @@ def count_words(files: Files, context: ToolContext) -> dict[str, int]:
 
 @tool
 async def remember(note: str, context: ToolContext) -> str:
-    """Write a line to notes.txt. This changes something, so `--confirm` asks first."""
+    """Write a line to notes.txt. This changes something, so `--confirm` asks first.
+
+    Args:
+        note: the line to write.
+        context: filled in by ask.
+    """
 
     def append() -> None:
         with (context.directory / "notes.txt").open("a") as file:

@@ -20,6 +20,7 @@ from tests.recorded_exchanges import ExchangeResult, send_request
 
 Json = dict[str, Any]
 HELLO = {"type": "text", "text": "Hello, wörld!"}
+THINKING = {"type": "thinking", "thinking": "Let me think.", "signature": "c2ln"}
 ADDS = [
     {"type": "tool_use", "id": f"toolu_{i}", "name": "add", "input": numbers}
     for i, numbers in enumerate([{"a": 2, "b": 3}, {"a": 4, "b": 5}])
@@ -41,6 +42,12 @@ SAMPLES = {
         wire.call(1, "add", '{"a": 2, "b": 3}', id="toolu_0"),
         wire.ends("tool_use"),
     ),
+    "reasoning_and_call": wire.events(
+        wire.begins(),
+        wire.thinking(0, "Let me ", "think."),
+        wire.call(1, "add", '{"a": 2, "b": 3}', id="toolu_0"),
+        wire.ends("tool_use"),
+    ),
     "length": wire.events(wire.begins(), wire.text(0, "Hello, w"), wire.ends("max_tokens")),
     "filter": wire.events(wire.begins(), wire.text(0, "Hello, w"), wire.ends("refusal")),
     "error": wire.events(wire.begins(), wire.text(0, "Hello, w"), [wire.error("overloaded_error", "Overloaded")]),
@@ -48,10 +55,11 @@ SAMPLES = {
 }
 WHOLE = {
     "text": wire.message_of(HELLO),
-    "reasoning": wire.message_of({"type": "thinking", "thinking": "Let me think.", "signature": "c2ln"}, HELLO),
+    "reasoning": wire.message_of(THINKING, HELLO),
     "call": wire.message_of(ADDS[0], reason="tool_use"),
     "parallel": wire.message_of(*ADDS, reason="tool_use"),
     "text_and_call": wire.message_of(HELLO, ADDS[0], reason="tool_use"),
+    "reasoning_and_call": wire.message_of(THINKING, ADDS[0], reason="tool_use"),
     "length": wire.message_of({"type": "text", "text": "Hello, w"}, reason="max_tokens"),
     "filter": wire.message_of({"type": "text", "text": "Hello, w"}, reason="refusal"),
     "error": wire.error("overloaded_error", "Overloaded"),

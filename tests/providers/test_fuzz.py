@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -14,9 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ask import ChatRequest, ModelResponse, RawEvent, ToolSpec
+from ask import AskError, ChatRequest, ModelResponse, RawEvent, ToolSpec
 from ask.client.provider_client import RequestResult
-from ask.testing.failure_tests import allow_only_ask_errors, generate_corruptions
+from ask.testing.failure_tests import generate_corruptions
 from tests.json_strategies import replace_any_part
 from tests.model_server import ModelServer, Reply
 from tests.recorded_exchanges import QUESTION, send_request
@@ -29,6 +30,18 @@ TOOL = ToolSpec("add", "Adds.", {"type": "object"})
 MADE = [arguments for _, arguments in CALLS]
 
 samples = pytest.mark.parametrize("sample", SAMPLE_ANSWERS.values(), ids=SAMPLE_ANSWERS.keys())
+
+
+@contextmanager
+def allow_only_ask_errors(source: object) -> Iterator[None]:
+    """Ignore an `AskError`; fail on any other exception, with a note that shows `source`."""
+    try:
+        yield
+    except AskError:
+        pass
+    except Exception as error:
+        error.add_note(f"This came from reading {str(source)[:500]!r}; only an ask.AskError may come of any input.")
+        raise
 
 
 @pytest.fixture(scope="module")

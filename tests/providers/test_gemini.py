@@ -27,12 +27,14 @@ OVERLOADED = {"error": {"code": 503, "message": "The model is overloaded.", "sta
 
 class TestGemini(ProviderContract):
     provider = gemini
+    models: ClassVar = {"models": [{"name": "models/gemini-3", "supportedGenerationMethods": ["generateContent"]}]}
     samples: ClassVar = {
         "text": wire.stream(*HELLO),
         "reasoning": wire.stream(*THOUGHTS, *HELLO),
         "call": wire.stream(CALL),
         "parallel": wire.stream(CALL, SECOND),
         "text_and_call": wire.stream(*HELLO, CALL),
+        "reasoning_and_call": wire.stream(*THOUGHTS, CALL),
         "length": wire.stream(wire.text("Hello, w"), finish="MAX_TOKENS"),
         "filter": wire.stream(wire.text("Hello, w"), finish="SAFETY"),
         "error": [*wire.stream(wire.text("Hello, w"), finish=None), *wire.events(OVERLOADED)],
@@ -44,6 +46,7 @@ class TestGemini(ProviderContract):
         "call": wire.whole(CALL),
         "parallel": wire.whole(CALL, SECOND),
         "text_and_call": wire.whole(wire.text("Hello, wörld!"), CALL),
+        "reasoning_and_call": wire.whole(wire.thought("Let me think."), CALL),
         "length": wire.whole(wire.text("Hello, w"), finish="MAX_TOKENS"),
         "filter": wire.whole(wire.text("Hello, w"), finish="SAFETY"),
         "error": OVERLOADED,

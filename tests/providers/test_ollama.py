@@ -72,12 +72,14 @@ OVERLOADED = {"error": "the runner is overloaded"}
 
 class TestOllama(ProviderContract):
     provider = ollama
+    unsupported = ("filter",)
     samples: ClassVar = {
         "text": events(*HELLO, done()),
         "reasoning": events(thinking_line("Let me "), thinking_line("think."), *HELLO, done()),
         "call": events(ADD, done()),
         "parallel": events(ADD, ADD_MORE, done()),
         "text_and_call": events(*HELLO, ADD, done()),
+        "reasoning_and_call": events(thinking_line("Let me "), thinking_line("think."), ADD, done()),
         "length": events(text_line("Hello, w"), done("length")),
         "error": events(text_line("Hello, w"), OVERLOADED),
         "cut": events(text_line("Hello, w")),
@@ -88,6 +90,7 @@ class TestOllama(ProviderContract):
         "call": whole(tool_calls=ADD["message"]["tool_calls"]),
         "parallel": whole(tool_calls=ADD["message"]["tool_calls"] + ADD_MORE["message"]["tool_calls"]),
         "text_and_call": whole(content="Hello, wörld!", tool_calls=ADD["message"]["tool_calls"]),
+        "reasoning_and_call": whole(thinking="Let me think.", tool_calls=ADD["message"]["tool_calls"]),
         "length": whole("length", content="Hello, w"),
         "error": OVERLOADED,
     }

@@ -25,6 +25,8 @@ CHUNK_SIZE = 1 << 18
 """Characters of a result in one frame."""
 MAX_CALL_SIZE = 1 << 28
 READ_SIZE = 1 << 20
+UNEXPECTED_ERROR_PREFIX = "the tool failed: "
+"""The beginning of a result for any exception other than `ToolError`."""
 STDIN_FD, STDOUT_FD, STDERR_FD = 0, 1, 2
 
 
@@ -128,7 +130,7 @@ def execute_call(tool: Tool, arguments: Mapping[str, Any], context: ToolContext)
     except ToolError as error:
         return str(error), {"error": True}
     except BaseException as error:  # noqa: BLE001 - no tool may end the process
-        return f"the tool failed: {format_plugin_error(error)}", {"error": True}
+        return f"{UNEXPECTED_ERROR_PREFIX}{format_plugin_error(error)}", {"error": True}
     status = result.exit_status
     outcome = {"failed": bool(result.failed), "exit_status": status if type(status) is int else None}
     return str(result.text), outcome

@@ -1,4 +1,4 @@
-"""Tools are functions, and are tested as such; `as_tool` shows them as a model sees them."""
+"""Tools are functions and are tested as such; `ToolContract` tests what the model and ask see of them."""
 
 import os
 from pathlib import Path
@@ -7,7 +7,20 @@ import pytest
 from ask_tools_example import Unit, convert_temperature, count_words, remember
 
 from ask import ToolContext, ToolError
-from ask.testing import create_tool
+from ask.testing import ToolContract, create_tool
+
+
+class TestTools(ToolContract):
+    tools = (convert_temperature, count_words, remember)
+    calls = {  # noqa: RUF012
+        "convert_temperature": [{"degrees": 451, "unit": "fahrenheit"}],
+        "count_words": [{"files": ["a.txt"]}],
+        "remember": [{"note": "milk"}],
+    }
+    wrong_calls = {"count_words": [{"files": ["missing.txt"]}]}  # noqa: RUF012
+
+    def prepare(self, directory: Path) -> None:
+        (directory / "a.txt").write_text("one two\nthree")
 
 
 @pytest.fixture
@@ -23,21 +36,21 @@ def test_temperatures_are_converted(degrees: float, unit: Unit, to: Unit, result
     assert convert_temperature(degrees, unit, to) == result
 
 
-def test_words_are_counted_and_what_is_no_file_is_told(context: ToolContext) -> None:
+def test_words_are_counted_and_missing_files_reported(context: ToolContext) -> None:
     (context.directory / "a.txt").write_text("one two\nthree")
     assert count_words(["a.txt"], context) == {"a.txt": 3}
     with pytest.raises(ToolError, match="txt cannot be counted"):
         count_words(["b.txt"], context)
 
 
-def test_a_note_is_kept(context: ToolContext) -> None:
+def test_note_is_written(context: ToolContext) -> None:
     tool = create_tool(remember)
     assert tool.has_side_effects
     assert tool.run({"note": "milk"}, context).text == "noted"
     assert (context.directory / "notes.txt").read_text() == "milk\n"
 
 
-def test_a_model_sees_what_it_may_give() -> None:
+def test_model_sees_the_parameters() -> None:
     spec = create_tool(convert_temperature).spec
     assert spec.description == "Convert a temperature."
     assert spec.parameters["required"] == ["degrees", "unit"]

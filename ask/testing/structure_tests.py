@@ -1,0 +1,272 @@
+# ruff: noqa: S101 - the contract is checked by assertions
+"""Contract tests for the provider object, its hooks and their results, which all other tests rely on."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from difflib import get_close_matches
+from functools import cache, partial
+from itertools import zip_longest
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from ask import ChatRequest, Provider, ProviderError
+from ask.testing.base import (
+    FEED,
+    MODULE_HOOKS,
+    REQUIRED_HOOKS,
+    TOOL_HOOKS,
+    ContractBase,
+    defines_hook,
+    list_hook_names,
+    list_host_arguments,
+)
+from ask.testing.conversation import KEY, SHORT_CONVERSATION, TOOL_CONVERSATION, TOOLS
+from ask.testing.hook_guard import fail, measure_waiting
+from ask.testing.samples import CALL_KINDS, EXPECTED, REASONING_KINDS
+
+MAX_WAIT = 0.05
+"""Seconds that a hook may wait. Even a busy machine does not delay three calls in a row by more."""
+MODELS_BODY = {
+    "data": [{"id": "m", "name": "M", "context_length": 8}],
+    "models": [{"id": "m", "name": "m", "model": "m", "slug": "m", "details": {}}],
+}
+"""A models list in the formats of most services."""
+SIMILARITY = 0.85
+"""How similar a name must be to that of a hook to be taken for a misspelling."""
+
+
+class StructureTests(ContractBase):
+    """The contract for the provider object, the names, parameters and result types of its hooks, and its samples.
+
+    While one of these tests fails, all later tests are skipped: they would fail for the same reason.
+    """
+
+    @pytest.fixture(autouse=True)
+    def _require_valid_structure(self, request: pytest.FixtureRequest) -> None:
+        name = request.function.__name__
+        test_class: Any = type(self)
+        failing = find_failing_structure_test(test_class)
+        if failing not in ("", name):
+            pytest.skip(f"not run, because {failing} fails; correct that first")
+
+    def test_provider_is_an_instance_or_a_module(self) -> None:
+        provider = getattr(self, "provider", None)
+        if provider is None:
+            fail(f"{type(self).__name__} has no provider. Set `provider` to the object that the entry point names.")
+        if isinstance(provider, type):
+            name = provider.__name__
+            fail(f"provider is the class {name}, not an instance. Create one: provider = {name}(...).")
+        if not isinstance(provider, Provider | ModuleType):
+            kind = type(provider).__name__
+            fail(f"provider is a {kind}. Derive its class from ask.Provider, or name a module that has the hooks.")
+
+    def test_hooks_match_the_specification(self) -> None:
+        """Every required hook exists, no name is misspelled, and all parameters are ones that ask passes."""
+        problems = [*self.find_misspelled_hooks(), *self.find_missing_hooks(), *self.find_wrong_parameters()]
+        if problems:
+            fail(" ".join(problems))
+
+    def find_misspelled_hooks(self) -> Iterator[str]:
+        for name in dir(self.provider):
+            if name in list_hook_names() or not callable(getattr(self.provider, name, None)):
+                continue
+            match = next(iter(get_close_matches(name, list_hook_names(), 1, SIMILARITY)), "")
+            if match or name.startswith("provider_"):
+                question = f"did you mean {match}?" if match else "rename it without the prefix if it is a helper."
+                yield f"{name} is not a hook, so ask never calls it; {question}"
+
+    def find_missing_hooks(self) -> Iterator[str]:
+        is_module = isinstance(self.provider, ModuleType)
+        required = REQUIRED_HOOKS + MODULE_HOOKS if is_module else REQUIRED_HOOKS
+        if missing := [hook for hook in required if not defines_hook(self.provider, hook)]:
+            yield f"Required hooks are missing: {', '.join(missing)}. Implement them."
+        missing = [hook for hook in TOOL_HOOKS if not defines_hook(self.provider, hook)]
+        if missing and not is_module and not defines_hook(self.provider, "provider_supports_tools"):
+            yield (
+                f"provider_supports_tools returns True by default, but {' and '.join(missing)} is missing. "
+                "Implement it, or return False from provider_supports_tools."
+            )
+
+    def find_wrong_parameters(self) -> Iterator[str]:
+        for hook in list_hook_names():
+            function = getattr(self.provider, hook, None)
+            if function is None:
+                continue
+            if not callable(function):
+                yield f"{hook} is not callable. Make it a function."
+                continue
+            known = list_host_arguments(getattr(Provider, hook))
+            allowed = ", ".join(name for name in known if name != "self") or "none"
+            for parameter in inspect.signature(function).parameters.values():
+                name, has_default = parameter.name, parameter.default is not parameter.empty
+                if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                    continue
+                if name in known and (has_default or parameter.kind is not parameter.POSITIONAL_OR_KEYWORD):
+                    yield f"{hook}: ask does not pass {name}, because it has a default or a marker. Declare "
+                    "just {name}."
+                elif name not in known and not has_default:
+                    yield f"{hook} has the parameter {name!r}, but ask passes only: {allowed}. Rename or remove it."
+
+    def test_info_is_valid(self) -> None:
+        info = self.info
+        assert re.fullmatch(r"[a-z][a-z0-9_-]*", info.name), (
+            f"ProviderInfo.name is {info.name!r}. Use lower-case letters, digits, - and _, beginning with a letter."
+        )
+        assert info.title.strip(), "ProviderInfo.title is empty. Set it to the name of the service."
+        is_url = re.fullmatch(r"https?://[^\s?#]*[^\s?#/]", info.base_url)
+        assert is_url or (not info.base_url and self.has_own_transport), (
+            f"ProviderInfo.base_url is {info.base_url!r}. Use an http(s) URL without a final slash, query or fragment."
+        )
+        assert info.stream_format in ("sse", "ndjson"), (
+            f"ProviderInfo.stream_format is {info.stream_format!r}. Use 'sse' or 'ndjson'."
+        )
+        assert isinstance(info.key_env, tuple), (
+            f"ProviderInfo.key_env is {info.key_env!r}. Use a tuple of variable names, as ({str(info.key_env)!r},)."
+        )
+        for variable in info.key_env:
+            assert re.fullmatch(r"[A-Z][A-Z0-9_]*", variable), (
+                f"ProviderInfo.key_env contains {variable!r}. Use upper-case letters, digits and _."
+            )
+        assert info == self.info, "provider_info returns different values. Return the same each time."
+
+    def test_samples_are_complete(self) -> None:
+        if missing := self.find_missing_samples():
+            fail(
+                f"Samples are missing: {'; '.join(missing)}. Add them as the service sends them, or list kinds that "
+                f"the service does not have in `unsupported`."
+            )
+
+    def find_missing_samples(self) -> list[str]:
+        """List the kinds that apply to the provider and have no sample, by attribute."""
+        kinds = set(EXPECTED) - set(self.unsupported)
+        if not self.has_tools:
+            kinds -= CALL_KINDS
+        if "reasoning" in self.unsupported:
+            kinds -= REASONING_KINDS
+        unstreamed_kinds = set() if self.has_own_transport else kinds - {"cut"}  # ask reads only events from it
+        required = {"samples": (kinds, self.streams), "whole": (unstreamed_kinds, self.wholes)}
+        missing = []
+        for attribute, (needed, samples) in required.items():
+            if absent := [kind for kind in EXPECTED if kind in needed and kind not in samples]:
+                missing.append(f"{attribute} lacks {', '.join(absent)}")
+            if unknown := sorted(set(samples) - set(EXPECTED)):
+                missing.append(f"{attribute} has unknown kinds {', '.join(unknown)}")
+        return missing
+
+    def test_hooks_return_the_documented_types(self) -> None:
+        """Each hook returns the documented type for ordinary input, without I/O, waiting or printing."""
+        for hook, call_hook in self.list_ordinary_calls():
+            call_hook()
+            wait = measure_waiting(call_hook)
+            if wait > MAX_WAIT:
+                fail(f"{hook} waited {wait:.2f} s. Hooks must not wait, sleep or do I/O: ask does that for them.")
+
+    def list_ordinary_calls(self) -> Iterator[tuple[str, Callable[[], Any]]]:
+        """Yield a call of each hook."""
+        yield "provider_info", lambda: self.info
+        yield "provider_supports_tools", lambda: self.call("provider_supports_tools", model=self.model)
+        yield "provider_supports_attachment", lambda: self.takes("image/png")
+        if self.has_tools:
+            yield "provider_format_tools", lambda: self.format_tools(TOOLS)
+        yield "provider_format_tool_result", lambda: self.format_result(TOOL_CONVERSATION[-1])
+        yield "provider_build_request", lambda: self.build(TOOL_CONVERSATION, tools=TOOLS)
+        yield FEED, lambda: self.feed(self.streams.get("text", ()))
+        yield from self.list_response_calls()
+        yield "provider_parse_error", self.parse_ordinary_errors
+        yield "provider_models_request", lambda: self.call("provider_models_request", key=KEY)
+        yield "provider_parse_models", self.parse_ordinary_models
+
+    def list_response_calls(self) -> Iterator[tuple[str, Callable[[], Any]]]:
+        """Yield calls of the hooks that parse responses, for each sample without an error."""
+        for kind, expected in EXPECTED.items():
+            if not expected.error and kind in self.streams:
+                yield "provider_parse_response", partial(self.read_stream, kind)
+            if not expected.error and kind in self.wholes:
+                yield "provider_parse_response", partial(self.parse_ordinary_response, self.wholes[kind])
+        yield "provider_notice", self.get_ordinary_notice
+
+    def parse_ordinary_response(self, response: Mapping[str, Any]) -> None:
+        try:
+            self.read(response)
+        except ProviderError as error:
+            fail(f"provider_parse_response raised {error!r} for an answer without an error. Return a ModelResponse.")
+
+    def get_ordinary_notice(self) -> None:
+        if "text" in self.wholes:
+            answer, _ = self.read(self.wholes["text"])
+            request = ChatRequest(self.model, SHORT_CONVERSATION)
+            self.call("provider_notice", request=request, answer=answer)
+
+    def parse_ordinary_errors(self) -> None:
+        for status in (400, 429, 500):
+            try:
+                self.call("provider_parse_error", status=status, headers={}, body=json.dumps({"error": "No."}))
+            except ProviderError:
+                fail("provider_parse_error raised the error. Return it instead: ask raises it when needed.")
+
+    def parse_ordinary_models(self) -> None:
+        body = MODELS_BODY if self.models is None else self.models
+        models = self.call("provider_parse_models", body=body)
+        if not models and self.call("provider_models_request", key=KEY) is not None:
+            fail(
+                "provider_parse_models found no model in the models list. Correct it or, if the format of your service "
+                "differs, set `models` to the JSON of a models list with at least one model."
+            )
+
+    def test_stream_readers_are_independent(self) -> None:
+        """Streams that are read at the same time, or one after the other, do not mix."""
+        kinds = [kind for kind in ("text", "length", "cut", "parallel") if kind in self.streams]
+        alone = [self.get_response(self.feed(self.streams[kind])[0]) for kind in kinds]
+        alone = json.loads(json.dumps(alone))
+        readers = [self.call("provider_stream_reader") for _ in kinds]
+        for events in zip_longest(*(self.streams[kind] for kind in kinds)):
+            for reader, event in zip(readers, events, strict=True):
+                if event:
+                    self.feed_event(reader, event)
+        together = [self.get_response(reader) for reader in readers]
+        assert together == alone, (
+            "Streams that are read at the same time share state. Return a new stream reader each time, and keep its "
+            "state in the instance: neither in its class nor in the provider."
+        )
+        self.check_new_stream_reader()
+
+    def check_new_stream_reader(self) -> None:
+        reader, _ = self.feed([])
+        assert reader.complete is False, (
+            f"A new stream reader is complete: {reader.complete!r}. Start with complete = False."
+        )
+        try:
+            answer, calls = self.read(self.get_response(reader))
+        except ProviderError:
+            return
+        assert (answer.text, answer.reasoning, calls) == ("", "", []), (
+            "A new stream reader has parts of an answer. Create a new reader, with new containers, for each stream."
+        )
+
+
+STRUCTURE_TESTS = (
+    "test_provider_is_an_instance_or_a_module",
+    "test_hooks_match_the_specification",
+    "test_info_is_valid",
+    "test_samples_are_complete",
+    "test_hooks_return_the_documented_types",
+    "test_stream_readers_are_independent",
+)
+"""The tests of `StructureTests`, in the order in which they rely on each other."""
+
+
+@cache
+def find_failing_structure_test(test_class: type[StructureTests]) -> str:
+    """Return the name of the first structure test that fails; "" if none does."""
+    for name in STRUCTURE_TESTS:
+        try:
+            getattr(test_class(), name)()
+        except (Exception, pytest.fail.Exception):  # noqa: BLE001 - the test itself reports it
+            return name
+    return ""

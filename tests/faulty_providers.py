@@ -1,0 +1,1161 @@
+"""Providers with one mistake each, and how `ask.testing` reports it.
+
+A faulty provider states in `fails` the test that must fail, and in `says` a regular expression for its message.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import socket
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from types import ModuleType
+from typing import Any
+
+from ask import (
+    ChatCompletions,
+    ChatRequest,
+    Delta,
+    FinishReason,
+    HttpRequest,
+    Message,
+    ModelInfo,
+    ModelResponse,
+    Provider,
+    ProviderError,
+    ProviderState,
+    RawEvent,
+    RetryAction,
+    TextDelta,
+    ToolCall,
+    ToolSpec,
+    Usage,
+)
+from ask.parsing import generate_call_id, parse_json, read_dict, read_str
+from ask.plugin_api.chat_completions import ChatStreamReader
+from tests.native_provider import INFO, Wren, WrenReader, make_module
+
+
+class Service(ChatCompletions):
+    """A correct Chat Completions provider that sends reasoning back and accepts images."""
+
+    state_fields = ("reasoning_content",)
+
+    def __init__(self) -> None:
+        super().__init__(
+            name="service",
+            base_url="https://api.example.com/v1",
+            key_env="SERVICE_API_KEY",
+            attachments=("image/png", "image/jpeg"),
+        )
+
+
+class Faulty:
+    """The base class of providers with a mistake; its subclasses also inherit from `Service` or `Wren`."""
+
+    fails = ""
+    says = ""
+
+
+# Structure: one failure each, and no other test runs
+
+
+class ClassInsteadOfInstance(Faulty, Wren):
+    fails, says = "test_provider_is_an_instance_or_a_module", r"class ClassInsteadOfInstance.*ClassInsteadOfInstance\("
+
+
+class NotAProvider(Faulty):
+    fails, says = "test_provider_is_an_instance_or_a_module", r"NotAProvider.*ask\.Provider"
+
+
+class MisspelledHook(Faulty, Service):
+    fails, says = "test_hooks_match_the_specification", r"provider_parse_eror.*did you mean provider_parse_error"
+
+    def provider_parse_eror(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
+        return ProviderError("no", status)
+
+
+class MisspelledRequiredHook(Faulty, Provider):
+    fails, says = "test_hooks_match_the_specification", r"provider_build_requests.*did you mean provider_build_request"
+
+    def __init__(self) -> None:
+        super().__init__(INFO)
+
+    provider_stream_reader = Wren.provider_stream_reader
+    provider_parse_response = Wren.provider_parse_response
+    provider_parse_tool_calls = Wren.provider_parse_tool_calls
+    provider_format_tool_result = Wren.provider_format_tool_result
+    provider_build_requests = Wren.provider_build_request
+
+
+class MisspelledPrefix(Faulty, Wren):
+    fails, says = "test_hooks_match_the_specification", r"providers_parse_error.*did you mean provider_parse_error"
+
+    def providers_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
+        return ProviderError("no", status)
+
+
+class MissingHook(Faulty, Provider):
+    fails, says = (
+        "test_hooks_match_the_specification",
+        r"provider_stream_reader.*missing|missing.*provider_stream_reader",
+    )
+
+    def __init__(self) -> None:
+        super().__init__(INFO)
+
+    provider_build_request = Wren.provider_build_request
+    provider_parse_response = Wren.provider_parse_response
+    provider_parse_tool_calls = Wren.provider_parse_tool_calls
+    provider_format_tool_result = Wren.provider_format_tool_result
+
+
+class RenamedParameter(Faulty, Service):
+    fails, says = "test_hooks_match_the_specification", r"provider_build_request.*'req'.*request"
+
+    def provider_build_request(self, req: ChatRequest, key: str) -> HttpRequest:
+        return super().provider_build_request(req, key)
+
+
+class RenamedToolParameter(Faulty, Wren):
+    fails, says = "test_hooks_match_the_specification", r"provider_format_tool_result.*'call_id'.*tool_call_id"
+
+    def provider_format_tool_result(self, call_id: str, tool_name: str, result: str) -> dict[str, Any]:
+        return super().provider_format_tool_result(call_id, tool_name, result)
+
+
+class DefaultValue(Faulty, Wren):
+    fails, says = "test_hooks_match_the_specification", r"provider_build_request.*key.*default"
+
+    def provider_build_request(self, request: ChatRequest, key: str = "") -> HttpRequest:
+        return super().provider_build_request(request, key)
+
+
+class MissingToolHook(Faulty, Service):
+    fails, says = "test_hooks_match_the_specification", r"provider_supports_tools.*provider_parse_tool_calls"
+    provider_parse_tool_calls = Provider.provider_parse_tool_calls
+
+
+class SlashAtTheEnd(Faulty, Service):
+    fails, says = "test_info_is_valid", r"base_url.*/v1/"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.info = self.info._replace(base_url="https://api.example.com/v1/")
+
+
+class KeyEnvIsText(Faulty, Wren):
+    fails, says = "test_info_is_valid", r"key_env.*tuple"
+
+    def __init__(self) -> None:
+        super().__init__(INFO._replace(key_env="WREN_API_KEY"))  # type: ignore[arg-type]
+
+
+class PrintsInHook(Faulty, Wren):
+    fails, says = "test_hooks_return_the_documented_types", r"provider_build_request printed 'building"
+
+    def build_body(self, request: ChatRequest) -> dict[str, Any]:
+        print("building")  # noqa: T201
+        return super().build_body(request)
+
+
+class PrintsInReader(Faulty, Service):
+    fails, says = "test_hooks_return_the_documented_types", r"feed.* printed .*RawEvent"
+
+    def provider_stream_reader(self) -> ChatStreamReader:
+        class Reader(ChatStreamReader):
+            def feed(self, event: RawEvent) -> list[Delta]:
+                print(event)  # noqa: T201
+                return super().feed(event)
+
+        return Reader()
+
+
+class KeyOnStderr(Faulty, Service):
+    fails, says = "test_hooks_return_the_documented_types", r"provider_build_request printed the API key"
+
+    def build_headers(self, key: str) -> dict[str, str]:
+        print("using", key, file=sys.stderr)  # noqa: T201
+        return super().build_headers(key)
+
+
+class NetworkInHook(Faulty, Wren):
+    fails, says = "test_hooks_return_the_documented_types", r"provider_supports_tools.*network"
+
+    def provider_supports_tools(self, model: str) -> bool:
+        with socket.socket() as connection:
+            connection.settimeout(0.1)
+            return connection.connect_ex(("127.0.0.1", 9)) != 1
+
+
+class SwallowedNetworkInHook(Faulty, Service):
+    fails, says = "test_hooks_return_the_documented_types", r"provider_build_request.*network"
+
+    def build_headers(self, key: str) -> dict[str, str]:
+        with suppress(OSError):
+            socket.create_connection(("localhost", 9), 0.1).close()
+        return super().build_headers(key)
+
+
+class SleepInHook(Faulty, Service):
+    fails, says = "test_hooks_return_the_documented_types", r"provider_parse_response.*(waited|sleep)"
+
+    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
+        time.sleep(0.1)
+        return super().provider_parse_response(response)
+
+
+class EndlessHook(Faulty, Wren):
+    fails, says = "test_hooks_return_the_documented_types", r"provider_format_tools.*longer than"
+
+    def provider_format_tools(self, tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
+        time.sleep(60)
+        return super().provider_format_tools(tools)
+
+
+class ExitsInHook(Faulty, Wren):
+    fails, says = "test_hooks_return_the_documented_types", r"provider_supports_attachment raised SystemExit"
+
+    def provider_supports_attachment(self, model: str, media_type: str) -> bool:
+        sys.exit(3)
+
+
+class RawFinishReason(Faulty, Wren):
+    fails, says = "test_hooks_return_the_documented_types", r"finish_reason.*'stop'.*FinishReason"
+
+    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
+        answer = super().provider_parse_response(response)
+        return answer._replace(finish_reason=read_str(response.get("end")))  # type: ignore[arg-type]
+
+
+class RawFinishReasonInChat(Faulty, Service):
+    fails, says = "test_hooks_return_the_documented_types", r"finish_reason.*'stop'.*FinishReason"
+
+    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
+        answer = super().provider_parse_response(response)
+        return answer._replace(finish_reason=str(answer.finish_reason))  # type: ignore[arg-type]
+
+
+class ArgumentsAsDict(Faulty, Service):
+    fails, says = "test_hooks_return_the_documented_types", r"provider_parse_tool_calls.*arguments.*JSON text"
+
+    def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
+        calls = super().provider_parse_tool_calls(response)
+        return [call._replace(arguments=json.loads(call.arguments)) for call in calls]
+
+
+class NativeArgumentsAsDict(Faulty, Wren):
+    fails, says = "test_hooks_return_the_documented_types", r"provider_parse_tool_calls.*arguments.*JSON text"
+
+    def parse_call(self, call: Mapping[str, Any]) -> ToolCall:
+        return super().parse_call(call)._replace(arguments=read_dict(call.get("with")))  # type: ignore[arg-type]
+
+
+class CallsAsDicts(Faulty, Wren):
+    fails, says = "test_hooks_return_the_documented_types", r"provider_parse_tool_calls.*dict.*ToolCall"
+
+    def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[Any]:
+        return [call._asdict() for call in super().provider_parse_tool_calls(response)]
+
+
+class ModelsAsDicts(Faulty, Wren):
+    fails, says = "test_hooks_return_the_documented_types", r"provider_parse_models.*dict.*ModelInfo"
+
+    def provider_parse_models(self, body: Any) -> list[Any]:
+        return [model._asdict() for model in super().provider_parse_models(body)]
+
+
+class ModelsAsDictsInChat(Faulty, Service):
+    fails, says = "test_hooks_return_the_documented_types", r"provider_parse_models.*dict.*ModelInfo"
+
+    def provider_parse_models(self, body: Any) -> list[Any]:
+        return list(read_dict(body).get("data") or [])
+
+
+class RequestAsDict(Faulty, Wren):
+    fails, says = "test_hooks_return_the_documented_types", r"provider_build_request.*dict.*HttpRequest"
+
+    def provider_build_request(self, request: ChatRequest, key: str) -> Any:
+        return super().provider_build_request(request, key)._asdict()
+
+
+class TextAsDelta(Faulty, Wren):
+    fails, says = "test_hooks_return_the_documented_types", r"feed.*str.*TextDelta"
+
+    class reader(WrenReader):  # noqa: N801
+        def feed(self, event: RawEvent) -> list[Any]:
+            return [delta.text if isinstance(delta, TextDelta) else delta for delta in super().feed(event)]
+
+
+class ErrorRaisedNotReturned(Faulty, Wren):
+    fails, says = "test_hooks_return_the_documented_types", r"provider_parse_error raised.*[Rr]eturn"
+
+    def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
+        raise super().provider_parse_error(status, headers, body)
+
+
+class HttpErrorSwallowed(Faulty, Service):
+    fails, says = "test_hooks_return_the_documented_types", r"provider_parse_error returned None.*ProviderError"
+
+    def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> Any:
+        return None
+
+
+class RequestNotJson(Faulty, Service):
+    fails, says = "test_hooks_return_the_documented_types", r"provider_build_request.*JSON"
+
+    def build_body(self, request: ChatRequest) -> dict[str, Any]:
+        return {**super().build_body(request), "modalities": {"text"}}
+
+
+class AnswerOfNativeReaderLost(Faulty, Wren):
+    fails, says = "test_hooks_return_the_documented_types", r"response.*None.*dict"
+
+    class reader(WrenReader):  # noqa: N801
+        def response(self) -> Any:
+            return None
+
+
+# Requests
+
+
+class SystemPromptDropped(Faulty, Service):
+    fails, says = "test_request_contains_each_message_once", r"system prompt"
+
+    def build_body(self, request: ChatRequest) -> dict[str, Any]:
+        return super().build_body(request._replace(messages=[m for m in request.messages if m.role != "system"]))
+
+
+class NativeSystemPromptDropped(Faulty, Wren):
+    fails, says = "test_request_contains_each_message_once", r"system prompt"
+
+    def build_body(self, request: ChatRequest) -> dict[str, Any]:
+        return super().build_body(request._replace(messages=[m for m in request.messages if m.role != "system"]))
+
+
+class ModelIgnored(Faulty, Wren):
+    fails, says = "test_request_names_the_model", r"model.*ChatRequest.model"
+
+    def build_body(self, request: ChatRequest) -> dict[str, Any]:
+        return {**super().build_body(request), "model": "wren-1"}
+
+
+class StreamIgnored(Faulty, Wren):
+    fails, says = "test_request_depends_on_stream", r"stream"
+
+    def build_body(self, request: ChatRequest) -> dict[str, Any]:
+        return super().build_body(request._replace(stream=True))
+
+
+class StreamIgnoredInChat(Faulty, Service):
+    fails, says = "test_request_depends_on_stream", r"stream"
+
+    def build_body(self, request: ChatRequest) -> dict[str, Any]:
+        return super().build_body(request._replace(stream=True))
+
+
+class OptionsDropped(Faulty, Service):
+    fails, says = "test_options_are_sent", r"temperature.*options"
+
+    def build_body(self, request: ChatRequest) -> dict[str, Any]:
+        return super().build_body(request._replace(options={}))
+
+
+class NativeOptionsDropped(Faulty, Wren):
+    fails, says = "test_options_are_sent", r"temperature.*options"
+
+    def build_body(self, request: ChatRequest) -> dict[str, Any]:
+        return super().build_body(request._replace(options={}))
+
+
+class ToolsNotSent(Faulty, Wren):
+    fails, says = "test_tools_are_sent_only_when_offered", r"look_up.*request\.tools"
+
+    def build_body(self, request: ChatRequest) -> dict[str, Any]:
+        return super().build_body(request._replace(tools=()))
+
+
+class ToolsNotSentInChat(Faulty, Service):
+    fails, says = "test_tools_are_sent_only_when_offered", r"look_up.*request\.tools"
+
+    def build_body(self, request: ChatRequest) -> dict[str, Any]:
+        body = super().build_body(request)
+        return {name: body[name] for name in body if name != "tools"}
+
+
+class ToolsFormattedAgain(Faulty, Service):
+    fails, says = "test_formatted_tools_are_sent_unchanged", r"provider_format_tools.*request\.tools"
+    tools: Sequence[Mapping[str, Any]] = ()
+
+    def provider_format_tools(self, tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
+        formatted = super().provider_format_tools(tools)
+        self.tools = formatted
+        return formatted
+
+    def build_body(self, request: ChatRequest) -> dict[str, Any]:
+        return super().build_body(request._replace(tools=self.tools) if request.tools else request)
+
+
+class DescriptionsDropped(Faulty, Service):
+    fails, says = "test_formatted_tools_are_complete", r"description.*look_up"
+
+    def provider_format_tools(self, tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
+        return [{"name": tool.name, "parameters": dict(tool.parameters)} for tool in tools]
+
+
+class ToolChoiceIgnored(Faulty, Service):
+    fails, says = "test_tool_choice_changes_the_request", r"tool_choice"
+
+    def build_body(self, request: ChatRequest) -> dict[str, Any]:
+        return super().build_body(request._replace(tool_choice="auto"))
+
+
+class NativeToolChoiceIgnored(Faulty, Wren):
+    fails, says = "test_tool_choice_changes_the_request", r"tool_choice"
+
+    def build_body(self, request: ChatRequest) -> dict[str, Any]:
+        return super().build_body(request._replace(tool_choice="auto"))
+
+
+class SchemaIgnored(Faulty, Service):
+    fails, says = "test_schema_changes_the_request", r"schema"
+
+    def build_body(self, request: ChatRequest) -> dict[str, Any]:
+        return super().build_body(request._replace(schema=None))
+
+
+class NativeSchemaIgnored(Faulty, Wren):
+    fails, says = "test_schema_changes_the_request", r"schema"
+
+    def build_body(self, request: ChatRequest) -> dict[str, Any]:
+        return super().build_body(request._replace(schema=None))
+
+
+class ResultDropped(Faulty, Service):
+    fails, says = "test_each_tool_result_is_sent_once", r"tool result.*0 times"
+
+    def build_body(self, request: ChatRequest) -> dict[str, Any]:
+        last = [message for message in request.messages if message.role == "tool"][1:]
+        return super().build_body(request._replace(messages=[m for m in request.messages if m not in last]))
+
+
+class ResultDoubled(Faulty, Wren):
+    fails, says = "test_each_tool_result_is_sent_once", r"tool result.*2 times"
+
+    def build_body(self, request: ChatRequest) -> dict[str, Any]:
+        doubled = [m for m in request.messages for _ in range(2 if m.role == "tool" else 1)]
+        return super().build_body(request._replace(messages=doubled))
+
+
+class ResultsSwapped(Faulty, Service):
+    fails, says = "test_each_tool_result_is_sent_once", r"order"
+
+    def build_body(self, request: ChatRequest) -> dict[str, Any]:
+        head = [message for message in request.messages if message.role != "tool"]
+        tail = [message for message in request.messages if message.role == "tool"]
+        return super().build_body(request._replace(messages=[*head, *reversed(tail)]))
+
+
+class ResultUnnamed(Faulty, Service):
+    fails, says = "test_tool_result_names_its_call", r"call_1"
+
+    def provider_format_tool_result(self, tool_call_id: str, tool_name: str, result: str) -> dict[str, Any]:
+        return {"role": "tool", "content": result}
+
+
+class ResultNamesTheTool(Faulty, Service):
+    fails, says = "test_tool_result_names_its_call", r"tool_call_id.*'look_up'|'look_up'.*tool_call_id"
+
+    def provider_format_tool_result(self, tool_call_id: str, tool_name: str, result: str) -> dict[str, Any]:
+        return {"role": "tool", "tool_call_id": tool_name, "content": result}
+
+
+class NativeResultNamesTheTool(Faulty, Wren):
+    fails, says = "test_tool_result_names_its_call", r"tool_call_id.*'look_up'|'look_up'.*tool_call_id"
+
+    def provider_format_tool_result(self, tool_call_id: str, tool_name: str, result: str) -> dict[str, Any]:
+        return super().provider_format_tool_result(tool_name, tool_name, result)
+
+
+class ResultTruncated(Faulty, Wren):
+    fails, says = "test_tool_result_names_its_call", r"result.*complete"
+
+    def provider_format_tool_result(self, tool_call_id: str, tool_name: str, result: str) -> dict[str, Any]:
+        return super().provider_format_tool_result(tool_call_id, tool_name, result[:10])
+
+
+class ResultFormattedAgain(Faulty, Service):
+    fails, says = "test_formatted_results_are_sent_unchanged", r"formatted_result"
+
+    def format_message(self, message: Message, model: str) -> dict[str, Any]:
+        if message.role == "tool":
+            return self.provider_format_tool_result(message.tool_call_id, message.tool_name, message.content)
+        return super().format_message(message, model)
+
+
+class CallDropped(Faulty, Wren):
+    fails, says = "test_tool_calls_are_sent_back", r"call"
+
+    def format_turn(self, message: Message, model: str) -> dict[str, Any]:
+        return super().format_turn(message._replace(tool_calls=message.tool_calls[:1]), model)
+
+
+class ArgumentsSentAsDict(Faulty, Service):
+    fails, says = "test_tool_calls_are_sent_back", r"arguments.*JSON text"
+
+    def format_message(self, message: Message, model: str) -> dict[str, Any]:
+        formatted = super().format_message(message, model)
+        for call in formatted.get("tool_calls", ()):
+            call["function"]["arguments"] = json.loads(call["function"]["arguments"])
+        return formatted
+
+
+class ArgumentsSentAsText(Faulty, Wren):
+    fails, says = "test_tool_calls_are_sent_back", r"arguments.*object"
+
+    def format_call(self, call: ToolCall) -> dict[str, Any]:
+        return super().format_call(call) | {"with": call.arguments}
+
+
+class ArgumentsTrusted(Faulty, Service):
+    fails, says = "test_malformed_arguments_in_the_history_are_accepted", r"JSONDecodeError|arguments"
+
+    def format_message(self, message: Message, model: str) -> dict[str, Any]:
+        for call in message.tool_calls:
+            json.loads(call.arguments)
+        return super().format_message(message, model)
+
+
+class AttachmentsDropped(Faulty, Service):
+    fails, says = "test_supported_attachments_are_sent_once", r"image/png.*0 times"
+
+    def build_body(self, request: ChatRequest) -> dict[str, Any]:
+        return super().build_body(request._replace(messages=[m._replace(attachments=()) for m in request.messages]))
+
+
+class NativeAttachmentsDropped(Faulty, Wren):
+    fails, says = "test_supported_attachments_are_sent_once", r"image/png.*0 times"
+
+    def build_body(self, request: ChatRequest) -> dict[str, Any]:
+        return super().build_body(request._replace(messages=[m._replace(attachments=()) for m in request.messages]))
+
+
+class EarlierAttachmentsDropped(Faulty, Service):
+    fails, says = "test_supported_attachments_are_sent_once", r"image/png.*0 times"
+
+    def build_body(self, request: ChatRequest) -> dict[str, Any]:
+        last = len(request.messages) - 1
+        kept = [m if i == last else m._replace(attachments=()) for i, m in enumerate(request.messages)]
+        return super().build_body(request._replace(messages=kept))
+
+
+class AttachmentsReversed(Faulty, Service):
+    fails, says = "test_several_attachments_keep_their_order", r"order"
+
+    def build_body(self, request: ChatRequest) -> dict[str, Any]:
+        turned = [m._replace(attachments=m.attachments[::-1]) for m in request.messages]
+        return super().build_body(request._replace(messages=turned))
+
+
+class EveryFileAccepted(Faulty, Service):
+    fails, says = "test_unknown_attachments_are_not_supported", r"application/x-unknown"
+
+    def provider_supports_attachment(self, model: str, media_type: str) -> bool:
+        return True
+
+
+class KeyInBody(Faulty, Service):
+    fails, says = "test_key_is_sent_only_in_a_header", r"API key.*body"
+
+    def build_body(self, request: ChatRequest) -> dict[str, Any]:
+        return super().build_body(request) | {"api_key": self.key}
+
+    def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
+        self.key = key
+        return super().provider_build_request(request, key)
+
+
+class KeyInUrl(Faulty, Wren):
+    fails, says = "test_key_is_sent_only_in_a_header", r"API key.*path"
+
+    def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
+        return super().provider_build_request(request, key)._replace(path=f"/talk?key={key}")
+
+
+class KeyInModelsUrl(Faulty, Service):
+    fails, says = "test_key_is_sent_only_in_a_header", r"API key.*path"
+
+    def provider_models_request(self, key: str) -> HttpRequest:
+        return HttpRequest(f"/models?key={key}", None, self.build_headers(key), "GET")
+
+
+class KeyNotSent(Faulty, Service):
+    fails, says = "test_key_is_sent_only_in_a_header", r"no header"
+
+    def build_headers(self, key: str) -> dict[str, str]:
+        return {}
+
+
+class EmptyToken(Faulty, Service):
+    fails, says = "test_no_header_is_sent_for_an_empty_key", r"Authorization"
+
+    def build_headers(self, key: str) -> dict[str, str]:
+        return {"Authorization": f"Bearer {key}"}
+
+
+class RandomRequest(Faulty, Service):
+    fails, says = "test_same_conversation_builds_the_same_request", r"differ"
+    count = itertools.count()
+
+    def build_body(self, request: ChatRequest) -> dict[str, Any]:
+        return {**super().build_body(request), "user": f"request {next(self.count)}"}
+
+
+class PrefixChanged(Faulty, Service):
+    fails, says = "test_longer_conversation_extends_the_shorter_one", r"prefix"
+
+    def build_body(self, request: ChatRequest) -> dict[str, Any]:
+        body = super().build_body(request)
+        body["messages"][0]["content"] += f" This is message {len(request.messages)}."
+        return body
+
+
+class ModelsPosted(Faulty, Service):
+    fails, says = "test_models_request_is_a_get", r"POST"
+
+    def provider_models_request(self, key: str) -> HttpRequest:
+        return HttpRequest("/models", None, self.build_headers(key))
+
+
+# Provider state
+
+
+class StateNeverSentBack(Faulty, Service):
+    fails, says = "test_result_is_sent_back_with_the_provider_state", r"provider_state"
+
+    def find_provider_state(self, message: Message, model: str) -> Mapping[str, Any]:
+        return {}
+
+
+class NativeStateNeverSentBack(Faulty, Wren):
+    fails, says = "test_result_is_sent_back_with_the_provider_state", r"provider_state"
+
+    def find_provider_state(self, message: Message, model: str) -> Mapping[str, Any]:
+        return {}
+
+
+class StateNotParsed(Faulty, Service):
+    fails, says = "test_result_is_sent_back_with_the_provider_state", r"provider_state"
+
+    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
+        return super().provider_parse_response(response)._replace(provider_state=None)
+
+
+class NativeStateNotParsed(Faulty, Wren):
+    fails, says = "test_result_is_sent_back_with_the_provider_state", r"provider_state"
+
+    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
+        return super().provider_parse_response(response)._replace(provider_state=None)
+
+
+class StateSentToAnotherProvider(Faulty, Service):
+    fails, says = "test_state_is_not_sent_to_another_provider", r"another provider"
+
+    def find_provider_state(self, message: Message, model: str) -> Mapping[str, Any]:
+        return message.provider_state.data if message.provider_state else {}
+
+
+class NativeStateSentToAnotherProvider(Faulty, Wren):
+    fails, says = "test_state_is_not_sent_to_another_provider", r"another provider"
+
+    def find_provider_state(self, message: Message, model: str) -> Mapping[str, Any]:
+        return message.provider_state.data if message.provider_state else {}
+
+
+class StateSentToAnotherFamily(Faulty, Service):
+    fails, says = "test_state_is_not_sent_to_another_model_family", r"family"
+
+    def find_provider_state(self, message: Message, model: str) -> Mapping[str, Any]:
+        state = message.provider_state
+        return state.data if state and state.provider == self.info.name else {}
+
+
+class NativeStateSentToAnotherFamily(Faulty, Wren):
+    fails, says = "test_state_is_not_sent_to_another_model_family", r"family"
+
+    def find_provider_state(self, message: Message, model: str) -> Mapping[str, Any]:
+        state = message.provider_state
+        return state.data if state and state.provider == self.info.name else {}
+
+
+class StateOfAnotherName(Faulty, Wren):
+    fails, says = "test_result_is_sent_back_with_the_provider_state", r"provider='Wren'.*own name"
+
+    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
+        answer = super().provider_parse_response(response)
+        state = answer.provider_state
+        return answer._replace(provider_state=ProviderState("Wren", state.model, state.data) if state else None)
+
+
+# Answers
+
+
+class NoTextDeltas(Faulty, Wren):
+    fails, says = "test_streamed_answer_is_parsed", r"TextDelta"
+
+    class reader(WrenReader):  # noqa: N801
+        def feed(self, event: RawEvent) -> list[Delta]:
+            return [delta for delta in super().feed(event) if not isinstance(delta, TextDelta)]
+
+
+class NoTextDeltasInChat(Faulty, Service):
+    fails, says = "test_streamed_answer_is_parsed", r"TextDelta"
+
+    def provider_stream_reader(self) -> ChatStreamReader:
+        class Reader(ChatStreamReader):
+            def feed(self, event: RawEvent) -> list[Delta]:
+                return [delta for delta in super().feed(event) if not isinstance(delta, TextDelta)]
+
+        return Reader()
+
+
+class DoubledDeltas(Faulty, Wren):
+    fails, says = "test_streamed_answer_is_parsed", r"Hello, Hello, "
+
+    class reader(WrenReader):  # noqa: N801
+        def feed(self, event: RawEvent) -> list[Delta]:
+            return [delta for delta in super().feed(event) for _ in range(2)]
+
+
+class DoubledDeltasInChat(Faulty, Service):
+    fails, says = "test_streamed_answer_is_parsed", r"Hello, Hello, "
+
+    def provider_stream_reader(self) -> ChatStreamReader:
+        class Reader(ChatStreamReader):
+            def feed(self, event: RawEvent) -> list[Delta]:
+                return [delta for delta in super().feed(event) for _ in range(2)]
+
+        return Reader()
+
+
+class CumulativeDeltas(Faulty, Wren):
+    fails, says = "test_streamed_answer_is_parsed", r"Hello, Hello, "
+
+    class reader(WrenReader):  # noqa: N801
+        def feed(self, event: RawEvent) -> list[Delta]:
+            deltas = super().feed(event)
+            text = self.answer["text"]
+            return [TextDelta(text) if isinstance(delta, TextDelta) else delta for delta in deltas]
+
+
+class ReasoningInText(Faulty, Wren):
+    fails, says = "test_streamed_answer_is_parsed", r"reasoning"
+
+    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
+        answer = super().provider_parse_response(response)
+        return answer._replace(text=answer.reasoning + answer.text, reasoning="")
+
+
+class ReasoningInTextDeltas(Faulty, Service):
+    fails, says = "test_streamed_answer_is_parsed", r"ReasoningDelta"
+
+    def provider_stream_reader(self) -> ChatStreamReader:
+        class Reader(ChatStreamReader):
+            def feed(self, event: RawEvent) -> list[Delta]:
+                deltas = super().feed(event)
+                return [TextDelta(delta.text) if hasattr(delta, "text") else delta for delta in deltas]
+
+        return Reader()
+
+
+class NoCallDeltas(Faulty, Wren):
+    fails, says = "test_streamed_answer_is_parsed", r"ToolCallDelta"
+
+    class reader(WrenReader):  # noqa: N801
+        def feed(self, event: RawEvent) -> list[Delta]:
+            return [delta for delta in super().feed(event) if hasattr(delta, "text")]
+
+
+class EndNotSeen(Faulty, Service):
+    fails, says = "test_streamed_answer_is_parsed", r"complete"
+
+    def provider_stream_reader(self) -> ChatStreamReader:
+        class Reader(ChatStreamReader):
+            def feed(self, event: RawEvent) -> list[Delta]:
+                deltas = super().feed(event)
+                self.complete = False
+                return deltas
+
+        return Reader()
+
+
+class CutNotSeen(Faulty, Wren):
+    fails, says = "test_streamed_answer_is_parsed", r"complete"
+
+    class reader(WrenReader):  # noqa: N801
+        def feed(self, event: RawEvent) -> list[Delta]:
+            deltas = super().feed(event)
+            self.complete = bool(self.answer["text"])
+            return deltas
+
+
+class WrongFinishReason(Faulty, Wren):
+    fails, says = "test_unstreamed_answer_is_parsed", r"finish_reason.*LENGTH"
+
+    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
+        return super().provider_parse_response(response)._replace(finish_reason=FinishReason.STOP)
+
+
+class WrongFinishReasonInChat(Faulty, Service):
+    fails, says = "test_unstreamed_answer_is_parsed", r"finish_reason.*LENGTH"
+
+    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
+        return super().provider_parse_response(response)._replace(finish_reason=FinishReason.STOP)
+
+
+class TextBesideCallDropped(Faulty, Wren):
+    fails, says = "test_unstreamed_answer_is_parsed", r"text.*Hello"
+
+    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
+        answer = super().provider_parse_response(response)
+        return answer._replace(text="") if response.get("calls") else answer
+
+
+class TextBesideCallDroppedInChat(Faulty, Service):
+    fails, says = "test_unstreamed_answer_is_parsed", r"text.*Hello"
+
+    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
+        answer = super().provider_parse_response(response)
+        return answer._replace(text="") if super().provider_parse_tool_calls(response) else answer
+
+
+class ParallelCallsDropped(Faulty, Service):
+    fails, says = "test_unstreamed_answer_is_parsed", r"calls"
+
+    def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
+        return super().provider_parse_tool_calls(response)[:1]
+
+
+class ParallelCallsMerged(Faulty, Wren):
+    fails, says = "test_streamed_answer_is_parsed", r"calls"
+
+    class reader(WrenReader):  # noqa: N801
+        def feed(self, event: RawEvent) -> list[Delta]:
+            deltas = super().feed(event)
+            calls = self.answer["calls"]
+            if len(calls) > 1:
+                calls[:] = [read_dict(calls[0]) | {"with": read_dict(calls[0]).get("with")}]
+            return deltas
+
+
+class SharedIds(Faulty, Wren):
+    fails, says = "test_call_ids_are_those_of_the_service", r"unique"
+
+    def parse_call(self, call: Mapping[str, Any]) -> ToolCall:
+        return super().parse_call(call)._replace(id="call")
+
+
+class LostIds(Faulty, Service):
+    fails, says = "test_call_ids_are_those_of_the_service", r"empty|no id"
+
+    def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
+        return [call._replace(id="") for call in super().provider_parse_tool_calls(response)]
+
+
+class RandomIds(Faulty, Wren):
+    fails, says = "test_call_ids_are_those_of_the_service", r"w-2"
+
+    def parse_call(self, call: Mapping[str, Any]) -> ToolCall:
+        return super().parse_call(call)._replace(id=generate_call_id())
+
+
+class RandomIdsInChat(Faulty, Service):
+    fails, says = "test_call_ids_are_those_of_the_service", r"call_1"
+
+    def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
+        return [call._replace(id=generate_call_id()) for call in super().provider_parse_tool_calls(response)]
+
+
+class NumberedIds(Faulty, Wren):
+    fails, says = "test_call_ids_are_those_of_the_service", r"w-2"
+
+    def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
+        calls = super().provider_parse_tool_calls(response)
+        return [call._replace(id=str(number)) for number, call in enumerate(calls)]
+
+
+class IdsLostInStream(Faulty, Wren):
+    fails, says = "test_call_ids_are_those_of_the_service", r"stream.*w-2"
+
+    class reader(WrenReader):  # noqa: N801
+        def response(self) -> dict[str, Any]:
+            calls = [read_dict(call) | {"ref": ""} for call in self.answer["calls"]]
+            return self.answer | {"calls": calls}
+
+
+class UsageMissing(Faulty, Service):
+    fails, says = "test_usage_is_reported", r"usage"
+
+    def parse_usage(self, usage: Mapping[str, Any]) -> Usage:
+        return Usage()
+
+
+class NativeUsageMissing(Faulty, Wren):
+    fails, says = "test_usage_is_reported", r"usage"
+
+    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
+        return super().provider_parse_response(response)._replace(usage=Usage())
+
+
+class UsageSwapped(Faulty, Wren):
+    fails, says = "test_usage_is_reported", r"swapped"
+
+    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
+        answer = super().provider_parse_response(response)
+        return answer._replace(usage=Usage(answer.usage.output_tokens, answer.usage.input_tokens))
+
+
+class UsageSwappedInChat(Faulty, Service):
+    fails, says = "test_usage_is_reported", r"swapped"
+
+    def parse_usage(self, usage: Mapping[str, Any]) -> Usage:
+        parsed = super().parse_usage(usage)
+        return Usage(parsed.output_tokens, parsed.input_tokens, parsed.cached_tokens)
+
+
+class UsageOnlyStreamed(Faulty, Service):
+    fails, says = "test_usage_is_reported", r"without streaming|unstreamed"
+
+    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
+        answer = super().provider_parse_response(response)
+        return answer if response.get("object") else answer._replace(usage=Usage())
+
+
+class UsageOnlyUnstreamed(Faulty, Wren):
+    fails, says = "test_usage_is_reported", r"stream"
+
+    class reader(WrenReader):  # noqa: N801
+        def response(self) -> dict[str, Any]:
+            return {name: self.answer[name] for name in self.answer if name != "tokens"}
+
+
+class FormsDiffer(Faulty, Service):
+    fails, says = "test_both_forms_of_an_answer_are_parsed_alike", r"provider_state|usage"
+
+    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
+        answer = super().provider_parse_response(response)
+        return answer if response.get("object") else answer._replace(usage=answer.usage + answer.usage)
+
+
+class SharedReader(Faulty, Service):
+    fails, says = "test_stream_readers_are_independent", r"new stream reader"
+    reader = ChatStreamReader()
+
+    def provider_stream_reader(self) -> ChatStreamReader:
+        return self.reader
+
+
+class SharedReaderState(Faulty, Wren):
+    fails, says = "test_stream_readers_are_independent", r"new stream reader"
+
+    class reader(WrenReader):  # noqa: N801
+        shared: dict[str, Any] = {"text": "", "thought": "", "calls": []}  # noqa: RUF012
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.answer = self.shared
+
+        def feed(self, event: RawEvent) -> list[Delta]:
+            self.answer.pop("end", None)
+            return super().feed(event)
+
+
+# Errors
+
+
+class StreamErrorIgnored(Faulty, Wren):
+    fails, says = "test_streamed_answer_is_parsed", r"error.*ProviderError"
+
+    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
+        return super().provider_parse_response({name: response[name] for name in response if name != "fault"})
+
+
+class StreamErrorIgnoredInChat(Faulty, Service):
+    fails, says = "test_streamed_answer_is_parsed", r"error.*ProviderError"
+
+    def find_response_error(self, response: Mapping[str, Any], answer: ModelResponse) -> ProviderError | None:
+        return None
+
+
+class TextBeforeErrorLost(Faulty, Wren):
+    fails, says = "test_streamed_answer_is_parsed", r"partial_response"
+
+    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
+        try:
+            return super().provider_parse_response(response)
+        except ProviderError as error:
+            error.partial_response = None
+            raise
+
+
+class ErrorTextSwallowed(Faulty, Wren):
+    fails, says = "test_error_contains_the_message_of_the_service", r"overloaded"
+
+    def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
+        return ProviderError(
+            "the request failed", status, super().provider_parse_error(status, headers, body).retry_action
+        )
+
+
+class RefusalRetried(Faulty, Service):
+    fails, says = "test_rejected_requests_are_not_retried", r"400.*retry"
+
+    def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
+        error = super().provider_parse_error(status, headers, body)
+        error.retry_action = RetryAction.retry()
+        return error
+
+
+class TooManyRequestsNotRetried(Faulty, Wren):
+    fails, says = "test_temporary_errors_are_retried", r"429.*retr"
+
+    def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
+        error = super().provider_parse_error(status, headers, body)
+        error.retry_action = RetryAction.NONE
+        return error
+
+
+class RetryAfterIgnored(Faulty, Service):
+    fails, says = "test_temporary_errors_are_retried", r"Retry-After"
+
+    def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
+        return super().provider_parse_error(status, {}, body)
+
+
+class StatusLost(Faulty, Service):
+    fails, says = "test_error_keeps_its_status", r"status"
+
+    def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
+        return super().provider_parse_error(500, headers, body)
+
+
+class ErrorOfManyLines(Faulty, Service):
+    fails, says = "test_error_message_is_one_line_without_the_key", r"one line"
+
+    def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
+        return ProviderError(body or "empty", status)
+
+
+class KeyInError(Faulty, Service):
+    fails, says = "test_error_message_is_one_line_without_the_key", r"API key"
+    used = ""
+
+    def build_headers(self, key: str) -> dict[str, str]:
+        self.used = key
+        return super().build_headers(key)
+
+    def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
+        error = super().provider_parse_error(status, headers, body)
+        error.message = f"{error.message} (with the key {self.used})"
+        return error
+
+
+class KeyInHint(Faulty, Wren):
+    fails, says = "test_error_message_is_one_line_without_the_key", r"API key"
+    used = ""
+
+    def build_headers(self, key: str) -> dict[str, str]:
+        self.used = key
+        return super().build_headers(key)
+
+    def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
+        error = super().provider_parse_error(status, headers, body)
+        error.hint = f"check {self.used}"
+        return error
+
+
+class ResponseTrusted(Faulty, Service):
+    fails, says = "test_values_of_wrong_types_in_a_response_are_handled", r"KeyError|TypeError|IndexError"
+
+    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
+        answer = super().provider_parse_response(response)
+        response["choices"][0]["message"]["content"]
+        return answer
+
+
+class EventsTrusted(Faulty, Wren):
+    fails, says = "test_malformed_events_are_handled", r"JSONDecodeError"
+
+    class reader(WrenReader):  # noqa: N801
+        def feed(self, event: RawEvent) -> list[Delta]:
+            json.loads(event.data)
+            return super().feed(event)
+
+
+class ModelsTrusted(Faulty, Wren):
+    fails, says = "test_values_of_wrong_types_in_a_models_list_are_handled", r"TypeError|KeyError|AttributeError"
+
+    def provider_parse_models(self, body: Any) -> list[ModelInfo]:
+        return [ModelInfo(model["name"]) for model in body["models"]]
+
+
+class PrintsOnGarbage(Faulty, Wren):
+    fails, says = "test_malformed_events_are_handled", r"printed 'bad event"
+
+    class reader(WrenReader):  # noqa: N801
+        def feed(self, event: RawEvent) -> list[Delta]:
+            if parse_json(event.data) is None:
+                print("bad event", file=sys.stderr)  # noqa: T201
+            return super().feed(event)
+
+
+# Modules
+
+
+def list_faulty_modules() -> Iterator[tuple[str, ModuleType]]:
+    """Yield modules with a mistake, with their `fails` and `says`."""
+    mistakes: dict[str, tuple[str, str, Any]] = {
+        "ModuleWithoutInfo": ("test_hooks_match_the_specification", "provider_info", ("provider_info", None)),
+        "ModuleWithMisspelledHook": (
+            "test_hooks_match_the_specification",
+            "provider_parse_modles.*did you mean provider_parse_models",
+            ("provider_parse_modles", lambda body: []),
+        ),
+        "ModuleWithRenamedParameter": (
+            "test_hooks_match_the_specification",
+            "provider_supports_tools.*'name'.*model",
+            ("provider_supports_tools", lambda name: True),
+        ),
+        "ModuleThatPrints": (
+            "test_hooks_return_the_documented_types",
+            "provider_format_tools printed",
+            ("provider_format_tools", lambda tools: print(tools) or []),  # noqa: T201
+        ),
+        "ModuleThatDropsCalls": (
+            "test_unstreamed_answer_is_parsed",
+            "calls",
+            ("provider_parse_tool_calls", lambda response: []),
+        ),
+    }
+    for name, (fails, says, (hook, function)) in mistakes.items():
+        module = make_module(Wren())
+        if function is None:
+            delattr(module, hook)
+        else:
+            setattr(module, hook, function)
+        module.fails, module.says = fails, says  # type: ignore[attr-defined]
+        yield name, module
+
+
+FAULTY_CLASSES = {
+    faulty.__name__: faulty
+    for faulty in list(globals().values())
+    if isinstance(faulty, type) and issubclass(faulty, Faulty) and faulty is not Faulty
+}
+FAULTY_PROVIDERS: dict[str, Any] = {
+    **{name: faulty if faulty is ClassInsteadOfInstance else faulty() for name, faulty in FAULTY_CLASSES.items()},
+    **dict(list_faulty_modules()),
+}

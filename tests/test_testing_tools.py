@@ -1,0 +1,112 @@
+"""`ask.testing.ToolContract` passes correct tools, and names the mistake of each faulty one."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import ClassVar
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from ask import Tool, ToolContext, ToolError, ToolResult, ToolSpec, tool
+from ask.testing import ToolContract
+from tests.test_testing import ROOT, run_pytest
+
+
+@tool
+def read_line(path: str, context: ToolContext, number: int = 1) -> str:
+    """Return a line of a file.
+
+    Args:
+        path: the path of the file.
+        number: the number of the line.
+    """
+    print("reading", path)  # noqa: T201
+    os.write(1, b"\x00\xff not a frame\n")
+    try:
+        return (context.directory / path).read_text().splitlines()[number - 1]
+    except (OSError, IndexError) as error:
+        raise ToolError(f"no such line: {error}") from None
+
+
+async def show_environment() -> str:
+    """Return the environment variables."""
+    return str(dict(os.environ))
+
+
+def register_tools() -> list[Tool]:
+    schema = {"type": "object", "properties": {"n": {"type": "integer", "description": "a number"}}, "required": ["n"]}
+    spec = ToolSpec("double", "Double a number.", schema)
+    return [Tool(spec, lambda arguments, context: ToolResult(str(2 * arguments["n"])))]
+
+
+class TestFunctions(ToolContract):
+    tools = (read_line, show_environment)
+    calls: ClassVar = {"read_line": [{"path": "a.txt"}, {"path": "a.txt", "number": 2}], "show_environment": [{}]}
+    wrong_calls: ClassVar = {"read_line": [{"path": "missing.txt"}, {"path": "a.txt", "number": 9}]}
+
+    def prepare(self, directory: Path) -> None:
+        (directory / "a.txt").write_text("one\ntwo\n")
+
+
+class TestRegisteredTools(ToolContract):
+    tools = tuple(register_tools())
+    calls: ClassVar = {"double": [{"n": 2}]}
+
+
+FAULTY = {
+    "no_hint": ("def f(a):\n 'Do it.'", {}, "test_tools_load", "no type hint"),
+    "no_description": ("def f() -> str:\n return 'x'", {}, "test_names_and_descriptions_are_present", "docstring"),
+    "no_parameter_description": (
+        "def f(a: str) -> str:\n 'Do it.'",
+        {"a": "x"},
+        "test_parameters_are_described",
+        "Args:",
+    ),
+    "raises": ("def f() -> str:\n 'Do it.'\n return [][1]", {}, "test_calls_return_text", "IndexError"),
+    "blocks": ("def f() -> str:\n 'Do it.'\n import time; time.sleep(60)", {}, "test_calls_return_text", "after 1 s"),
+    "exits": ("def f() -> str:\n 'Do it.'\n import os; os._exit(3)", {}, "test_calls_return_text", "exit status 3"),
+    "no_tool_error": (
+        "def f() -> str:\n 'Do it.'\n return {}['x']",
+        None,
+        "test_wrong_calls_are_explained",
+        "KeyError",
+    ),
+    "wrong_call_accepted": ("def f() -> str:\n 'Do it.'", None, "test_wrong_calls_are_explained", "Raise"),
+    "no_calls": ("def f() -> str:\n 'Do it.'", ..., "test_calls_return_text", "no calls of f"),
+    "invalid_schema": (
+        "import ask\nf = ask.Tool(ask.ToolSpec('f', 'Do it.', {'type': 'object', 'properties': 5}), print)",
+        {},
+        "test_schema_is_valid_and_accepted_by_providers",
+        "valid JSON Schema",
+    ),
+    "bad_name": (
+        "def f(a: str) -> str:\n 'Do it.'\nf.__name__ = 'do it!'",
+        {},
+        "test_names_and_descriptions_are_present",
+        "do it!",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "mistake", [next(iter(FAULTY)), *(pytest.param(each, marks=pytest.mark.slow) for each in list(FAULTY)[1:])]
+)
+def test_mistake_is_reported(mistake: str, tmp_path: Path) -> None:
+    source, arguments, fails, says = FAULTY[mistake]
+    target = "tools_module.register_tools()[0]" if "ask.Tool(" in source else "tools_module.f"
+    if "ask.Tool(" in source:
+        source += "\ndef run(arguments, context): ...\nf = f._replace(run=run)\ndef register_tools(): return [f]"
+    (tmp_path / "tools_module.py").write_text(source)
+    attribute = "wrong_calls" if arguments is None else "calls"
+    calls = {} if arguments is ... else {"f": [arguments or {}]}
+    lines = ["import tools_module", "from ask.testing import ToolContract", "class TestFaulty(ToolContract):"]
+    lines += [f" tools = [{target}]", f" {attribute} = {calls}", " timeout = 1"]
+    (tmp_path / "test_faulty.py").write_text("\n".join(lines))
+    run_pytest(tmp_path / "test_faulty.py", f"--junitxml={tmp_path}/report.xml", path=[ROOT])
+    cases = {case.attrib["name"]: case for case in ET.parse(tmp_path / "report.xml").iter("testcase")}
+    failure = cases[fails].find("failure")
+    assert failure is not None
+    assert re.search(says, failure.attrib["message"])
