@@ -20,6 +20,7 @@ FAILED = {"status": 1, "errors": "Loading.\nThe machine is overloaded\n"}
 
 class TestMynah(ProviderContract):
     provider = mynah
+    unsupported = {"reasoning", "length", "filter", "schema", "usage"}
     samples = {
         "text": stream({"text": "Hello, "}, {"text": "wörld!"}, OK),
         "error": stream({"text": "Hello, w"}, FAILED),
