@@ -12,12 +12,12 @@ from ask.testing import ToolContract, create_tool
 
 class TestTools(ToolContract):
     tools = (convert_temperature, count_words, remember)
-    calls = {  # noqa: RUF012
+    calls = {
         "convert_temperature": [{"degrees": 451, "unit": "fahrenheit"}],
         "count_words": [{"files": ["a.txt"]}],
         "remember": [{"note": "milk"}],
     }
-    wrong_calls = {"count_words": [{"files": ["missing.txt"]}]}  # noqa: RUF012
+    wrong_calls = {"count_words": [{"files": ["missing.txt"]}]}
 
     def prepare(self, directory: Path) -> None:
         (directory / "a.txt").write_text("one two\nthree")
