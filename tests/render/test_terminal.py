@@ -189,7 +189,8 @@ def test_a_pipe_and_a_file_get_the_text_unchanged(ask: Ask, server: ModelServer)
 
 def test_output_of_code_mode_is_not_markdown(ask: Ask, server: ModelServer) -> None:
     server.reply(stream_reply("```python\n# one\n\n\nx = '**a**'\n```"))
-    assert ask.on_terminal("--code", "--no-tools", "hi").text == "# one\n\n\nx = '**a**'\n"
+    result = ask.on_terminal("--code", "--no-tools", "hi")
+    assert render_lines(result.stdout) == ["# one", "", "", "x = '**a**'"]
 
 
 # Beside the answer
