@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests import wire
-from tests.model_server import ModelServer, Reply, Request
+from tests.model_server import DROP, ModelServer, Reply, Request
 from tests.program import Ask, Home, Result
 
 COMMAND = ("map", "-p", "openrouter", "-m", "vendor/model", "Say {{text}}")
@@ -302,6 +302,8 @@ class SlowServer:
         server.reply(self._answer)
 
     def _answer(self, request: Request) -> Reply:
+        if len(request.body) < int(request.headers["Content-Length"]):
+            return Reply((DROP,))  # ask was killed while it sent the request
         with self._lock:
             self.count += 1
         time.sleep(self._seconds)

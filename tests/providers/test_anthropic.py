@@ -399,7 +399,7 @@ def test_thinking_is_shown_and_checked_as_the_model_supports(
         ("claude-opus-4-6", 128_000),
         ("claude-haiku-4-5-20251001", 64_000),
         ("claude-opus-4-1-20250805", 32_000),
-        ("claude-sonnet-4-20250514", 32_000),
+        ("claude-sonnet-4-20250514", 64_000),
         ("glm-5", 32_000),
     ],
 )
