@@ -222,6 +222,7 @@ class ProviderClient:
         self.provider = chat_fallback.provider if chat_fallback and chat_fallback.is_active else provider
         self._chat_fallback = chat_fallback
         self.redactor = redactor
+        self._open_transport = open_transport
         self._get_transport = cache(open_transport)
         self._keys = KeyRotation(key)
         self._tries = tries
@@ -332,11 +333,10 @@ class ProviderClient:
             build: builds the request for a key.
             may_repeat: whether to send it again after a failure.
         """
-
-        def fetch() -> Any:
-            return self._fetch_document(build(self._keys.current))
-
-        return self._retry(fetch) if may_repeat else fetch()
+        if may_repeat:
+            return self._retry(lambda: self._fetch_document(build(self._keys.current), self._get_transport()))
+        # On a new connection, because a transport sends a request again if the server closes a reused one.
+        return self._fetch_document(build(self._keys.current), self._open_transport())
 
     def fetch_lines(self, build: Callable[[str], HttpRequest]) -> Iterator[Any]:
         """Send a request and yield the JSON value of each line of the response; None if it is not JSON."""
@@ -381,8 +381,8 @@ class ProviderClient:
             raise self._parse_error(http_response, body)
         return value
 
-    def _fetch_document(self, request: HttpRequest) -> Any:
-        with self._get_transport().send(request) as http_response:
+    def _fetch_document(self, request: HttpRequest, transport: Transport) -> Any:
+        with transport.send(request) as http_response:
             body = http_response.read_text(MAX_DOCUMENT_BYTES)
         if http_response.status not in SUCCESS_STATUSES:
             raise self._parse_error(http_response, body)
