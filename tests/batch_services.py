@@ -148,11 +148,11 @@ class OpenAIService(BatchService):
                 return json_reply(self.list(query))
             case "GET", ["batches", batch_id] if batch_id in self.batches:
                 self.poll(self.batches[batch_id])
-                return json_reply(self.describe(self.batches[batch_id]))
             case "POST", ["batches", batch_id, "cancel"]:
                 self.batches[batch_id].canceled = True
-                return json_reply(self.describe(self.batches[batch_id]))
-        return None
+            case _:
+                return None
+        return json_reply(self.describe(self.batches[path.split("/")[1]]))
 
     def upload(self, request: Request) -> Reply:
         fields = read_multipart(request)
