@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from urllib.parse import parse_qs, urlsplit
 
 from tests import wire
-from tests.model_server import DROP, Reply, Request
+from tests.model_server import Ending, Reply, Request
 
 Json = dict[str, Any]
 
@@ -65,7 +65,14 @@ def get_prompt(body: Json) -> str:
 
 
 class BatchService:
-    """A service. `drop_create` closes the connection after the next batch was created; `polls` is how many end one."""
+    """A service.
+
+    Attributes:
+        create_ending: how the answer ends after the next batch was created, instead of with its state.
+        is_paused: whether batches do not end.
+        rejection: why each batch is rejected when it is validated; "" to accept it.
+        creates: the bodies of all requests that created a batch.
+    """
 
     environment: ClassVar[Mapping[str, str]] = {}
     name = model = ""
@@ -74,7 +81,8 @@ class BatchService:
     def __init__(self) -> None:
         self.batches: dict[str, FakeBatch] = {}
         self.files: dict[str, bytes] = {}
-        self.drop_create = False
+        self.create_ending: Ending | None = None
+        self.rejection = ""
         self.is_paused = False
         self.creates: list[Json] = []
 
@@ -97,10 +105,8 @@ class BatchService:
         return batch
 
     def created(self, reply: Reply) -> Reply:
-        if self.drop_create:
-            self.drop_create = False
-            return Reply((DROP,))
-        return reply
+        ending, self.create_ending = self.create_ending, None
+        return Reply((ending,)) if ending else reply
 
     def poll(self, batch: FakeBatch) -> bool:
         """Count a poll and return whether the batch has ended."""
@@ -192,6 +198,9 @@ class OpenAIService(BatchService):
             "metadata": json.loads(batch.tag), "status": "in_progress", "output_file_id": None, "error_file_id": None,
             "request_counts": {"total": len(batch.requests), "completed": 0, "failed": 0},
         }  # fmt: skip
+        if self.rejection:
+            errors = {"object": "list", "data": [{"code": "invalid", "message": self.rejection, "line": 1}]}
+            return described | {"status": "failed", "errors": errors}
         if not self.has_ended(batch):
             return described
         described["status"] = "cancelled" if batch.canceled else "expired" if batch.unfinished else "completed"
@@ -244,10 +253,14 @@ class XAIService(OpenAIService):
         state = {"num_requests": len(batch.requests), "num_pending": pending, "num_cancelled": 0}
         canceled = "2026-10-02" if batch.canceled else None
         common = {"batch_id": batch.id, "name": batch.tag, "create_time": "2026-10-01", "cancel_time": canceled}
-        return common | {"cancel_by_xai_message": None, "state": state}
+        if self.rejection:
+            state |= {"num_requests": 0, "num_pending": 0}
+        return common | {"cancel_by_xai_message": self.rejection or None, "state": state}
 
     def list_results(self, batch: FakeBatch, query: Mapping[str, str]) -> Json:
         results: list[Json] = []
+        if self.rejection:
+            return {"results": results, "pagination_token": None}
         for name, body in batch.finished():
             response = {"response": {"chat_get_completion": build_response("/chat/completions", body)}}
             result: Json = {"error": "this is bad"} if "bad" in get_prompt(body) else response

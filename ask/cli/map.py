@@ -134,6 +134,7 @@ def list_jobs(ledger: Ledger) -> None:
             "updated": format_age(job.updated, now),
             "answered": job.answered,
             "failed": job.failed,
+            "pending": job.pending,
             "cost": job.cost,
             "models": job.models,
             "output": job.output or "stdout",

@@ -19,7 +19,7 @@ from ask.render.amounts import format_count
 
 CONFLICTING_OPTIONS = {
     "with_tools": ("--batch does not run tools", "leave out --tools or --batch"),
-    "max_cost": ("--max-cost does not work with --batch, which sends all rows at once", "use --limit"),
+    "max_cost": ("max_cost does not work with --batch, which sends all rows at once", "use --limit"),
     "max_failures": ("--max-failures does not work with --batch, which sends all rows at once", "use --limit"),
 }
 """The options that do not work with `--batch`, each with an error message and a hint."""
@@ -40,7 +40,8 @@ def check_batch_flags(flags: Mapping[str, Any], job: Job, ledger: Ledger) -> Non
         if is_pending:
             raise UsageError("this job has a batch in progress", "add --batch to collect it, or --batch --cancel")
         return
-    conflicts = [option for option in CONFLICTING_OPTIONS if flags[option]]
+    given = {**flags, "max_cost": job.requests[0].settings.max_cost}
+    conflicts = [option for option in CONFLICTING_OPTIONS if given[option] is not None and given[option] is not False]
     if conflicts:
         raise UsageError(*CONFLICTING_OPTIONS[conflicts[0]])
     if len(job.requests) > 1:

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from ask.client.provider_client import ProviderClient
-from ask.errors import AskError, ProviderError, UsageError
+from ask.errors import AskError, NetworkError, ProviderError, UsageError
 from ask.map.engine import BATCH_ROWS
 from ask.map.job import Job
 from ask.map.ledger import Ledger, PendingBatch, RowKey, RowResult
@@ -26,6 +26,7 @@ ENVELOPE_BYTES = 300
 """More than the fields around the body of a request take."""
 FIRST_POLL_INTERVAL, MAX_POLL_INTERVAL = 2.0, 60.0
 POLL_INTERVAL_FACTOR = 1.5
+MAX_FAILED_POLLS = 10
 TAG_BYTES = 8
 CLOCK_TOLERANCE = 300.0
 """How many seconds the provider's clock may be behind."""
@@ -229,12 +230,22 @@ class BatchRunner:
         Args:
             on_progress: is called after each poll.
             interval: seconds between polls; None for 2 seconds at first and a minute later.
+
+        Raises:
+            NetworkError: several polls in a row have failed.
         """
         delay = FIRST_POLL_INTERVAL if interval is None else interval
+        failures = 0
         while True:
-            self.poll()
+            try:
+                self.poll()
+                failures = 0
+            except NetworkError:
+                failures += 1
+                if failures >= MAX_FAILED_POLLS:
+                    raise
             on_progress(self.counts)
-            if not self.counts.pending_batches:
+            if not failures and not self.counts.pending_batches:
                 return
             time.sleep(delay)
             if interval is None:

@@ -98,7 +98,7 @@ class PendingBatch(NamedTuple):
 
 
 class JobSummary(NamedTuple):
-    """A job in the ledger; `updated` is in seconds since 1970."""
+    """A job in the ledger; `updated` is in seconds since 1970. `pending` rows are in a batch."""
 
     id: str
     updated: float
@@ -108,6 +108,7 @@ class JobSummary(NamedTuple):
     answered: int
     failed: int
     cost: float | None
+    pending: int
 
 
 class Ledger:
@@ -254,7 +255,8 @@ class Ledger:
     def list_jobs(self) -> list[JobSummary]:
         """Return all jobs, the newest first."""
         query = """SELECT id, updated, prompt, models, output, coalesce(sum(status = 'answered'), 0),
-            coalesce(sum(status = 'failed'), 0), sum(cost)
+            coalesce(sum(status = 'failed'), 0), sum(cost),
+            (SELECT count(*) FROM batches JOIN batch_rows USING (tag) WHERE batches.job = jobs.id)
             FROM jobs LEFT JOIN results ON job = id GROUP BY id ORDER BY updated DESC"""
         with self._convert_errors():
             return [JobSummary(*row) for row in self._connection.execute(query)]

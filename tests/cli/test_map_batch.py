@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -14,10 +15,11 @@ from tests.batch_services import (
     GeminiService,
     OpenAIService,
     OpenRouterService,
+    XAIService,
     get_prompt,
 )
 from tests.cli.test_map import make_rows, parse, read_output, write_rows
-from tests.model_server import ModelServer
+from tests.model_server import DROP, HOLD, ModelServer, Reply
 from tests.program import TEST_KEY, Ask, Home, Result
 
 POLLS = ("--poll-interval", "0.01")
@@ -96,12 +98,61 @@ def test_a_detached_batch_is_collected_by_the_same_command(service: BatchService
 def test_a_batch_is_found_again_after_a_crash(service: BatchService, run: Batch, home: Home) -> None:
     file = write_rows(home.work, *make_rows(3))
     command = ("--batch", *POLLS, "Say {{text}}", file, "-O", "out.jsonl")
-    service.drop_create = True
+    service.create_ending = DROP
     first = run(service, *command)
     assert (first.code, len(service.batches)) == (5, 1), first.stderr
     assert run(service, *command).code == 0
     assert len(service.batches) == 1
     assert len(read_output(home.work / "out.jsonl")) == 3
+
+
+def test_a_batch_is_found_again_after_a_kill(ask: Ask, server: ModelServer, home: Home) -> None:
+    service = OpenRouterService()
+    server.reply(service)
+    command = ("map", "-p", "openrouter", "-m", service.model, "--batch", *POLLS, "Say {{text}}")
+    file = write_rows(home.work, *make_rows(3))
+    service.create_ending = HOLD
+    with ask.start(*command, file) as running:
+        server.wait_for_requests(1)
+        running.process.kill()
+        running.process.wait(10)
+    [job] = json.loads(ask("map", "--list").text)
+    assert job["pending"] == 3
+    assert len(parse(ask(*command, file))) == 3
+    assert len(service.batches) == 1
+
+
+def test_ctrl_c_leaves_the_batch_alone(ask: Ask, server: ModelServer, home: Home) -> None:
+    service = OpenRouterService()
+    service.is_paused = True
+    server.reply(service)
+    command = ("map", "-p", "openrouter", "-m", service.model, "--batch", *POLLS, "Say {{text}}")
+    with ask.start(*command, write_rows(home.work, *make_rows(3)), "-O", "out.jsonl") as running:
+        server.wait_for_requests(4)
+        running.signal()
+        result = running.finish(10)
+    assert (result.code, "same command again" in result.stderr) == (130, True)
+    service.is_paused = False
+    assert ask(*command, "in.jsonl", "-O", "out.jsonl").code == 0
+    assert len(service.batches) == 1
+
+
+@pytest.mark.parametrize("kind", [OpenAIService, XAIService], ids=lambda kind: kind.name)
+def test_a_rejected_batch_fails_its_rows(kind: type[BatchService], server: ModelServer, run: Batch, home: Home) -> None:
+    service = kind()
+    service.rejection = "line 1: unknown parameter"
+    server.reply(service)
+    result = run(service, "--batch", *POLLS, "Say {{text}}", write_rows(home.work, *make_rows(2)))
+    assert result.code == 12
+    assert [row["error"] for row in parse(result)] == ["line 1: unknown parameter"] * 2
+
+
+def test_waiting_survives_failures_of_the_network(server: ModelServer, run: Batch, home: Home) -> None:
+    service = AnthropicService()
+    drop = Reply((DROP,))
+    server.reply(service, *[drop] * 10, service)
+    assert run(service, "--batch", *POLLS, "Say {{text}}", write_rows(home.work, *make_rows(2))).code == 0
+    assert len(service.batches) == 1
 
 
 @pytest.mark.parametrize("kind", [AnthropicService, OpenRouterService], ids=lambda kind: kind.name)
@@ -112,7 +163,7 @@ def test_a_batch_of_other_requests_is_not_taken_for_the_lost_one(
     server.reply(service)
     file = write_rows(home.work, *make_rows(3))
     command = ("--batch", *POLLS, "Say {{text}}", file, "-O", "out.jsonl")
-    service.drop_create = True
+    service.create_ending = DROP
     assert run(service, *command).code == 5
     (lost,) = service.batches.values()
     lost.requests[:] = [(f"mine-{number}", path, body) for number, (_, path, body) in enumerate(lost.requests)]
@@ -184,7 +235,7 @@ def test_large_rows_are_split_by_their_size(run: Batch, server: ModelServer, hom
     [
         (("-p", "openrouter", "-m", "a", "--batch", "--tools"), "tools"),
         (("-p", "openrouter", "-m", "a", "-m", "b", "--batch"), "one model"),
-        (("-p", "openrouter", "-m", "a", "--batch", "--max-cost", "1"), "--max-cost"),
+        (("-p", "openrouter", "-m", "a", "--batch", "--max-cost", "1"), "max_cost"),
         (("-p", "openrouter", "-m", "a", "--detach"), "--batch"),
         (("-p", "demo", "--batch"), "batch API"),
     ],
