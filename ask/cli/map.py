@@ -105,6 +105,7 @@ def command(**flags: Any) -> None:
     ask map "Language: {{text}}" tickets.jsonl -O languages.jsonl
     ask map --schema "score int" "{{review}}" reviews.csv -O scored.csv
     ask map -f {{path}} "Summarize this" contracts/*.pdf -O out.jsonl
+    ask map --batch "Language: {{text}}" tickets.jsonl -O languages.jsonl
     """
     from ask.cli.run import redact_errors
     from ask.map.ledger import Ledger
