@@ -14,7 +14,15 @@ from __future__ import annotations
 
 import pytest
 
-for _module in ("answer_tests", "batch_tests", "conversation", "failure_tests", "request_tests", "structure_tests", "tool_contract"):
+for _module in (
+    "answer_tests",
+    "batch_tests",
+    "conversation",
+    "failure_tests",
+    "request_tests",
+    "structure_tests",
+    "tool_contract",
+):
     pytest.register_assert_rewrite(f"{__name__}.{_module}")
 
 from ask.testing.answer_tests import AnswerTests  # noqa: E402 - imported after the registration
