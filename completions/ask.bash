@@ -126,8 +126,8 @@ _ask_about() {  # COMMAND: what it takes
             rest='provider' ;;
         map)
             commands=''
-            options='-O --output -p --provider -m --model --base-url --key -s --system -f --file -o --option -t --template --var --schema --input-format -0 --null --files -j --jobs --rpm --tpm --unordered --limit --sample --dry-run --retry-failed --fresh --max-cost --max-failures --tools --safe --workdir-template --max-rounds --timeout --no-save --plain -q --quiet --list --forget -h --help'
-            values='-O=file --output=file -p=provider --provider=provider -m=model --model=model --base-url=nothing --key=nothing -s=system --system=system -f=file --file=file -o=parameter --option=parameter -t=template --template=template --var=nothing --schema=file --input-format=choice:jsonl,csv,tsv,lines,nul,files -j=nothing --jobs=nothing --rpm=nothing --tpm=nothing --limit=nothing --sample=nothing --max-cost=nothing --max-failures=nothing --workdir-template=directory --max-rounds=nothing --timeout=nothing --forget=conversation'
+            options='-O --output -p --provider -m --model --base-url --key -s --system -f --file -o --option -t --template --var --schema --input-format -0 --null --files -j --jobs --rpm --tpm --unordered --limit --sample --dry-run --retry-failed --fresh --max-cost --max-failures --tools --safe --workdir-template --max-rounds --batch --detach --cancel --poll-interval --timeout --no-save --plain -q --quiet --list --forget -h --help'
+            values='-O=file --output=file -p=provider --provider=provider -m=model --model=model --base-url=nothing --key=nothing -s=system --system=system -f=file --file=file -o=parameter --option=parameter -t=template --template=template --var=nothing --schema=file --input-format=choice:jsonl,csv,tsv,lines,nul,files -j=nothing --jobs=nothing --rpm=nothing --tpm=nothing --limit=nothing --sample=nothing --max-cost=nothing --max-failures=nothing --workdir-template=directory --max-rounds=nothing --poll-interval=nothing --timeout=nothing --forget=conversation'
             rest='file' ;;
         mcp)
             commands='list add remove test'

@@ -292,6 +292,10 @@ _ask_arguments() {  # COMMAND
         '(--safe)--safe[With --tools\: confine each row to a working copy, without network]' \
         '(--workdir-template)--workdir-template=[With --tools\: run each row in a copy of this folder]:DIR:_files -/' \
         '(--max-rounds)--max-rounds=[With --tools\: allow N tool rounds (10)]:N:' \
+        '(--batch)--batch[Use the provider'"'"'s batch API\: cheaper, answers within a day]' \
+        '(--detach)--detach[With --batch\: submit, and collect with the same command later]' \
+        '(--cancel)--cancel[With --batch\: cancel, and keep the answers so far]' \
+        '(--poll-interval)--poll-interval=[With --batch\: check every S seconds (2 to 60)]:S:' \
         '(--timeout)--timeout=[Give up on an answer after S seconds (300)]:S:' \
         '(--no-save)--no-save[Keep no answers once the job is complete]' \
         '(--plain)--plain[No color]' \

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ask import (
     ChatRequest,
@@ -54,6 +54,9 @@ from .anthropic_blocks import (
 from .anthropic_models import PROFILES
 from .anthropic_schema import to_anthropic_schema
 from .anthropic_stream import AnthropicStreamReader
+
+if TYPE_CHECKING:
+    from ask.batches import BatchApi
 
 API_VERSION = "2023-06-01"
 """Later versions refuse `temperature`, `top_p` and `top_k` for all models; this one only for models without them."""
@@ -275,6 +278,11 @@ class Anthropic(Provider):
         if error_type == "not_found_error":
             provider_error.message = f"not found: {message}"
         return provider_error
+
+    def provider_batch(self) -> BatchApi | None:
+        from .anthropic_batches import AnthropicBatchApi
+
+        return AnthropicBatchApi(build_headers)
 
     # Models
 

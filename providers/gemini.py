@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from ask import (
@@ -54,6 +54,9 @@ from .gemini_response import (
     to_stored_part,
 )
 from .gemini_stream import SIGNATURE_FIELD, GeminiStreamReader
+
+if TYPE_CHECKING:
+    from ask.batches import BatchApi
 
 SKIP_SIGNATURE = "skip_thought_signature_validator"
 """Replaces the signature of a call that Gemini did not make: https://ai.google.dev/gemini-api/docs/thought-signatures
@@ -265,6 +268,11 @@ class Gemini(Provider):
         if provider_error.retry_action.kind == "retry" and provider_error.retry_action.delay is None:
             provider_error.retry_action = RetryAction.retry(parse_retry_delay(details))
         return provider_error
+
+    def provider_batch(self) -> BatchApi | None:
+        from .gemini_batches import GeminiBatchApi
+
+        return GeminiBatchApi(self.build_headers)
 
     # Models
 

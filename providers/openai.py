@@ -7,12 +7,15 @@ and compatible services, have Chat Completions only. An account without credit i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ask import ChatCompletions, ChatRequest, ProviderError, Responses, RetryAction
 from ask.profiles import find_profile
 
 from .openai_models import PROFILES
+
+if TYPE_CHECKING:
+    from ask.batches import BatchApi
 
 ADD_CREDIT_HINT = "add credit at https://platform.openai.com/settings/organization/billing, or use another key"
 DEFAULT_MODEL = "gpt-6-sol"
@@ -40,6 +43,11 @@ class OpenAIChat(ChatCompletions):
         if "tools" in body and request.profile.reasoning_with_tools is False:
             body.setdefault("reasoning_effort", "none")
         return body
+
+    def provider_batch(self) -> BatchApi | None:
+        from .openai_batches import OpenAIBatchApi
+
+        return OpenAIBatchApi(self.build_headers)
 
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
         error = super().provider_parse_error(status, headers, body)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ask import ChatCompletions, ChatRequest, Message, ModelInfo, ProviderError, RetryAction
 from ask.parsing import (
@@ -24,6 +24,9 @@ from ask.parsing import (
     read_str,
 )
 from ask.profiles import EFFORTS, ModelProfile
+
+if TYPE_CHECKING:
+    from ask.batches import BatchApi
 
 TOKENS_PER_PRICE = 1_000_000
 CACHE_MARKER = {"type": "ephemeral"}
@@ -120,6 +123,11 @@ class OpenRouter(ChatCompletions):
         elif error.retry_action.kind == "retry":
             error.retry_action = RetryAction.retry(delay)
         return error
+
+    def provider_batch(self) -> BatchApi | None:
+        from .openrouter_batches import OpenRouterBatchApi
+
+        return OpenRouterBatchApi(self.build_headers)
 
     def parse_model(self, entry: Mapping[str, Any]) -> ModelInfo:
         pricing = read_dict(entry.get("pricing"))

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ask import ChatCompletions, ModelInfo, ProviderError, Responses, RetryAction, Usage
 from ask.parsing import read_int, read_number
 
 from .xai_models import PROFILES
+
+if TYPE_CHECKING:
+    from ask.batches import BatchApi
 
 ADD_CREDITS_HINT = "buy credits or raise the limit at https://console.x.ai, or use another key"
 STALL_TIMEOUT = 900.0
@@ -32,6 +35,11 @@ class XAIChat(ChatCompletions):
         ("^400 .*API key", RetryAction.NEXT_KEY, "check the key (ask keys set xai)"),
         ("credits|spending limit", RetryAction.NEXT_KEY, ADD_CREDITS_HINT),
     )
+
+    def provider_batch(self) -> BatchApi | None:
+        from .xai_batches import XAIBatchApi
+
+        return XAIBatchApi(self.build_headers)
 
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
         error = super().provider_parse_error(status, headers, body)

@@ -26,7 +26,7 @@ LAYERS = [
     {"config_file", "prompt_blocks", "secrets"},
     {"schemas"},
     {"plugin_api"},
-    {"events"},
+    {"batches", "events"},
     {"client"},
     {"tools", "history", "templates"},
     {"completion", "inputs", "mcp", "safety", "undo"},
@@ -69,10 +69,11 @@ TERMINAL_MODULES = {"curses", "getpass", "pty", "readline", "termios", "tty"}
 USES_TERMINAL = {"safety", "render", "cli"}
 OUTER_PARTS: dict[str, set[str]] = {
     "ask/testing": {
+        "ask.batches",
         *("ask.parsing", "ask.secrets", "ask.testing", "ask.tools.arguments", "ask.tools.plugins.functions"),
         *("ask.tools.plugins.source", "ask.tools.plugins.worker", "jsonschema", "pytest"),
     },
-    "providers": {"ask.parsing", "ask.profiles"},
+    "providers": {"ask.batches", "ask.parsing", "ask.profiles"},
     "examples": {
         "ask.parsing",
         "ask.profiles",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import random
 import signal
@@ -23,7 +24,7 @@ from ask.cli.ask import parse_dollars, parse_seconds
 from ask.cli.groups import subcommand
 from ask.console import StandardOutput, StderrConsole
 from ask.errors import RowsFailedError, RunInterruptedError, UsageError
-from ask.map.rows import INPUT_FORMATS, InputFormat, Row
+from ask.map.rows import INPUT_FORMATS, STDIN, InputFormat, Row, check_inputs, read_rows, select_inputs
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -84,6 +85,10 @@ def parse_failure_limit(_: click.Context, __: click.Parameter, value: str | None
 @click.option("--safe", is_flag=True, help="With --tools: confine each row to a working copy, without network.")
 @click.option("--workdir-template", metavar="DIR", help="With --tools: run each row in a copy of this folder.")
 @click.option("--max-rounds", metavar="N", type=click.IntRange(1), help="With --tools: allow N tool rounds (10).")
+@click.option("--batch", is_flag=True, help="Use the provider's batch API: cheaper, answers within a day.")
+@click.option("--detach", is_flag=True, help="With --batch: submit, and collect with the same command later.")
+@click.option("--cancel", is_flag=True, help="With --batch: cancel, and keep the answers so far.")
+@click.option("--poll-interval", metavar="S", type=parse_seconds, help="With --batch: check every S seconds (2 to 60).")
 @click.option("--timeout", metavar="S", type=parse_seconds, help="Give up on an answer after S seconds (300).")
 @click.option("--no-save", is_flag=True, help="Keep no answers once the job is complete.")
 @click.option("--plain", is_flag=True, help="No color.")
@@ -100,6 +105,7 @@ def command(**flags: Any) -> None:
     ask map "Language: {{text}}" tickets.jsonl -O languages.jsonl
     ask map --schema "score int" "{{review}}" reviews.csv -O scored.csv
     ask map -f {{path}} "Summarize this" contracts/*.pdf -O out.jsonl
+    ask map --batch "Language: {{text}}" tickets.jsonl -O languages.jsonl
     """
     from ask.cli.run import redact_errors
     from ask.map.ledger import Ledger
@@ -129,6 +135,7 @@ def list_jobs(ledger: Ledger) -> None:
             "updated": format_age(job.updated, now),
             "answered": job.answered,
             "failed": job.failed,
+            "pending": job.pending,
             "cost": job.cost,
             "models": job.models,
             "output": job.output or "stdout",
@@ -149,12 +156,13 @@ def run_map(
     """
     import gc
 
+    from ask.cli.map_batch import check_batch_flags, open_refusing_runner, run_batches
     from ask.map.job import JobPrices
     from ask.map.output import ColumnNames, FileWriter, StdoutWriter
 
     gc.enable()
-    job, rows = prepare(flags, app, console, cleanup)
-    first_row, rows = peek_row(rows)
+    job, reread_rows = prepare(flags, app, console, cleanup)
+    first_row, rows = peek_row(reread_rows())
     if first_row is None:
         raise UsageError("the input has no rows")
     if not first_row.error:
@@ -164,50 +172,68 @@ def run_map(
         print_estimate(job, rows, ledger, system_prompts, app)
         return
     check_output_is_ours(job, ledger, fresh=flags["fresh"])
+    check_batch_flags(flags, job, ledger)
     cleanup.enter_context(lock_job(app, job))
     if flags["fresh"]:
         ledger.forget_answers(job.id)
     ledger.begin_job(job.id, job.description, ", ".join(job.models), str(job.output or ""))
+    start, finished_earlier = time.monotonic(), None
+    if flags["batch"]:
+        finished_earlier = run_batches(flags, app, console, job, ledger, read_rows=reread_rows)
+        if finished_earlier is None:
+            return
+        ledger.restart_rows()
+        rows = reread_rows()
     schema = job.requests[0].response_schema
     agent_options = make_agent_options(flags, job.requests[0]) if flags["with_tools"] else None
     has_patch = agent_options is not None and agent_options.directory_template is not None
     names = ColumnNames(tuple(first_row.columns), schema.json_schema if schema else None, has_patch=has_patch)
     writer = FileWriter(job.output, names.all) if job.output else StdoutWriter()
     cleanup.callback(writer.close)
-    if agent_options:
-        from ask.map.agent_runner import AgentRunner, stop_processes
-
-        processes: set[Popen[bytes]] = set()
-        cleanup.callback(stop_processes, processes)
-        runner = AgentRunner(job.requests, agent_options, processes)
-
-        def open_runner() -> Callable[[RowTask], TaskResult]:
-            return runner.run
+    if flags["batch"]:
+        open_runner = open_refusing_runner
+    elif agent_options:
+        open_runner = open_agent_runner(job, agent_options, cleanup)
     else:
-        from ask.map.row_runner import RowRunner
-
-        def open_runner() -> Callable[[RowTask], TaskResult]:
-            return RowRunner(job.requests, system_prompts, app).run
-
+        open_runner = partial(open_row_runner, job, system_prompts, app)
     engine = create_engine(flags, job, ledger, JobPrices(app, job), open_runner)
-    start = time.monotonic()
     with stop_on_interrupt(engine, console):
         progress = engine.run(rows, names, writer, partial(show_progress, console, start))
+    if finished_earlier is not None:
+        progress = progress._replace(resumed=finished_earlier)
     console.show_status("")
     console.print_line(f"ask: {format_summary(progress, time.monotonic() - start, job.output)}")
     finish(engine, progress, job, ledger)
 
 
+def open_agent_runner(
+    job: Job, options: AgentOptions, cleanup: ExitStack
+) -> Callable[[], Callable[[RowTask], TaskResult]]:
+    """Return a function that creates the runner of rows with tools."""
+    from ask.map.agent_runner import AgentRunner, stop_processes
+
+    processes: set[Popen[bytes]] = set()
+    cleanup.callback(stop_processes, processes)
+    runner = AgentRunner(job.requests, options, processes)
+    return lambda: runner.run
+
+
+def open_row_runner(job: Job, system_prompts: Sequence[str], app: AppContext) -> Callable[[RowTask], TaskResult]:
+    """Create the runner of rows without tools."""
+    from ask.map.row_runner import RowRunner
+
+    return RowRunner(job.requests, system_prompts, app).run
+
+
 def prepare(
     flags: Mapping[str, Any], app: AppContext, console: StderrConsole, cleanup: ExitStack
-) -> tuple[Job, Iterator[Row]]:
-    """Return the job and its rows.
+) -> tuple[Job, Callable[[], Iterator[Row]]]:
+    """Return the job, and a function that reads its rows from the first one.
 
     Raises:
         AskError: an option, the configuration or an input is invalid.
     """
     from ask.map.job import prepare_job
-    from ask.map.rows import check_inputs, select_inputs
 
     has_template = flags["template"] is not None
     if not has_template and not flags["arguments"]:
@@ -220,9 +246,11 @@ def prepare(
         input_format = "nul"
     elif flags["rows_are_files"]:
         input_format = "files"
-    return job, open_rows(
-        flags, select_inputs(paths, input_format, rows_are_files=job.prompt.uses_path or has_template)
-    )
+    inputs = select_inputs(paths, input_format, rows_are_files=job.prompt.uses_path or has_template)
+    if flags["batch"] and any(one.path == STDIN for one in inputs):
+        rows = list(open_rows(flags, inputs))  # standard input can be read only once
+        return job, lambda: iter(rows)
+    return job, partial(open_rows, flags, inputs)
 
 
 def finish(engine: Engine, progress: Progress, job: Job, ledger: Ledger) -> None:
@@ -255,8 +283,6 @@ def complete_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
 
 def open_rows(flags: Mapping[str, Any], inputs: Any) -> Iterator[Row]:
     """Return the rows to use, of all that are read."""
-    from ask.map.rows import read_rows
-
     rows = read_rows(inputs)
     if flags["sample"]:
         return iter(draw_sample(rows, flags["sample"]))
@@ -350,8 +376,6 @@ def make_agent_options(flags: Mapping[str, Any], request: RunRequest) -> AgentOp
     Raises:
         UsageError: there is no folder to copy.
     """
-    import json
-
     from ask.map.agent_runner import AgentOptions
 
     schema = request.response_schema
@@ -389,7 +413,7 @@ def create_engine(
     limit, is_percentage = flags["max_failures"] or (None, False)
     options = EngineOptions(
         ordered=not flags["unordered"],
-        retry_failed=flags["retry_failed"],
+        retry_failed=flags["retry_failed"] and not flags["batch"],
         max_cost=settings.max_cost,
         max_failures=limit,
         is_percentage=is_percentage,

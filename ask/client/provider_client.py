@@ -19,7 +19,7 @@ from ask.errors import (
     RunInterruptedError,
 )
 from ask.messages import EMPTY_MAPPING, FinishReason, Message, ModelResponse, ProviderState, ToolCall, ToolSpec
-from ask.parsing import DONE_DATA, find_error
+from ask.parsing import DONE_DATA, find_error, parse_json
 from ask.plugin_api.loaded_provider import GuardedStreamReader, LoadedProvider
 from ask.plugin_api.provider import (
     ChatRequest,
@@ -133,6 +133,10 @@ MAX_ANSWER_CHARACTERS = 24_000_000
 MAX_NON_ASCII_CHARACTERS = 6_000_000
 """The limit if the text is not all ASCII: a single emoji makes Python use four bytes for every character."""
 
+SUCCESS_STATUSES = (200, 201, 202)
+MAX_DOCUMENT_BYTES = 200_000_000
+"""The limit for a response with the results of a batch."""
+
 MAX_EXCERPT_LENGTH = 200
 """The limit for the excerpt of an unexpected response in an error message, in characters."""
 
@@ -218,6 +222,7 @@ class ProviderClient:
         self.provider = chat_fallback.provider if chat_fallback and chat_fallback.is_active else provider
         self._chat_fallback = chat_fallback
         self.redactor = redactor
+        self._open_transport = open_transport
         self._get_transport = cache(open_transport)
         self._keys = KeyRotation(key)
         self._tries = tries
@@ -308,6 +313,41 @@ class ProviderClient:
             return []
         return self.provider.parse_models(self._retry(partial(self._fetch_json, request)))
 
+    def build_request(self, request: ChatRequest) -> HttpRequest:
+        """Build the request for a conversation without tools, without sending it."""
+        return self.provider.build_request(self._prepare(request, ()), self._keys.current)
+
+    def parse_response(self, request: ChatRequest, response: Mapping[str, Any]) -> RequestResult:
+        """Parse the response to a request that was sent in a batch.
+
+        Raises:
+            ProviderError: it is an error.
+        """
+        result = self._build_result(request, response, None)
+        return result._replace(answer=redact_answer(self.redactor, result.answer))
+
+    def fetch_json(self, build: Callable[[str], HttpRequest], *, may_repeat: bool = True) -> Any:
+        """Send a request about a batch, and return the JSON of the response.
+
+        Args:
+            build: builds the request for a key.
+            may_repeat: whether to send it again after a failure.
+        """
+        if may_repeat:
+            return self._retry(lambda: self._fetch_document(build(self._keys.current), self._get_transport()))
+        # On a new connection, because a transport sends a request again if the server closes a reused one.
+        return self._fetch_document(build(self._keys.current), self._open_transport())
+
+    def fetch_lines(self, build: Callable[[str], HttpRequest]) -> Iterator[Any]:
+        """Send a request and yield the JSON value of each line of the response; None if it is not JSON."""
+        with self._get_transport().send(build(self._keys.current), "ndjson") as http_response:
+            if http_response.status != 200:
+                raise self._parse_error(http_response, http_response.read_text())
+            for events in http_response.iter_event_batches():
+                http_response.mark_progress()
+                for event in events:
+                    yield parse_json(event.data)
+
     def _retry(self, attempt: Callable[[], T]) -> T:
         """Call `attempt` until it succeeds or its error does not allow a retry."""
         count = 1
@@ -339,6 +379,16 @@ class ProviderClient:
             raise self._parse_error(http_response, body) from None
         if http_response.status != 200 or find_error(value) is not None:
             raise self._parse_error(http_response, body)
+        return value
+
+    def _fetch_document(self, request: HttpRequest, transport: Transport) -> Any:
+        with transport.send(request) as http_response:
+            body = http_response.read_text(MAX_DOCUMENT_BYTES)
+        if http_response.status not in SUCCESS_STATUSES:
+            raise self._parse_error(http_response, body)
+        value = parse_json(body)
+        if value is None:
+            raise self._make_unexpected_body_error(http_response, body)
         return value
 
     def _open_response(self, request: HttpRequest) -> Response:

@@ -18,10 +18,11 @@ class EventTooLargeError(ValueError):
     """An event or a body is too large to be a valid answer."""
 
 
-def check_size(data: bytes | bytearray) -> None:
+def check_size(data: bytes | bytearray, max_bytes: int = MAX_EVENT_BYTES) -> None:
     """Raise `EventTooLargeError` for JSON that would take too much memory to parse."""
-    has_many_containers = len(data) > SMALL_EVENT_BYTES and data.count(b"{") + data.count(b"[") > MAX_CONTAINERS
-    if has_many_containers or len(data) > MAX_EVENT_BYTES:
+    max_containers = MAX_CONTAINERS * max_bytes // MAX_EVENT_BYTES
+    has_many_containers = len(data) > SMALL_EVENT_BYTES and data.count(b"{") + data.count(b"[") > max_containers
+    if has_many_containers or len(data) > max_bytes:
         raise EventTooLargeError
 
 

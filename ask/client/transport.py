@@ -96,7 +96,7 @@ class Transport:
         import requests
 
         headers = {"User-Agent": f"ask/{VERSION}", "Accept-Encoding": "gzip", **request.headers}
-        data = None
+        data = request.content or None
         if request.body is not None:
             headers["Content-Type"] = "application/json"
             data = json.dumps(request.body, separators=(",", ":")).encode()
@@ -263,10 +263,11 @@ class HttpResponse:
         lines = [line.strip() for line in text.splitlines()]
         return "" if any(line.startswith(SSE_FIELDS) for line in lines) or is_partial_sse_field(lines[-1:]) else text
 
-    def read_text(self) -> str:
+    def read_text(self, max_bytes: int = MAX_EVENT_BYTES) -> str:
         """Read the body of a response that is not a stream.
 
-        Only the first part of a long error is read, and nothing of a redirect.
+        A body of more than `max_bytes` is an error. Only the first part of a long error is read, and nothing of a
+        redirect.
 
         Raises:
             NetworkError: as for `iter_event_batches`.
@@ -276,14 +277,14 @@ class HttpResponse:
         body = bytearray(self._first_chunk)
         counted_bytes = len(body)
         try:
-            while (self.status == 200 or len(body) < MAX_ERROR_BYTES) and (chunk := self._read_chunk()):
+            while (self.status < 300 or len(body) < MAX_ERROR_BYTES) and (chunk := self._read_chunk()):
                 body += chunk if body else chunk.lstrip(LEADING_BLANKS)
-                if len(body) > MAX_EVENT_BYTES:
+                if len(body) > max_bytes:
                     raise self._make_too_large_error()
                 if len(body) - counted_bytes >= PROGRESS_BYTES:
                     counted_bytes = len(body)
                     self.mark_progress()
-            check_size(body)
+            check_size(body, max_bytes)
         except EventTooLargeError:
             raise self._make_too_large_error() from None
         except NetworkError:  # an incomplete error body is still worth showing

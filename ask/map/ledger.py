@@ -36,6 +36,20 @@ CREATE TABLE IF NOT EXISTS results (
     time REAL NOT NULL,
     PRIMARY KEY (job, key, occurrence)
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS batches (
+    tag TEXT PRIMARY KEY,
+    job TEXT NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
+    batch TEXT NOT NULL,
+    created REAL NOT NULL
+);
+CREATE TABLE IF NOT EXISTS batch_rows (
+    tag TEXT NOT NULL REFERENCES batches (tag) ON DELETE CASCADE,
+    number INTEGER NOT NULL,
+    key BLOB NOT NULL,
+    occurrence INTEGER NOT NULL,
+    PRIMARY KEY (tag, number)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS batch_rows_by_key ON batch_rows (key, occurrence);
 """
 CACHE_KIBIBYTES = 4096
 """The limit for SQLite's page cache, of the file and of the temporary table each."""
@@ -67,8 +81,24 @@ class RowKey(NamedTuple):
     occurrence: int
 
 
+class PendingBatch(NamedTuple):
+    """A batch whose results have not been collected.
+
+    Attributes:
+        tag: identifies it, also at the provider.
+        batch_id: the provider's id; "" if it is not known whether the batch was created.
+        created: when it was about to be created, in seconds since 1970.
+        row_count: the number of its rows.
+    """
+
+    tag: str
+    batch_id: str
+    created: float
+    row_count: int
+
+
 class JobSummary(NamedTuple):
-    """A job in the ledger; `updated` is in seconds since 1970."""
+    """A job in the ledger; `updated` is in seconds since 1970. `pending` rows are in a batch."""
 
     id: str
     updated: float
@@ -78,6 +108,7 @@ class JobSummary(NamedTuple):
     answered: int
     failed: int
     cost: float | None
+    pending: int
 
 
 class Ledger:
@@ -158,6 +189,52 @@ class Ledger:
         with self._convert_errors(), self._transaction():
             self._connection.executemany("REPLACE INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
 
+    def restart_rows(self) -> None:
+        """Prepare for reading the input again from its first row."""
+        self._counts.execute("DELETE FROM counts")
+
+    def begin_batch(self, job: str, tag: str, keys: Sequence[RowKey]) -> None:
+        """Save a batch that is about to be created, with the keys of its rows in order."""
+        rows = [(tag, number, *key) for number, key in enumerate(keys)]
+        with self._convert_errors(), self._transaction():
+            self._connection.execute("INSERT INTO batches VALUES (?, ?, '', ?)", (tag, job, time.time()))
+            self._connection.executemany("INSERT INTO batch_rows VALUES (?, ?, ?, ?)", rows)
+
+    def set_batch_id(self, tag: str, batch_id: str) -> None:
+        """Save the provider's id of a batch."""
+        with self._convert_errors():
+            self._connection.execute("UPDATE batches SET batch = ? WHERE tag = ?", (batch_id, tag))
+
+    def end_batch(self, tag: str) -> None:
+        """Delete a batch, whose results are saved or which was not created."""
+        with self._convert_errors():
+            self._connection.execute("DELETE FROM batches WHERE tag = ?", (tag,))
+
+    def list_batches(self, job: str) -> list[PendingBatch]:
+        """Return the batches of a job whose results have not been collected."""
+        query = """SELECT tag, batch, created, count(*) FROM batches JOIN batch_rows USING (tag) WHERE job = ?
+            GROUP BY tag ORDER BY batches.rowid"""
+        with self._convert_errors():
+            return [PendingBatch(*row) for row in self._connection.execute(query, (job,))]
+
+    def is_batch_known(self, batch_id: str) -> bool:
+        """Check whether a batch belongs to a job, this one or another."""
+        with self._convert_errors():
+            query = "SELECT 1 FROM batches WHERE batch = ?"
+            return self._connection.execute(query, (batch_id,)).fetchone() is not None
+
+    def find_batch_rows(self, tag: str) -> list[RowKey]:
+        """Return the keys of the rows of a batch, in order."""
+        query = "SELECT key, occurrence FROM batch_rows WHERE tag = ? ORDER BY number"
+        with self._convert_errors():
+            return [RowKey(*row) for row in self._connection.execute(query, (tag,))]
+
+    def is_in_batch(self, job: str, key: RowKey) -> bool:
+        """Check whether a row is in a batch whose results have not been collected."""
+        query = "SELECT 1 FROM batch_rows JOIN batches USING (tag) WHERE job = ? AND key = ? AND occurrence = ?"
+        with self._convert_errors():
+            return self._connection.execute(query, (job, *key)).fetchone() is not None
+
     def compute_cost(self, job: str) -> float:
         """Return the cost of all rows of a job, in US dollars, as far as it is known."""
         query = "SELECT coalesce(sum(cost), 0) FROM results WHERE job = ?"
@@ -178,7 +255,8 @@ class Ledger:
     def list_jobs(self) -> list[JobSummary]:
         """Return all jobs, the newest first."""
         query = """SELECT id, updated, prompt, models, output, coalesce(sum(status = 'answered'), 0),
-            coalesce(sum(status = 'failed'), 0), sum(cost)
+            coalesce(sum(status = 'failed'), 0), sum(cost),
+            (SELECT count(*) FROM batches JOIN batch_rows USING (tag) WHERE batches.job = jobs.id)
             FROM jobs LEFT JOIN results ON job = id GROUP BY id ORDER BY updated DESC"""
         with self._convert_errors():
             return [JobSummary(*row) for row in self._connection.execute(query)]

@@ -32,6 +32,8 @@ from ask.text import format_one_line
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
+    from ask.plugin_api.batches import BatchApi
+
 
 FEED, RESPONSE = "feed of its stream reader", "response of its stream reader"
 MAX_VALUE_LENGTH = 60
@@ -40,7 +42,7 @@ FIELD_TYPES: Mapping[type, Sequence[type | tuple[type, ...]]] = {
     ToolCall: (str, str, str),
     ModelResponse: (str, str, FinishReason, Usage, (ProviderState, NoneType), str),
     Usage: (*[(int, NoneType)] * 4, (int, float, NoneType)),
-    HttpRequest: (str, (Mapping, NoneType), Mapping, str),
+    HttpRequest: (str, (Mapping, NoneType), Mapping, str, bytes),
     TextDelta: (str,),
     ReasoningDelta: (str,),
     ToolCallDelta: (int, str),
@@ -208,15 +210,26 @@ class LoadedProvider:
     def parse_models(self, body: Any) -> list[ModelInfo]:
         return self._call_list("provider_parse_models", ModelInfo, body=body)
 
+    def get_batch_api(self) -> BatchApi | None:
+        """Return the provider's batch API; None if it has none."""
+        from ask.plugin_api.batches import BatchApi, guard_batch_api
+
+        api = self._call("provider_batch", (BatchApi, NoneType))
+        return guard_batch_api(self, api) if api else None
+
     def _call(self, hook: str, expected: type | tuple[type, ...], **arguments: Any) -> Any:
         with self.guard(hook):
             result = getattr(self._hooks, hook)(**arguments)
+        self.check_result(hook, result, expected)
+        return result
+
+    def check_result(self, hook: str, result: object, expected: type | tuple[type, ...]) -> None:
+        """Raise `PluginError` unless a result has the expected type, with fields of the right types."""
         if not isinstance(result, expected):
             raise self._make_type_error(hook, describe_type(expected), result)
         problem = find_field_problem(result)
         if problem:
             raise self.make_error(hook, f"returned a {type(result).__name__} whose {problem}")
-        return result
 
     def _call_list(self, hook: str, expected: type, **arguments: Any) -> list[Any]:
         result: list[Any] = self._call(hook, list, **arguments)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from ask.errors import ProviderError, RetryAction
 from ask.messages import EMPTY_MAPPING, Message, ModelResponse, ToolCall, ToolSpec
@@ -25,6 +25,9 @@ from ask.parsing import (
     read_str,
 )
 from ask.profiles import UNKNOWN_MODEL, ModelProfile, find_profile
+
+if TYPE_CHECKING:
+    from ask.plugin_api.batches import BatchApi
 
 API_VERSION = 2
 """The version of the plugin API."""
@@ -107,12 +110,15 @@ class HttpRequest(NamedTuple):
         body: the JSON body; None for no body.
         headers: the headers, including authentication; ask adds the content type.
         method: the HTTP method.
+        content: the raw body, in place of `body`, for an API that takes something other than JSON; its type is in the
+            headers.
     """
 
     path: str
     body: Mapping[str, Any] | None = None
     headers: Mapping[str, str] = EMPTY_MAPPING
     method: str = "POST"
+    content: bytes = b""
 
 
 class RawEvent(NamedTuple):
@@ -414,6 +420,14 @@ class Provider:
         Runs once for each such response.
         """
         return []
+
+    def provider_batch(self) -> BatchApi | None:
+        """Return the service's batch API, an `ask.batches.BatchApi`; None, the default, if there is none.
+
+        Runs for `ask map --batch`. The bodies of the requests in a batch are those of `provider_build_request`, and
+        the responses are parsed with `provider_parse_response`.
+        """
+        return None
 
     @staticmethod
     def normalize_tool(tool: ToolSpec, *, inline_references: bool = False) -> ToolSpec:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ask.errors import ProviderError, RetryAction
 from ask.messages import Attachment, FinishReason, Message, ModelResponse, ProviderState, ToolCall, ToolSpec, Usage
@@ -36,6 +36,9 @@ from ask.plugin_api.responses_stream import (
     read_text,
 )
 from ask.profiles import ModelProfile
+
+if TYPE_CHECKING:
+    from ask.plugin_api.batches import BatchApi
 
 MAX_CALL_ID_LENGTH = 64
 WITHOUT_REASONING = ModelProfile("gpt-3.5*|gpt-4*|chatgpt-*|gpt-{5}-chat*", efforts=())
@@ -291,6 +294,9 @@ class Responses(Provider):
 
     def provider_notice(self, request: ChatRequest, answer: ModelResponse) -> str:
         return self.chat.provider_notice(request, answer)
+
+    def provider_batch(self) -> BatchApi | None:
+        return self.chat.provider_batch()
 
     # Models
 

@@ -41,9 +41,9 @@ def format_duration(seconds: float) -> str:
     return f"{seconds / 60:.1f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
 
 
-def format_count(count: int, noun: str) -> str:
+def format_count(count: int, noun: str, plural: str = "") -> str:
     """Format a count with its noun: "1 run", "2 runs"."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    return f"{count} {noun}" if count == 1 else f"{count} {plural or noun + 's'}"
 
 
 def format_age(unix_time: float, now: float) -> str:

@@ -14,10 +14,19 @@ from __future__ import annotations
 
 import pytest
 
-for _module in ("answer_tests", "conversation", "failure_tests", "request_tests", "structure_tests", "tool_contract"):
+for _module in (
+    "answer_tests",
+    "batch_tests",
+    "conversation",
+    "failure_tests",
+    "request_tests",
+    "structure_tests",
+    "tool_contract",
+):
     pytest.register_assert_rewrite(f"{__name__}.{_module}")
 
 from ask.testing.answer_tests import AnswerTests  # noqa: E402 - imported after the registration
+from ask.testing.batch_tests import BatchTests  # noqa: E402
 from ask.testing.failure_tests import FailureTests  # noqa: E402
 from ask.testing.request_tests import RequestTests  # noqa: E402
 from ask.testing.responses_samples import RESPONSES_SAMPLES, RESPONSES_WHOLE  # noqa: E402
@@ -39,7 +48,7 @@ __all__ = [
 ]
 
 
-class ProviderContract(FailureTests, AnswerTests, RequestTests, StructureTests):
+class ProviderContract(FailureTests, AnswerTests, RequestTests, BatchTests, StructureTests):
     """The complete test suite. Subclass it under a name that begins with `Test`, and set `provider`.
 
     Attributes:

@@ -29,6 +29,7 @@ from ask import (
     ToolCallDelta,
     ToolSpec,
 )
+from ask.batches import BatchApi
 from ask.testing.conversation import KEY, SHORT_CONVERSATION
 from ask.testing.hook_guard import fail, guard_hook
 from ask.testing.responses_samples import RESPONSES_SAMPLES, RESPONSES_WHOLE
@@ -56,6 +57,7 @@ RESULT_TYPES: Mapping[str, Any] = {
     "provider_notice": str,
     "provider_models_request": HttpRequest | None,
     "provider_parse_models": list[ModelInfo],
+    "provider_batch": BatchApi | None,
 }
 """What each hook that ask.testing calls must return."""
 

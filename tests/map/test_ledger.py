@@ -64,3 +64,29 @@ def test_a_damaged_ledger_is_named(file: Path) -> None:
     file.write_bytes(b"no database" * 1000)
     with pytest.raises(FileError, match=r"map\.db"):
         Ledger(file)
+
+
+def test_rows_of_a_batch_are_known_until_it_has_ended(file: Path) -> None:
+    with Ledger(file) as ledger:
+        ledger.begin_job("job", "prompt", "m", "")
+        keys = [key for key, _ in ledger.find_results("job", [A, A, B])]
+        ledger.begin_batch("job", "tag", keys[1:])
+    with Ledger(file) as ledger:
+        assert ledger.find_batch_rows("tag") == [(A, 1), (B, 0)]
+        assert [ledger.is_in_batch("job", key) for key in keys] == [False, True, True]
+        assert [(one.tag, one.batch_id, one.row_count) for one in ledger.list_batches("job")] == [("tag", "", 2)]
+        ledger.set_batch_id("tag", "batch_1")
+        assert ledger.is_batch_known("batch_1")
+        assert ledger.list_jobs()[0].pending == 2
+        ledger.end_batch("tag")
+        assert (ledger.list_batches("job"), ledger.find_batch_rows("tag")) == ([], [])
+        ledger.begin_batch("job", "other", keys)
+        ledger.forget_job("job")
+        assert ledger.find_batch_rows("other") == []
+
+
+def test_the_rows_are_counted_again_from_the_first_one(file: Path) -> None:
+    with Ledger(file) as ledger:
+        ledger.find_results("job", [A, A])
+        ledger.restart_rows()
+        assert [key for key, _ in ledger.find_results("job", [A])] == [(A, 0)]

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ask import ChatCompletions, HttpRequest, Message, ModelResponse, ToolCall, ToolSpec, Usage
+from ask.batches import BatchApi
 from ask.errors import ConfigError, PluginError, ProviderError, SignalExit
 from ask.plugin_api.loaded_provider import LoadedProvider
 from ask.plugin_api.loader import check_provider
@@ -42,6 +43,7 @@ def call_hook(provider: LoadedProvider, hook: str) -> object:
         "provider_notice": lambda: provider.get_notice(REQUEST, ModelResponse("Hello.")),
         "provider_models_request": lambda: provider.build_models_request(""),
         "provider_parse_models": lambda: provider.parse_models({}),
+        "provider_batch": provider.get_batch_api,
     }
     return calls[hook]()
 
@@ -71,6 +73,7 @@ def call_hook(provider: LoadedProvider, hook: str) -> object:
         ("provider_notice", None, "str"),
         ("provider_models_request", "/models", "HttpRequest or None"),
         ("provider_parse_models", [{"id": "model"}], "ModelInfo"),
+        ("provider_batch", "batches", "BatchApi or None"),
     ],
 )
 def test_wrong_results_name_the_plugin_the_hook_and_the_expected_type(hook: str, value: object, expected: str) -> None:
@@ -156,3 +159,24 @@ def test_a_hook_that_blocks_is_interrupted_at_the_time_limit() -> None:
     with pytest.raises(PluginError, match="took longer than"):
         load(time_limit=0.1, provider_supports_tools=provider_supports_tools).supports_tools("model")
     assert time.monotonic() - started < 10
+
+
+def test_results_of_a_batch_api_are_checked() -> None:
+    class Api(BatchApi):
+        def parse_batch(self, body: Any) -> Any:
+            return body
+
+        def parse_results(self, body: Any) -> Any:
+            return [body["id"]]
+
+    api = load(provider_batch=lambda self: Api()).get_batch_api()
+    assert api is not None
+    assert api.max_requests == BatchApi.max_requests
+    for call, word in (
+        (lambda: api.parse_batch({}), "Batch"),
+        (lambda: api.parse_results({"id": "1"}), "BatchResult"),
+        (lambda: api.parse_results({}), "KeyError"),
+        (lambda: api.build_poll_request("1", ""), "NotImplementedError"),
+    ):
+        with pytest.raises(PluginError, match=word):
+            call()

@@ -1,0 +1,146 @@
+"""`ask map --batch`: the rows of a job through the provider's batch API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NoReturn
+
+from ask.agent.app_context import AppContext
+from ask.agent.model_selection import create_client
+from ask.client.provider_client import ProviderClient
+from ask.console import StderrConsole
+from ask.errors import AskError, FileError, RunInterruptedError, UsageError
+from ask.map.batches import BatchCounts, BatchRunner
+from ask.map.engine import RowTask, TaskResult
+from ask.map.job import Job
+from ask.map.ledger import Ledger
+from ask.map.rows import Row
+from ask.render.amounts import format_count
+
+CONFLICTING_OPTIONS = {
+    "with_tools": ("--batch does not run tools", "leave out --tools or --batch"),
+    "max_cost": ("max_cost does not work with --batch, which sends all rows at once", "use --limit"),
+    "max_failures": ("--max-failures does not work with --batch, which sends all rows at once", "use --limit"),
+}
+"""The options that do not work with `--batch`, each with an error message and a hint."""
+COLLECT_HINT = "run the same command again to collect the answers, or add --cancel"
+
+
+def check_batch_flags(flags: Mapping[str, Any], job: Job, ledger: Ledger) -> None:
+    """Check that the options of a command go together, and with the state of its job.
+
+    Raises:
+        UsageError: they do not.
+    """
+    is_pending = bool(ledger.list_batches(job.id))
+    if not flags["batch"]:
+        meaningless = [option for option in ("detach", "cancel", "poll_interval") if flags[option]]
+        if meaningless:
+            raise UsageError(f"--{meaningless[0].replace('_', '-')} has no meaning without --batch", "add --batch")
+        if is_pending:
+            raise UsageError("this job has a batch in progress", "add --batch to collect it, or --batch --cancel")
+        return
+    given = {**flags, "max_cost": job.requests[0].settings.max_cost}
+    conflicts = [option for option in CONFLICTING_OPTIONS if given[option] is not None and given[option] is not False]
+    if conflicts:
+        raise UsageError(*CONFLICTING_OPTIONS[conflicts[0]])
+    if len(job.requests) > 1:
+        raise UsageError("--batch is for one model", "run the command once for each model")
+    if is_pending and flags["fresh"]:
+        raise UsageError("this job has a batch in progress", "leave out --fresh to collect it, or cancel it first")
+    if job.requests[0].endpoint.provider.get_batch_api() is None:
+        name = job.requests[0].endpoint.provider.info.title
+        raise UsageError(f"{name} has no batch API", "leave out --batch")
+
+
+def run_batches(
+    flags: Mapping[str, Any],
+    app: AppContext,
+    console: StderrConsole,
+    job: Job,
+    ledger: Ledger,
+    *,
+    read_rows: Callable[[], Iterator[Row]],
+) -> int | None:
+    """Submit the rows of a job and wait for the answers.
+
+    Returns:
+        the number of rows that were finished before, or None if the answers are still to come.
+
+    Raises:
+        AskError: a request failed, or Ctrl-C.
+    """
+    system_prompt = job.build_system_prompts(app.environment)[0]
+    client = create_job_client(job, console)
+    runner = BatchRunner(
+        job, client, ledger, system_prompt=system_prompt, read_rows=read_rows, retry_failed=flags["retry_failed"]
+    )
+
+    def show_progress(counts: BatchCounts) -> None:
+        batches = format_count(counts.pending_batches, "batch", "batches")
+        console.show_status(f"{counts.done_rows:,} of {counts.pending_rows:,} rows done, {batches}")
+
+    try:
+        if flags["cancel"]:
+            runner.cancel()
+            console.print_line(f"ask: canceled {format_count(runner.counts.pending_batches, 'batch', 'batches')}")
+        else:
+            submit_rows(runner, console)
+        if flags["detach"]:
+            runner.poll()
+            if runner.counts.pending_batches:
+                print_pending(runner.counts, console)
+                return None
+        while runner.counts.pending_batches:
+            runner.wait(show_progress, flags["poll_interval"])
+            if not flags["cancel"]:
+                submit_rows(runner, console)  # rows of a batch that was not found, and new rows of the input
+    except KeyboardInterrupt:
+        interruption = RunInterruptedError("interrupted")
+        interruption.hint = COLLECT_HINT
+        raise interruption from None
+    except AskError as error:
+        error.hint = "; ".join(filter(None, (error.hint, COLLECT_HINT if ledger.list_batches(job.id) else "")))
+        error.redact(job.requests[0].secrets.redact)
+        raise
+    console.show_status("")
+    return runner.finished_earlier
+
+
+def create_job_client(job: Job, console: StderrConsole) -> ProviderClient:
+    """Create the client of a job with one model."""
+    request = job.requests[0]
+
+    def notify(text: str) -> None:
+        console.print_line(f"ask: {text}")
+
+    return create_client(request.endpoint, notify, request.settings, request.secrets.redactor)
+
+
+def submit_rows(runner: BatchRunner, console: StderrConsole) -> None:
+    """Submit rows, and print how many were submitted."""
+    before = runner.counts.submitted_rows
+    runner.submit()
+    rows = runner.counts.submitted_rows - before
+    if rows:
+        batches = format_count(runner.counts.submitted_batches, "batch", "batches")
+        console.print_line(f"ask: submitted {format_count(rows, 'row')} in {batches}")
+
+
+def print_pending(counts: BatchCounts, console: StderrConsole) -> None:
+    """Print that the answers are still to come."""
+    batches = format_count(counts.pending_batches, "batch", "batches")
+    console.print_line(
+        f"ask: {counts.done_rows:,} of {counts.pending_rows:,} rows done in {batches}; run the same command again "
+        "to collect the answers"
+    )
+
+
+def refuse_row(_: RowTask) -> NoReturn:
+    """Refuse to send a row that was added to the input after the batches had ended."""
+    raise RunInterruptedError("the input has changed while it was read", exit_code=FileError.exit_code)
+
+
+def open_refusing_runner() -> Callable[[RowTask], TaskResult]:
+    """Return the runner with which the answers of batches are written: it sends nothing."""
+    return refuse_row

@@ -1,0 +1,367 @@
+"""Runs the rows of a job through the provider's batch API: submits them, waits, and collects the results."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import islice
+from typing import Any, NamedTuple
+
+from ask.client.provider_client import ProviderClient
+from ask.errors import AskError, NetworkError, ProviderError, UsageError
+from ask.map.engine import BATCH_ROWS
+from ask.map.job import Job
+from ask.map.ledger import Ledger, PendingBatch, RowKey, RowResult
+from ask.map.rows import Row
+from ask.messages import Message
+from ask.plugin_api.batches import Batch, BatchApi, BatchRequest, BatchResult
+from ask.plugin_api.provider import ChatRequest
+
+MAX_CHUNK_BYTES = 50_000_000
+"""The limit for the requests of one batch, which are in memory at once."""
+ENVELOPE_BYTES = 300
+"""More than the fields around the body of a request take."""
+FIRST_POLL_INTERVAL, MAX_POLL_INTERVAL = 2.0, 60.0
+POLL_INTERVAL_FACTOR = 1.5
+MAX_FAILED_POLLS = 10
+TAG_BYTES = 8
+CLOCK_TOLERANCE = 300.0
+"""How many seconds the provider's clock may be behind."""
+
+
+class BatchCounts(NamedTuple):
+    """The state of a job's batches.
+
+    Attributes:
+        submitted_rows: rows that this run submitted.
+        submitted_batches: batches that this run created.
+        pending_batches: batches whose results are not collected.
+        pending_rows: their rows.
+        done_rows: how many of these the provider has finished.
+    """
+
+    submitted_rows: int = 0
+    submitted_batches: int = 0
+    pending_batches: int = 0
+    pending_rows: int = 0
+    done_rows: int = 0
+
+
+class BatchRunner:
+    """Runs the batches of a job. One instance runs once.
+
+    A batch is saved in the ledger with the keys of its rows before it is created, and its id afterwards. If the
+    process dies in between, the next one looks for the batch in the provider's list.
+
+    Args:
+        job: the job, with one model.
+        client: sends the requests to a provider with a batch API.
+        ledger: where batches and results are saved.
+        system_prompt: the system prompt of each row.
+        read_rows: returns the rows of the input from the first one.
+        retry_failed: whether rows that failed in an earlier run are submitted again.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        client: ProviderClient,
+        ledger: Ledger,
+        *,
+        system_prompt: str,
+        read_rows: Callable[[], Iterator[Row]],
+        retry_failed: bool = False,
+    ) -> None:
+        self._job = job
+        self._api = get_batch_api(client)
+        self._client = client
+        self._ledger = ledger
+        self._system_message = Message("system", system_prompt)
+        self._read_rows = read_rows
+        self._retry_failed = retry_failed
+        self._done_rows: dict[str, int] = {}
+        self._foreign_ids: set[str] = set()
+        """Batches that were taken for a lost one, until their results turned out to be of other requests."""
+        self._finished_earlier: int | None = None
+        self.counts = BatchCounts()
+
+    @property
+    def finished_earlier(self) -> int:
+        """The number of rows that were finished before this run."""
+        return self._finished_earlier or 0
+
+    def submit(self) -> None:
+        """Submit the rows that have no result and are in no batch.
+
+        Raises:
+            AskError: a batch could not be created.
+        """
+        self._find_lost_batches()
+        self._ledger.restart_rows()
+        chunk: list[tuple[RowKey, str, Any]] = []
+        size, finished = 0, 0
+        max_bytes = min(self._api.max_bytes, MAX_CHUNK_BYTES)
+        for key, message, is_finished in self._iter_rows():
+            finished += is_finished
+            if is_finished or self._ledger.is_in_batch(self._job.id, key):
+                continue
+            try:
+                request = self._client.build_request(self._build_chat_request(message))
+            except AskError as error:
+                self._fail(key, str(error))
+                continue
+            row_size = len(json.dumps(request.body)) + ENVELOPE_BYTES
+            if row_size > max_bytes:
+                self._fail(key, "the row is larger than a batch may be")
+                continue
+            if chunk and (size + row_size > max_bytes or len(chunk) >= self._api.max_requests):
+                self._create_batch(chunk)
+                chunk, size = [], 0
+            chunk.append((key, request.path, request.body))
+            size += row_size
+        if chunk:
+            self._create_batch(chunk)
+        if self._finished_earlier is None:
+            self._finished_earlier = finished
+        self._retry_failed = False  # rows that fail now are for the next run
+        self._update_counts()
+
+    def _iter_rows(self) -> Iterator[tuple[RowKey, Message, bool]]:
+        """Yield the key and the message of each row that can be sent, and whether it needs no request."""
+        numbered_rows = enumerate(self._read_rows(), start=1)
+        while group := list(islice(numbered_rows, BATCH_ROWS)):
+            identified = []
+            for number, row in group:
+                if not row.error:
+                    try:
+                        identified.append(self._job.identify(row, number, 0))
+                    except AskError:
+                        continue  # reported when the output is written
+            if not identified:
+                continue
+            found = self._ledger.find_results(self._job.id, [digest for _, digest in identified])
+            for (message, _), (key, stored) in zip(identified, found, strict=True):
+                yield key, message, stored is not None and not (self._retry_failed and stored.status == "failed")
+
+    def _build_chat_request(self, message: Message) -> ChatRequest:
+        request = self._job.requests[0]
+        schema = request.response_schema
+        return ChatRequest(
+            model=request.endpoint.model,
+            messages=(self._system_message, message),
+            options=request.settings.options,
+            stream=False,
+            schema=schema.json_schema if schema else None,
+        )
+
+    def _fail(self, key: RowKey, error: str) -> None:
+        self._ledger.save_results(self._job.id, [(key, RowResult("failed", error=error))])
+
+    def _create_batch(self, chunk: Sequence[tuple[RowKey, str, Any]]) -> None:
+        tag = f"ask-{secrets.token_hex(TAG_BYTES)}"
+        requests = [BatchRequest(f"{tag}-{number}", path, body) for number, (_, path, body) in enumerate(chunk)]
+        self._ledger.begin_batch(self._job.id, tag, [key for key, _, _ in chunk])
+        try:
+            file_id = ""
+            if self._api.has_upload:
+                build_upload = partial(self._api.build_upload_request, requests, tag)
+                file_id = self._api.parse_upload(self._client.fetch_json(build_upload))
+            build = partial(self._api.build_create_request, requests, tag, file_id)
+            # Sent once: after a failure of the network, the batch may exist.
+            batch = self._parse_batch(self._client.fetch_json(build, may_repeat=False))
+        except ProviderError as error:
+            if error.status is not None and 400 <= error.status < 500:
+                self._ledger.end_batch(tag)
+            raise
+        self._ledger.set_batch_id(tag, batch.id)
+        self.counts = self.counts._replace(
+            submitted_rows=self.counts.submitted_rows + len(chunk), submitted_batches=self.counts.submitted_batches + 1
+        )
+
+    def _parse_batch(self, body: Any) -> Batch:
+        batch = self._api.parse_batch(body)
+        if not batch.id:
+            raise ProviderError("the answer is not a batch", None)
+        return batch
+
+    def _find_lost_batches(self) -> None:
+        """Find the batches that were perhaps created just before a crash, and forget those that were not."""
+        lost = [batch for batch in self._ledger.list_batches(self._job.id) if not batch.batch_id]
+        if not lost:
+            return
+        listed = [
+            batch
+            for batch in self._iter_listed_batches()
+            if batch.id not in self._foreign_ids and not self._ledger.is_batch_known(batch.id)
+        ]
+        for batch in lost:
+            found = next((one for one in listed if is_same_batch(one, batch)), None)
+            if found is None:
+                self._ledger.end_batch(batch.tag)
+            else:
+                listed.remove(found)
+                self._ledger.set_batch_id(batch.tag, found.id)
+
+    def _iter_listed_batches(self) -> Iterator[Batch]:
+        cursor = ""
+        while True:
+            page = self._api.parse_list(self._client.fetch_json(partial(self._api.build_list_request, cursor)))
+            yield from page.batches
+            if not page.cursor or page.cursor == cursor:
+                return
+            cursor = page.cursor
+
+    def poll(self) -> None:
+        """Ask for the state of all batches once, and collect the results of the complete ones."""
+        self._find_lost_batches()
+        for pending in self._ledger.list_batches(self._job.id):
+            batch = self._parse_batch(self._client.fetch_json(partial(self._api.build_poll_request, pending.batch_id)))
+            self._done_rows[pending.tag] = batch.finished_count
+            if batch.is_complete:
+                self._collect(pending, batch)
+        self._update_counts()
+
+    def wait(self, on_progress: Callable[[BatchCounts], None], interval: float | None = None) -> None:
+        """Poll until all results are collected.
+
+        Args:
+            on_progress: is called after each poll.
+            interval: seconds between polls; None for 2 seconds at first and a minute later.
+
+        Raises:
+            NetworkError: several polls in a row have failed.
+        """
+        delay = FIRST_POLL_INTERVAL if interval is None else interval
+        failures = 0
+        while True:
+            try:
+                self.poll()
+                failures = 0
+            except NetworkError:
+                failures += 1
+                if failures >= MAX_FAILED_POLLS:
+                    raise
+            on_progress(self.counts)
+            if not failures and not self.counts.pending_batches:
+                return
+            time.sleep(delay)
+            if interval is None:
+                delay = min(delay * POLL_INTERVAL_FACTOR, MAX_POLL_INTERVAL)
+
+    def cancel(self) -> None:
+        """Cancel all batches. They end once the provider has finished the requests that it is working on.
+
+        Raises:
+            UsageError: there is no batch, or the provider cannot cancel one.
+        """
+        self._find_lost_batches()
+        pending = self._ledger.list_batches(self._job.id)
+        if not pending:
+            raise UsageError("this job has no batch in progress")
+        for one in pending:
+            if self._api.build_cancel_request(one.batch_id, "") is None:
+                name = self._client.provider.info.title
+                raise UsageError(f"{name} cannot cancel a batch", "leave out --cancel to collect its results")
+            build: Any = partial(self._api.build_cancel_request, one.batch_id)
+            try:
+                self._client.fetch_json(build)
+            except ProviderError as error:
+                if error.status not in (400, 409):  # it has ended
+                    raise
+        self._update_counts()
+
+    def _collect(self, pending: PendingBatch, batch: Batch) -> None:
+        """Save the results of a complete batch. Rows without a result fail."""
+        keys = self._ledger.find_batch_rows(pending.tag)
+        missing = set(range(len(keys)))
+        results = self._iter_results(batch)
+        while group := list(islice(results, BATCH_ROWS)):
+            numbers = [parse_number(pending.tag, result.custom_id) for result in group]
+            if len(missing) == len(keys) and set(numbers) == {None}:
+                self._foreign_ids.add(batch.id)
+                self._ledger.set_batch_id(pending.tag, "")
+                return
+            numbered = [(n, one) for n, one in zip(numbers, group, strict=True) if n is not None and n in missing]
+            missing.difference_update(number for number, _ in numbered)
+            rows = [(keys[number], self._convert_result(result)) for number, result in numbered]
+            self._ledger.save_results(self._job.id, rows)
+        error = batch.error or "the batch ended without an answer to this row"
+        redact = self._job.requests[0].secrets.redact
+        unanswered = [(keys[number], RowResult("failed", error=redact(error))) for number in sorted(missing)]
+        self._ledger.save_results(self._job.id, unanswered)
+        self._ledger.end_batch(pending.tag)
+
+    def _iter_results(self, batch: Batch) -> Iterator[BatchResult]:
+        for number, entry in enumerate(self._api.build_results_requests(batch, "")):
+
+            def build(key: str, number: int = number) -> Any:
+                return self._api.build_results_requests(batch, key)[number].request
+
+            if entry.is_jsonl:
+                for value in self._client.fetch_lines(build):
+                    yield from self._api.parse_results(value)
+                continue
+            body = self._client.fetch_json(build)
+            yield from self._api.parse_results(body)
+            while self._api.build_next_results_request(batch, body, ""):
+                body = self._client.fetch_json(partial(self._api.build_next_results_request, batch, body))  # type: ignore[arg-type]
+                yield from self._api.parse_results(body)
+
+    def _convert_result(self, result: BatchResult) -> RowResult:
+        request = self._job.requests[0]
+        if result.response is None:
+            return RowResult("failed", error=request.secrets.redact(result.error))
+        try:
+            parsed = self._client.parse_response(self._build_chat_request(Message("user", "")), result.response)
+        except AskError as error:
+            return RowResult("failed", error=request.secrets.redact(str(error)))
+        usage = parsed.answer.usage
+        row = RowResult("failed", "", "", usage.input_tokens, usage.output_tokens, usage.cost)
+        if parsed.error:
+            return row._replace(error=request.secrets.redact(str(parsed.error)))
+        answer, schema = parsed.answer.text, request.response_schema
+        try:
+            answer = schema.extract_json(answer) if schema else answer
+        except AskError as error:
+            return row._replace(error=str(error))
+        return row._replace(status="answered", answer=answer, finish_reason=parsed.answer.finish_reason)
+
+    def _update_counts(self) -> None:
+        pending = self._ledger.list_batches(self._job.id)
+        self.counts = self.counts._replace(
+            pending_batches=len(pending),
+            pending_rows=sum(batch.row_count for batch in pending),
+            done_rows=sum(self._done_rows.get(batch.tag, 0) for batch in pending),
+        )
+
+
+def get_batch_api(client: ProviderClient) -> BatchApi:
+    """Return the batch API of a client's provider.
+
+    Raises:
+        UsageError: the provider has none.
+    """
+    api = client.provider.get_batch_api()
+    if api is None:
+        raise UsageError(f"{client.provider.info.title} has no batch API", "leave out --batch")
+    return api
+
+
+def is_same_batch(listed: Batch, lost: PendingBatch) -> bool:
+    """Check whether a batch in the provider's list may be a lost one.
+
+    A provider that does not return tags leaves it open until the results arrive.
+    """
+    if listed.tag:
+        return listed.tag == lost.tag
+    is_older = listed.created is not None and listed.created < lost.created - CLOCK_TOLERANCE
+    return not is_older and listed.request_count in (None, lost.row_count)
+
+
+def parse_number(tag: str, custom_id: str) -> int | None:
+    """Return the position of a row in a batch; None if the id is not one of the batch."""
+    number = custom_id.removeprefix(f"{tag}-")
+    return int(number) if number != custom_id and number.isdigit() else None

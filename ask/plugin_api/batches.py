@@ -1,0 +1,189 @@
+"""The types of `provider_batch`: a batch API, which answers many requests within a day for less money."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import NoneType
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from ask.plugin_api.provider import HttpRequest
+
+if TYPE_CHECKING:
+    from ask.plugin_api.loaded_provider import LoadedProvider
+
+
+class BatchRequest(NamedTuple):
+    """One request of a batch.
+
+    Attributes:
+        custom_id: its id, which the result has, too: at most 64 letters, digits, "_" and "-".
+        path: the path of the `HttpRequest` that `provider_build_request` returned.
+        body: its body.
+    """
+
+    custom_id: str
+    path: str
+    body: Mapping[str, Any]
+
+
+class Batch(NamedTuple):
+    """The state of a batch.
+
+    Attributes:
+        id: the service's id.
+        is_complete: whether no further request will be answered: all are, or the batch has expired, failed or was
+            canceled.
+        tag: the tag that it was created with; "" if the service does not return it.
+        created: when it was created, in seconds since 1970; None if it is not reported.
+        request_count: the number of requests; None if it is not reported.
+        finished_count: how many of them are finished.
+        error: why the service rejected the whole batch; "" if it did not.
+        result_files: the ids of the files with the results, for services that have such files.
+    """
+
+    id: str
+    is_complete: bool
+    tag: str = ""
+    created: float | None = None
+    request_count: int | None = None
+    finished_count: int = 0
+    error: str = ""
+    result_files: tuple[str, ...] = ()
+
+
+class BatchPage(NamedTuple):
+    """One page of a list of batches; `cursor` is "" on the last one."""
+
+    batches: Sequence[Batch]
+    cursor: str = ""
+
+
+class BatchResult(NamedTuple):
+    """The result of one request: a response for `provider_parse_response`, or an error message."""
+
+    custom_id: str
+    response: Mapping[str, Any] | None = None
+    error: str = ""
+
+
+class ResultsRequest(NamedTuple):
+    """A request for results. With `is_jsonl`, each line of the response is a JSON value, else the whole response is."""
+
+    request: HttpRequest
+    is_jsonl: bool = False
+
+
+class BatchApi:
+    """The batch API of a service: builds its requests and parses its responses. It does no I/O.
+
+    ask creates a batch with `build_create_request`, after `build_upload_request` if `has_upload` is set. It asks for
+    the state with `build_poll_request` until the batch is complete, and then for the results.
+
+    Attributes:
+        max_requests: the limit for the requests of one batch.
+        max_bytes: the limit for their size as JSON.
+        has_upload: whether the requests are uploaded as a file before the batch is created.
+    """
+
+    max_requests = 50_000
+    max_bytes = 100_000_000
+    has_upload = False
+
+    def build_upload_request(self, requests: Sequence[BatchRequest], tag: str, key: str) -> HttpRequest:
+        """Return the request that uploads the requests as a file."""
+        raise NotImplementedError
+
+    def parse_upload(self, body: Any) -> str:
+        """Return the id of the uploaded file."""
+        raise NotImplementedError
+
+    def build_create_request(self, requests: Sequence[BatchRequest], tag: str, file_id: str, key: str) -> HttpRequest:
+        """Return the request that creates a batch.
+
+        Args:
+            requests: its requests.
+            tag: identifies it: it is found again by this tag in the list of batches.
+            file_id: the id of the uploaded file with the requests; "" without one.
+            key: the API key.
+        """
+        raise NotImplementedError
+
+    def build_poll_request(self, batch_id: str, key: str) -> HttpRequest:
+        """Return the request for the state of a batch."""
+        raise NotImplementedError
+
+    def parse_batch(self, body: Any) -> Batch:
+        """Parse the response to a create, poll or cancel request."""
+        raise NotImplementedError
+
+    def build_list_request(self, cursor: str, key: str) -> HttpRequest:
+        """Return the request for a page of the list of batches; `cursor` is "" for the first one."""
+        raise NotImplementedError
+
+    def parse_list(self, body: Any) -> BatchPage:
+        """Parse a page of the list of batches."""
+        raise NotImplementedError
+
+    def build_cancel_request(self, batch_id: str, key: str) -> HttpRequest | None:
+        """Return the request that cancels a batch; None, the default, for a service that cannot."""
+        return None
+
+    def build_results_requests(self, batch: Batch, key: str) -> list[ResultsRequest]:
+        """Return the requests for the results of a complete batch. Results may come in any order."""
+        raise NotImplementedError
+
+    def build_next_results_request(self, batch: Batch, body: Any, key: str) -> HttpRequest | None:
+        """Return the request for the page of results after `body`; None, the default, if there is none."""
+        return None
+
+    def parse_results(self, body: Any) -> list[BatchResult]:
+        """Parse a JSON value of a response with results."""
+        raise NotImplementedError
+
+
+RESULT_TYPES: Mapping[str, type | tuple[type, ...]] = {
+    "build_upload_request": HttpRequest,
+    "parse_upload": str,
+    "build_create_request": HttpRequest,
+    "build_poll_request": HttpRequest,
+    "parse_batch": Batch,
+    "build_list_request": HttpRequest,
+    "parse_list": BatchPage,
+    "build_cancel_request": (HttpRequest, NoneType),
+    "build_results_requests": list,
+    "build_next_results_request": (HttpRequest, NoneType),
+    "parse_results": list,
+}
+"""What each method of a `BatchApi` returns."""
+ITEM_TYPES = {"build_results_requests": ResultsRequest, "parse_results": BatchResult}
+"""The items of the lists."""
+
+
+class GuardedBatchApi:
+    """A batch API whose methods are called like hooks: what they return is checked."""
+
+    def __init__(self, provider: LoadedProvider, api: BatchApi) -> None:
+        self._provider = provider
+        self._api = api
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._api, name)
+        return self._guard(name, value) if name in RESULT_TYPES else value
+
+    def _guard(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        where = f"{name} of its batch API"
+
+        def call(*arguments: Any) -> Any:
+            with self._provider.guard(where):
+                result = method(*arguments)
+            self._provider.check_result(where, result, RESULT_TYPES[name])
+            if name in ITEM_TYPES:
+                self._provider.check_items(where, result, ITEM_TYPES[name])
+            return result
+
+        return call
+
+
+def guard_batch_api(provider: LoadedProvider, api: BatchApi) -> BatchApi:
+    """Return a batch API whose methods raise `PluginError` for mistakes of the plugin."""
+    return cast("BatchApi", GuardedBatchApi(provider, api))

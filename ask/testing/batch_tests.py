@@ -1,0 +1,63 @@
+# ruff: noqa: S101 - the contract is checked by assertions
+"""Contract tests for `provider_batch`: what can be checked without knowing the service's responses."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ask import HttpRequest
+from ask.batches import Batch, BatchApi, BatchPage, BatchRequest, BatchResult, ResultsRequest
+from ask.testing.base import ContractBase
+from ask.testing.conversation import KEY
+
+TAG = "ask-0123456789abcdef"
+UNEXPECTED_VALUES: tuple[Any, ...] = (None, [], {}, "x", {"id": None}, {"data": [None]}, {"results": [{}]})
+
+
+class BatchTests(ContractBase):
+    """Tests of a batch API. They pass for a provider without one."""
+
+    def test_batch_requests_contain_the_chat_requests_and_the_key(self) -> None:
+        api = self.get_batch_api()
+        if api is None:
+            return
+        requests = self.build_batch()
+        created = [api.build_upload_request(requests, TAG, KEY)] if api.has_upload else []
+        created.append(api.build_create_request(requests, TAG, "file-1", KEY))
+        sent = b"".join(request.content or json.dumps(request.body).encode() for request in created)
+        for request in requests:
+            assert request.custom_id.encode() in sent, "each request is sent with its custom_id"
+        others = [api.build_poll_request("batch-1", KEY), api.build_list_request("", KEY)]
+        others += [one.request for one in api.build_results_requests(Batch("batch-1", is_complete=True), KEY)]
+        others += filter(None, [api.build_cancel_request("batch-1", KEY)])
+        for http_request in (*created, *others):
+            assert isinstance(http_request, HttpRequest), "batch requests are HttpRequests"
+            assert KEY in f"{http_request.path} {http_request.headers}", "each batch request contains the key"
+        assert api.max_requests > 0
+        assert api.max_bytes > 0
+
+    def test_unexpected_batch_responses_raise_nothing(self) -> None:
+        api = self.get_batch_api()
+        for value in UNEXPECTED_VALUES if api else ():
+            assert api is not None
+            assert isinstance(api.parse_batch(value), Batch), "parse_batch returns a Batch"
+            assert isinstance(api.parse_list(value), BatchPage), "parse_list returns a BatchPage"
+            results = api.parse_results(value)
+            assert isinstance(results, list), "parse_results returns a list"
+            assert all(isinstance(result, BatchResult) for result in results), "its items are BatchResults"
+
+    def test_results_requests_name_their_format(self) -> None:
+        api = self.get_batch_api()
+        requests = api.build_results_requests(Batch("batch-1", is_complete=True), KEY) if api else []
+        assert all(isinstance(one, ResultsRequest) for one in requests), "the results are ResultsRequests"
+
+    def get_batch_api(self) -> BatchApi | None:
+        api: BatchApi | None = self.call("provider_batch")
+        return api
+
+    def build_batch(self) -> list[BatchRequest]:
+        """Return two requests with the bodies of a chat request."""
+        built = self.build(stream=False)
+        assert built.body is not None, "a provider with a batch API sends JSON"
+        return [BatchRequest(f"{TAG}-{number}", built.path, built.body) for number in range(2)]

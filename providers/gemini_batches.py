@@ -1,0 +1,92 @@
+"""Gemini's Batch API. https://ai.google.dev/gemini-api/docs/batch-api and https://ai.google.dev/api/batch-api
+
+The requests are sent inline, which the API allows up to 20 MB; more requests become more batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+from ask import HttpRequest
+from ask.batches import Batch, BatchApi, BatchPage, BatchRequest, BatchResult, ResultsRequest
+from ask.parsing import format_error_message, read_dict, read_int, read_list, read_str
+
+PREFIX = "/v1beta/"
+FINAL_STATES = ("SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED")
+ID_FIELD = "key"
+"""The field of a request's metadata with its id."""
+
+
+class GeminiBatchApi(BatchApi):
+    """Gemini's Batch API, with inline requests.
+
+    Args:
+        build_headers: returns the headers of a request for an API key.
+    """
+
+    max_bytes = 19_000_000
+
+    def __init__(self, build_headers: Callable[[str], Mapping[str, str]]) -> None:
+        self.build_headers = build_headers
+
+    def build_create_request(self, requests: Sequence[BatchRequest], tag: str, file_id: str, key: str) -> HttpRequest:
+        entries = [{"request": one.body, "metadata": {ID_FIELD: one.custom_id}} for one in requests]
+        body = {"batch": {"displayName": tag, "inputConfig": {"requests": {"requests": entries}}}}
+        path = requests[0].path.rpartition(":")[0]
+        return HttpRequest(f"{path}:batchGenerateContent", body, self.build_headers(key))
+
+    def build_poll_request(self, batch_id: str, key: str) -> HttpRequest:
+        return HttpRequest(PREFIX + quote(batch_id), None, self.build_headers(key), "GET")
+
+    def parse_batch(self, body: Any) -> Batch:
+        """Parse a batch, which may be wrapped in an operation."""
+        operation = read_dict(body)
+        batch = read_dict(operation.get("metadata")) or operation
+        statistics = read_dict(batch.get("batchStats"))
+        total, pending = (read_number_text(statistics.get(f"{name}Count")) for name in ("request", "pendingRequest"))
+        return Batch(
+            read_str(operation.get("name")) or read_str(batch.get("name")),
+            read_str(batch.get("state")).endswith(FINAL_STATES),
+            read_str(batch.get("displayName")),
+            request_count=total,
+            finished_count=(total or 0) - (pending or 0),
+            error=format_error_message(operation.get("error")),
+        )
+
+    def build_list_request(self, cursor: str, key: str) -> HttpRequest:
+        token = f"&pageToken={quote(cursor, safe='')}" if cursor else ""
+        return HttpRequest(f"{PREFIX}batches?pageSize=100{token}", None, self.build_headers(key), "GET")
+
+    def parse_list(self, body: Any) -> BatchPage:
+        page = read_dict(body)
+        batches = [self.parse_batch(operation) for operation in read_list(page.get("operations"))]
+        return BatchPage(batches, read_str(page.get("nextPageToken")))
+
+    def build_cancel_request(self, batch_id: str, key: str) -> HttpRequest | None:
+        return HttpRequest(f"{PREFIX}{quote(batch_id)}:cancel", None, self.build_headers(key))
+
+    def build_results_requests(self, batch: Batch, key: str) -> list[ResultsRequest]:
+        return [ResultsRequest(self.build_poll_request(batch.id, key))]
+
+    def parse_results(self, body: Any) -> list[BatchResult]:
+        """Parse the results in a batch, which are in `output` and, in an operation, also in `response`."""
+        operation = read_dict(body)
+        batch = read_dict(operation.get("metadata")) or operation
+        output = read_dict(batch.get("output")) or read_dict(operation.get("response"))
+        entries = read_list(read_dict(output.get("inlinedResponses")).get("inlinedResponses"))
+        return [parse_result(read_dict(entry)) for entry in entries]
+
+
+def parse_result(entry: dict[str, Any]) -> BatchResult:
+    custom_id = read_str(read_dict(entry.get("metadata")).get(ID_FIELD))
+    response = read_dict(entry.get("response"))
+    if response:
+        return BatchResult(custom_id, response)
+    return BatchResult(custom_id, error=format_error_message(entry.get("error")) or "no explanation")
+
+
+def read_number_text(value: Any) -> int | None:
+    """Read a count, which Google's JSON writes as a string."""
+    return int(value) if isinstance(value, str) and value.isdigit() else read_int(value)

@@ -1,0 +1,119 @@
+"""OpenAI's Batch API. https://developers.openai.com/api/docs/guides/batch
+
+The requests are uploaded as a JSONL file. The results are in two files, one with the responses and one with the
+errors; an expired or canceled batch has those of the requests that were finished.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+from ask import HttpRequest
+from ask.batches import Batch, BatchApi, BatchPage, BatchRequest, BatchResult, ResultsRequest
+from ask.parsing import find_error, format_error_message, read_dict, read_int, read_list, read_number, read_str
+
+TAG_FIELD = "ask_batch"
+"""The field of a batch's metadata that contains the tag."""
+FINAL_STATUSES = ("completed", "failed", "expired", "cancelled")
+ERROR_MESSAGES = {"batch_expired": "the batch expired before this request was sent"}
+"""Messages by error code that are clearer than the service's own."""
+API_PREFIX = "/v1"
+"""The `url` of a request includes the version, which is otherwise a part of the base URL."""
+
+
+class OpenAIBatchApi(BatchApi):
+    """OpenAI's Batch API.
+
+    Args:
+        build_headers: returns the headers of a request for an API key.
+    """
+
+    max_requests = 50_000
+    max_bytes = 200_000_000
+    has_upload = True
+
+    def __init__(self, build_headers: Callable[[str], Mapping[str, str]]) -> None:
+        self.build_headers = build_headers
+
+    def build_upload_request(self, requests: Sequence[BatchRequest], tag: str, key: str) -> HttpRequest:
+        lines = (
+            {"custom_id": one.custom_id, "method": "POST", "url": API_PREFIX + one.path, "body": one.body}
+            for one in requests
+        )
+        data = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines).encode()
+        # The tag, which is random, does not occur in the file.
+        content = b"".join(
+            [
+                f'--{tag}\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n'.encode(),
+                f'--{tag}\r\nContent-Disposition: form-data; name="file"; filename="{tag}.jsonl"\r\n'.encode(),
+                b"Content-Type: application/jsonl\r\n\r\n",
+                data,
+                f"\r\n--{tag}--\r\n".encode(),
+            ]
+        )
+        headers = {**self.build_headers(key), "Content-Type": f"multipart/form-data; boundary={tag}"}
+        return HttpRequest("/files", None, headers, content=content)
+
+    def parse_upload(self, body: Any) -> str:
+        return read_str(read_dict(body).get("id"))
+
+    def build_create_request(self, requests: Sequence[BatchRequest], tag: str, file_id: str, key: str) -> HttpRequest:
+        body = {
+            "input_file_id": file_id,
+            "endpoint": API_PREFIX + requests[0].path,
+            "completion_window": "24h",
+            "metadata": {TAG_FIELD: tag},
+        }
+        return HttpRequest("/batches", body, self.build_headers(key))
+
+    def build_poll_request(self, batch_id: str, key: str) -> HttpRequest:
+        return HttpRequest(f"/batches/{quote(batch_id)}", None, self.build_headers(key), "GET")
+
+    def parse_batch(self, body: Any) -> Batch:
+        batch = read_dict(body)
+        counts = read_dict(batch.get("request_counts"))
+        errors = map(format_error_message, read_list(read_dict(batch.get("errors")).get("data")))
+        files = (read_str(batch.get(name)) for name in ("output_file_id", "error_file_id"))
+        return Batch(
+            read_str(batch.get("id")),
+            batch.get("status") in FINAL_STATUSES,
+            read_str(read_dict(batch.get("metadata")).get(TAG_FIELD)),
+            read_number(batch.get("created_at")),
+            read_int(counts.get("total")) or None,  # 0 until the file is validated
+            (read_int(counts.get("completed")) or 0) + (read_int(counts.get("failed")) or 0),
+            "; ".join(dict.fromkeys(errors)),
+            tuple(filter(None, files)),
+        )
+
+    def build_list_request(self, cursor: str, key: str) -> HttpRequest:
+        after = f"&after={quote(cursor)}" if cursor else ""
+        return HttpRequest(f"/batches?limit=100{after}", None, self.build_headers(key), "GET")
+
+    def parse_list(self, body: Any) -> BatchPage:
+        page = read_dict(body)
+        batches = [self.parse_batch(batch) for batch in read_list(page.get("data"))]
+        return BatchPage(batches, batches[-1].id if batches and page.get("has_more") else "")
+
+    def build_cancel_request(self, batch_id: str, key: str) -> HttpRequest | None:
+        return HttpRequest(f"/batches/{quote(batch_id)}/cancel", None, self.build_headers(key))
+
+    def build_results_requests(self, batch: Batch, key: str) -> list[ResultsRequest]:
+        paths = (f"/files/{quote(file_id)}/content" for file_id in batch.result_files)
+        return [
+            ResultsRequest(HttpRequest(path, None, self.build_headers(key), "GET"), is_jsonl=True) for path in paths
+        ]
+
+    def parse_results(self, body: Any) -> list[BatchResult]:
+        line = read_dict(body)
+        custom_id, response = read_str(line.get("custom_id")), read_dict(line.get("response"))
+        response_body = read_dict(response.get("body"))
+        status = read_int(response.get("status_code")) or 200
+        error = line.get("error") or (find_error(response_body) if status >= 400 else None)
+        if error or status >= 400:
+            code = read_str(read_dict(error).get("code"))
+            message = ERROR_MESSAGES.get(code) or format_error_message(error) or f"HTTP status {status}"
+            return [BatchResult(custom_id, error=message)]
+        return [BatchResult(custom_id, response_body)]

@@ -1,0 +1,83 @@
+"""OpenRouter's Batch API. https://openrouter.ai/docs/batch-quickstart
+
+A batch is for one model and cannot be canceled. It has no metadata, so a lost one can be recognized only by its number
+of requests, and, once it has ended, by the ids in its results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+from ask import HttpRequest
+from ask.batches import Batch, BatchApi, BatchPage, BatchRequest, BatchResult, ResultsRequest
+from ask.parsing import find_error, format_error_message, read_dict, read_int, read_list, read_number, read_str
+
+FINAL_STATUSES = ("completed", "failed", "expired", "cancelled")
+
+
+class OpenRouterBatchApi(BatchApi):
+    """OpenRouter's Batch API.
+
+    Args:
+        build_headers: returns the headers of a request for an API key.
+    """
+
+    max_requests = 5_000
+
+    def __init__(self, build_headers: Callable[[str], Mapping[str, str]]) -> None:
+        self.build_headers = build_headers
+
+    def build_create_request(self, requests: Sequence[BatchRequest], tag: str, file_id: str, key: str) -> HttpRequest:
+        entries = [
+            {"custom_id": one.custom_id, "body": {name: one.body[name] for name in one.body if name != "model"}}
+            for one in requests
+        ]
+        # The body is read as a stream, so the requests come last.
+        body = {
+            "endpoint": f"/v1{requests[0].path}",
+            "model": requests[0].body["model"],
+            "completion_window": "24h",
+            "requests": entries,
+        }
+        return HttpRequest("/batches", body, self.build_headers(key))
+
+    def build_poll_request(self, batch_id: str, key: str) -> HttpRequest:
+        return HttpRequest(f"/batches/{quote(batch_id)}", None, self.build_headers(key), "GET")
+
+    def parse_batch(self, body: Any) -> Batch:
+        batch = read_dict(body)
+        counts = {name: read_int(count) or 0 for name, count in read_dict(batch.get("request_counts")).items()}
+        return Batch(
+            read_str(batch.get("id")),
+            batch.get("status") in FINAL_STATUSES,
+            created=read_number(batch.get("created_at")),
+            request_count=counts.get("total") or None,
+            finished_count=counts.get("completed", 0) + counts.get("failed", 0),
+            error=format_error_message(batch.get("error")),
+        )
+
+    def build_list_request(self, cursor: str, key: str) -> HttpRequest:
+        after = f"&after={quote(cursor)}" if cursor else ""
+        return HttpRequest(f"/batches?limit=100{after}", None, self.build_headers(key), "GET")
+
+    def parse_list(self, body: Any) -> BatchPage:
+        page = read_dict(body)
+        batches = [self.parse_batch(batch) for batch in read_list(page.get("data"))]
+        return BatchPage(batches, read_str(page.get("last_id")) if page.get("has_more") else "")
+
+    def build_results_requests(self, batch: Batch, key: str) -> list[ResultsRequest]:
+        return [ResultsRequest(self.build_poll_request(batch.id, key))]
+
+    def parse_results(self, body: Any) -> list[BatchResult]:
+        return [parse_result(read_dict(result)) for result in read_list(read_dict(body).get("results"))]
+
+
+def parse_result(result: dict[str, Any]) -> BatchResult:
+    custom_id, response = read_str(result.get("custom_id")), read_dict(result.get("response"))
+    body = read_dict(response.get("body"))
+    error = result.get("error") or find_error(body)
+    if error or not body:
+        return BatchResult(custom_id, error=format_error_message(error) or "no explanation")
+    return BatchResult(custom_id, body)

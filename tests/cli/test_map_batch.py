@@ -1,0 +1,248 @@
+"""`ask map --batch` with each of the batch APIs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.batch_services import (
+    SERVICES,
+    AnthropicService,
+    BatchService,
+    GeminiService,
+    OpenAIService,
+    OpenRouterService,
+    XAIService,
+    get_prompt,
+)
+from tests.cli.test_map import make_rows, parse, read_output, write_rows
+from tests.model_server import DROP, HOLD, ModelServer, Reply
+from tests.program import TEST_KEY, Ask, Home, Result
+
+POLLS = ("--poll-interval", "0.01")
+Batch = Callable[..., Result]
+
+
+@pytest.fixture(params=SERVICES, ids=lambda kind: kind.name)
+def service(request: pytest.FixtureRequest, server: ModelServer) -> BatchService:
+    service: BatchService = request.param()
+    server.reply(service)
+    return service
+
+
+@pytest.fixture
+def run(ask: Ask, server: ModelServer, home: Home) -> Callable[..., Result]:
+    """Run `ask map --batch` with a service."""
+    home.config.mkdir()
+    (home.config / "config.toml").write_text("[network]\nbackoff = 0.01\n")
+
+    def run_map(service: BatchService, *arguments: str, **options: Any) -> Result:
+        name = service.name.upper()
+        env = {f"{name}_API_KEY": TEST_KEY, f"{name}_BASE_URL": server.base_url}
+        command = ("map", "-p", service.name, "-m", service.model, *arguments)
+        return ask(*command, env=env, **options)
+
+    return run_map
+
+
+def test_rows_are_answered_in_order(service: BatchService, run: Batch, home: Home) -> None:
+    file = write_rows(home.work, *make_rows(5), {"id": 9, "text": "word 0"})
+    result = run(service, "--batch", *POLLS, "Say {{text}}", file, "-O", "out.jsonl")
+    assert (result.code, len(service.batches)) == (0, 1), result.stderr
+    output = read_output(home.work / "out.jsonl")
+    assert [row["id"] for row in output] == [0, 1, 2, 3, 4, 9]
+    assert [row["answer"] for row in output][3:] == ["SAY WORD 3", "SAY WORD 4", "SAY WORD 0"]
+    assert (output[0]["input_tokens"], output[0]["output_tokens"], output[0]["model"]) == (10, 2, service.model)
+    assert output[0]["cost"] == (0.25 if service.name == "openrouter" else None)
+    (batch,) = service.batches.values()
+    assert "earlier" not in result.stderr
+    # Neither more rows nor another run submit them again.
+    write_rows(home.work, {"id": 7, "text": "new"}, *make_rows(5))
+    assert run(service, "--batch", *POLLS, "Say {{text}}", file, "-O", "out.jsonl").code == 0
+    assert [len(one.requests) for one in service.batches.values()] == [len(batch.requests), 1]
+
+
+def test_rows_that_fail_or_expire_can_be_retried(service: BatchService, run: Batch, home: Home) -> None:
+    rows = ({"text": "a"}, "{broken", {"text": "bad"}, {"other": 1}, {"text": "late"}, {"text": "b"})
+    file = write_rows(home.work, *rows)
+    command = ("--batch", *POLLS, "Say {{text}}", file, "-O", "out.jsonl")
+    assert run(service, *command).code == 12
+    output = read_output(home.work / "out.jsonl")
+    assert [row["answer"] for row in output] == ["SAY A", None, None, None, None, "SAY B"]
+    assert "this is bad" in output[2]["error"]
+    assert output[4]["error"]
+    assert run(service, *command).code == 12
+    assert len(service.batches) == 1
+    assert run(service, *command, "--retry-failed").code == 12
+    prompts = [get_prompt(body) for _, _, body in list(service.batches.values())[1].requests]
+    assert prompts == ["Say bad", "Say late"]
+
+
+def test_a_detached_batch_is_collected_by_the_same_command(service: BatchService, run: Batch, home: Home) -> None:
+    service.is_paused = True
+    file = write_rows(home.work, *make_rows(3))
+    command = ("--batch", "Say {{text}}", file, "-O", "out.jsonl")
+    for _ in range(2):
+        result = run(service, *command, "--detach")
+        assert (result.code, len(service.batches)) == (0, 1), result.stderr
+        assert not (home.work / "out.jsonl").exists()
+    assert run(service, *command[1:]).code == 2, "without --batch, the rows would be paid twice"
+    service.is_paused = False
+    assert run(service, *command, *POLLS).code == 0
+    assert [row["answer"] for row in read_output(home.work / "out.jsonl")] == ["SAY WORD 0", "SAY WORD 1", "SAY WORD 2"]
+
+
+def test_a_batch_is_found_again_after_a_crash(service: BatchService, run: Batch, home: Home) -> None:
+    file = write_rows(home.work, *make_rows(3))
+    command = ("--batch", *POLLS, "Say {{text}}", file, "-O", "out.jsonl")
+    service.create_ending = DROP
+    first = run(service, *command)
+    assert (first.code, len(service.batches)) == (5, 1), first.stderr
+    assert run(service, *command).code == 0
+    assert len(service.batches) == 1
+    assert len(read_output(home.work / "out.jsonl")) == 3
+
+
+def test_a_batch_is_found_again_after_a_kill(ask: Ask, server: ModelServer, home: Home) -> None:
+    service = OpenRouterService()
+    server.reply(service)
+    command = ("map", "-p", "openrouter", "-m", service.model, "--batch", *POLLS, "Say {{text}}")
+    file = write_rows(home.work, *make_rows(3))
+    service.create_ending = HOLD
+    with ask.start(*command, file) as running:
+        server.wait_for_requests(1)
+        running.process.kill()
+        running.process.wait(10)
+    [job] = json.loads(ask("map", "--list").text)
+    assert job["pending"] == 3
+    assert len(parse(ask(*command, file))) == 3
+    assert len(service.batches) == 1
+
+
+def test_ctrl_c_leaves_the_batch_alone(ask: Ask, server: ModelServer, home: Home) -> None:
+    service = OpenRouterService()
+    service.is_paused = True
+    server.reply(service)
+    command = ("map", "-p", "openrouter", "-m", service.model, "--batch", *POLLS, "Say {{text}}")
+    with ask.start(*command, write_rows(home.work, *make_rows(3)), "-O", "out.jsonl") as running:
+        server.wait_for_requests(4)
+        running.signal()
+        result = running.finish(10)
+    assert (result.code, "same command again" in result.stderr) == (130, True)
+    service.is_paused = False
+    assert ask(*command, "in.jsonl", "-O", "out.jsonl").code == 0
+    assert len(service.batches) == 1
+
+
+@pytest.mark.parametrize("kind", [OpenAIService, XAIService], ids=lambda kind: kind.name)
+def test_a_rejected_batch_fails_its_rows(kind: type[BatchService], server: ModelServer, run: Batch, home: Home) -> None:
+    service = kind()
+    service.rejection = "line 1: unknown parameter"
+    server.reply(service)
+    result = run(service, "--batch", *POLLS, "Say {{text}}", write_rows(home.work, *make_rows(2)))
+    assert result.code == 12
+    assert [row["error"] for row in parse(result)] == ["line 1: unknown parameter"] * 2
+
+
+def test_waiting_survives_failures_of_the_network(server: ModelServer, run: Batch, home: Home) -> None:
+    service = AnthropicService()
+    drop = Reply((DROP,))
+    server.reply(service, *[drop] * 10, service)
+    assert run(service, "--batch", *POLLS, "Say {{text}}", write_rows(home.work, *make_rows(2))).code == 0
+    assert len(service.batches) == 1
+
+
+@pytest.mark.parametrize("kind", [AnthropicService, OpenRouterService], ids=lambda kind: kind.name)
+def test_a_batch_of_other_requests_is_not_taken_for_the_lost_one(
+    kind: type[BatchService], server: ModelServer, run: Batch, home: Home
+) -> None:
+    service = kind()
+    server.reply(service)
+    file = write_rows(home.work, *make_rows(3))
+    command = ("--batch", *POLLS, "Say {{text}}", file, "-O", "out.jsonl")
+    service.create_ending = DROP
+    assert run(service, *command).code == 5
+    (lost,) = service.batches.values()
+    lost.requests[:] = [(f"mine-{number}", path, body) for number, (_, path, body) in enumerate(lost.requests)]
+    assert run(service, *command).code == 0
+    assert [row["answer"] for row in read_output(home.work / "out.jsonl")] == ["SAY WORD 0", "SAY WORD 1", "SAY WORD 2"]
+    assert len(service.batches) == 2
+
+
+def test_a_refused_batch_is_submitted_again(run: Batch, server: ModelServer, home: Home) -> None:
+    service = OpenAIService()
+    server.reply(service)
+    file = write_rows(home.work, *make_rows(2))
+    service.root = "/other"
+    assert run(service, "--batch", *POLLS, "Say {{text}}", file).code == 6
+    service.root = "/api/v1"
+    assert [row["answer"] for row in parse(run(service, "--batch", *POLLS, "Say {{text}}", file))] == [
+        "SAY WORD 0",
+        "SAY WORD 1",
+    ]
+
+
+def test_canceling_keeps_what_is_finished(service: BatchService, run: Batch, home: Home) -> None:
+    service.is_paused = True
+    command = ("--batch", *POLLS, "Say {{text}}", write_rows(home.work, *make_rows(2)), "-O", "out.jsonl")
+    assert run(service, *command, "--detach").code == 0
+    canceled = run(service, *command, "--cancel")
+    if service.name == "openrouter":
+        assert (canceled.code, "cannot cancel" in canceled.stderr) == (2, True)
+        return
+    assert canceled.code == 12
+    assert [row["answer"] for row in read_output(home.work / "out.jsonl")] == [None, None]
+    service.is_paused = False
+    assert run(service, *command, "--retry-failed").code == 0
+    assert run(service, *command, "--cancel").code == 2, "there is nothing to cancel"
+
+
+def test_a_schema_and_its_fields(run: Batch, server: ModelServer, home: Home) -> None:
+    service = AnthropicService()
+    server.reply(service)
+    rows = ({"text": '{"SCORE": 1}'}, {"text": "nothing"})
+    file = write_rows(home.work, *rows)
+    result = run(service, "--batch", *POLLS, "--schema", "SCORE int", "{{text}}", file)
+    good, wrong = parse(result)
+    assert (result.code, good["SCORE"], wrong["SCORE"]) == (12, 1, None)
+    assert "schema" in wrong["error"]
+    assert all("output_config" in one["params"] for one in service.creates[0]["requests"])
+
+
+def test_rows_are_split_into_batches(run: Batch, server: ModelServer, home: Home) -> None:
+    service = OpenRouterService()
+    server.reply(service)
+    rows = "".join(f"row {number}\n" for number in range(5_001))
+    assert run(service, "--batch", "--detach", "Say {{line}}", stdin=rows.encode()).code == 0
+    assert [len(batch.requests) for batch in service.batches.values()] == [5_000, 1]
+
+
+def test_large_rows_are_split_by_their_size(run: Batch, server: ModelServer, home: Home) -> None:
+    service = GeminiService()
+    server.reply(service)
+    rows = "".join(
+        f"{number} {'x' * size}\n" for number, size in enumerate((8_000_000, 8_000_000, 20_000_000, 8_000_000))
+    )
+    assert run(service, "--batch", "--detach", "Say {{line}}", stdin=rows.encode()).code == 0
+    assert [len(batch.requests) for batch in service.batches.values()] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (("-p", "openrouter", "-m", "a", "--batch", "--tools"), "tools"),
+        (("-p", "openrouter", "-m", "a", "-m", "b", "--batch"), "one model"),
+        (("-p", "openrouter", "-m", "a", "--batch", "--max-cost", "1"), "max_cost"),
+        (("-p", "openrouter", "-m", "a", "--detach"), "--batch"),
+        (("-p", "demo", "--batch"), "batch API"),
+    ],
+)
+def test_mistakes_are_errors_before_anything_is_sent(
+    ask: Ask, server: ModelServer, home: Home, arguments: tuple[str, ...], word: str
+) -> None:
+    result = ask("map", *arguments, "Say {{text}}", write_rows(home.work, {"text": "a"}))
+    assert (result.code, result.text, server.requests) == (2, "", [])
+    assert word in result.stderr
