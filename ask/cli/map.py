@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -18,12 +17,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ask.agent.app_context import AppContext
-from ask.cli.ask import command as ask_command
-from ask.cli.ask import parse_dollars, parse_seconds
+from ask.cli.ask import get_default_options, parse_dollars, parse_seconds
 from ask.cli.groups import subcommand
 from ask.console import StandardOutput, StderrConsole
 from ask.errors import RowsFailedError, RunInterruptedError, UsageError
-from ask.map.rows import INPUT_FORMATS, InputFormat, Row
+from ask.map.rows import INPUT_FORMATS, Input, InputFormat, Row
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -153,8 +151,8 @@ def run_map(
     from ask.map.output import ColumnNames, FileWriter, StdoutWriter
 
     gc.enable()
-    job, rows = prepare(flags, app, console, cleanup)
-    first_row, rows = peek_row(rows)
+    job, inputs = prepare(flags, app, console, cleanup)
+    first_row, rows = peek_row(open_rows(flags, inputs))
     if first_row is None:
         raise UsageError("the input has no rows")
     if not first_row.error:
@@ -190,18 +188,20 @@ def run_map(
             return RowRunner(job.requests, system_prompts, app).run
 
     engine = create_engine(flags, job, ledger, JobPrices(app, job), open_runner)
+    announce_earlier_answers(job, ledger, console)
     start = time.monotonic()
     with stop_on_interrupt(engine, console):
-        progress = engine.run(rows, names, writer, partial(show_progress, console, start))
+        progress = engine.run(rows, names, writer, open_progress_bar(flags, job, inputs, console))
     console.show_status("")
-    console.print_line(f"ask: {format_summary(progress, time.monotonic() - start, job.output)}")
+    summary = format_summary(progress, time.monotonic() - start, job.output, is_announced=console.is_terminal)
+    console.print_line(f"ask: {summary}")
     finish(engine, progress, job, ledger)
 
 
 def prepare(
     flags: Mapping[str, Any], app: AppContext, console: StderrConsole, cleanup: ExitStack
-) -> tuple[Job, Iterator[Row]]:
-    """Return the job and its rows.
+) -> tuple[Job, tuple[Input, ...]]:
+    """Return the job and its inputs.
 
     Raises:
         AskError: an option, the configuration or an input is invalid.
@@ -214,15 +214,29 @@ def prepare(
         raise UsageError("no prompt given", 'try: ask map "Language of this text: {{text}}" tickets.jsonl')
     paths = flags["arguments"][0 if has_template else 1 :]
     check_inputs(paths)
-    job = prepare_job(complete_flags(flags), app, console, cleanup)
+    # Rows with tools run in processes of their own, which also open the sandbox.
+    options = {**get_default_options(), **flags, "no_tools": True, "safe": False, "safe_rows": flags["safe"]}
+    job = prepare_job(options, app, console, cleanup)
     input_format: InputFormat | None = flags["input_format"]
     if flags["is_null_separated"]:
         input_format = "nul"
     elif flags["rows_are_files"]:
         input_format = "files"
-    return job, open_rows(
-        flags, select_inputs(paths, input_format, rows_are_files=job.prompt.uses_path or has_template)
-    )
+    return job, select_inputs(paths, input_format, rows_are_files=job.prompt.uses_path or has_template)
+
+
+def open_progress_bar(
+    flags: Mapping[str, Any], job: Job, inputs: Sequence[Input], console: StderrConsole
+) -> Callable[[Progress], None]:
+    """Return a function that shows the progress of a job, if standard error is a terminal."""
+    if not console.is_terminal:
+        return lambda _: None
+    from ask.map.rows import estimate_row_count
+    from ask.render.progress_bar import ProgressBar
+
+    count = estimate_row_count(inputs)
+    limits = [limit for limit in (count, flags["limit"], flags["sample"]) if limit is not None]
+    return ProgressBar(console, None if count is None else min(limits) * len(job.requests)).show
 
 
 def finish(engine: Engine, progress: Progress, job: Job, ledger: Ledger) -> None:
@@ -242,18 +256,7 @@ def finish(engine: Engine, progress: Progress, job: Job, ledger: Ledger) -> None
         raise RowsFailedError(f"{format_count(progress.failed, 'row')} failed", "--retry-failed sends them again")
 
 
-def complete_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of `ask` with the values given here, and the defaults of the others."""
-    defaults: dict[str, Any] = {
-        str(option.name): () if option.multiple else False if option.is_flag else None
-        for option in ask_command.params
-        if isinstance(option, click.Option)
-    }
-    # Rows with tools run in processes of their own, which also open the sandbox.
-    return {**defaults, **flags, "no_tools": True, "safe": False, "safe_rows": flags["safe"]}
-
-
-def open_rows(flags: Mapping[str, Any], inputs: Any) -> Iterator[Row]:
+def open_rows(flags: Mapping[str, Any], inputs: Sequence[Input]) -> Iterator[Row]:
     """Return the rows to use, of all that are read."""
     from ask.map.rows import read_rows
 
@@ -429,25 +432,23 @@ def stop_on_interrupt(engine: Engine, console: StderrConsole) -> Iterator[None]:
         signal.signal(signal.SIGINT, previous)
 
 
-def show_progress(console: StderrConsole, start: float, progress: Progress) -> None:
-    """Show the state of the run on a terminal."""
-    from ask.render.amounts import format_dollars
+def announce_earlier_answers(job: Job, ledger: Ledger, console: StderrConsole) -> None:
+    """Print on a terminal how many rows were answered in earlier runs."""
+    count, newest = ledger.count_answers(job.id) if console.is_terminal else (0, 0.0)
+    if count:
+        from ask.render.amounts import format_age, format_count
 
-    done = progress.answered + progress.failed
-    rate = (done - progress.resumed) / max(time.monotonic() - start, 0.001)
-    parts = [f"{done:,} rows", f"{rate:.1f}/s", f"{progress.in_flight} in flight"]
-    if progress.failed:
-        parts.append(f"{progress.failed:,} failed")
-    if progress.cost:
-        parts.append(format_dollars(progress.cost))
-    console.show_status(" · ".join(parts))
+        age = format_age(newest, time.time()).replace("now", "just now")
+        when = age if age == "just now" else f"{age} ago"
+        console.print_line(f"ask: {format_count(count, 'row')} answered earlier ({when}); --fresh asks again")
 
 
-def format_summary(progress: Progress, seconds: float, output: Path | None) -> str:
-    """Describe the result of a run on one line."""
+def format_summary(progress: Progress, seconds: float, output: Path | None, *, is_announced: bool) -> str:
+    """Describe the result of a run on one line; `is_announced` if --fresh was mentioned before."""
     from ask.render.amounts import format_count, format_dollars, format_duration
 
-    earlier = f" ({progress.resumed:,} earlier; --fresh asks again)" if progress.resumed else ""
+    hint = "" if is_announced else "; --fresh asks again"
+    earlier = f" ({progress.resumed:,} earlier{hint})" if progress.resumed else ""
     parts = [f"{format_count(progress.answered, 'row')} answered{earlier}"]
     if progress.failed:
         parts.append(f"{progress.failed:,} failed")

@@ -165,6 +165,13 @@ class Ledger:
             [(cost,)] = self._connection.execute(query, (job,)).fetchall()
         return float(cost)
 
+    def count_answers(self, job: str) -> tuple[int, float]:
+        """Return how many rows of a job are answered, and when the last one was, in seconds since 1970."""
+        query = "SELECT count(*), coalesce(max(time), 0) FROM results WHERE job = ? AND status = 'answered'"
+        with self._convert_errors():
+            [(count, newest)] = self._connection.execute(query, (job,)).fetchall()
+        return int(count), float(newest)
+
     def forget_answers(self, job: str) -> None:
         """Delete the results of a job."""
         with self._convert_errors():
