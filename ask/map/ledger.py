@@ -135,7 +135,7 @@ class Ledger:
             marks = ",".join("?" * len(digests))
             query = "SELECT key, occurrence, status, answer, finish_reason, input_tokens, output_tokens, cost, error, "
             query += f"patch FROM results WHERE job = ? AND key IN ({marks})"
-            stored = {row[:2]: RowResult(*row[2:]) for row in self._connection.execute(query, (job, *digests))}
+            stored = {row[:2]: RowResult._make(row[2:]) for row in self._connection.execute(query, (job, *digests))}
         return [(key, stored.get(key)) for key in keys]
 
     def _assign_keys(self, digests: Sequence[bytes]) -> list[RowKey]:

@@ -26,6 +26,9 @@ MAX_FIELD_LENGTH = 1 << 30
 """The limit for one field of a CSV file, in characters."""
 
 
+decode_json = json.JSONDecoder().decode
+
+
 class Row(NamedTuple):
     """One row of input.
 
@@ -173,7 +176,7 @@ def read_jsonl(name: str, stream: BinaryIO) -> Iterator[Row]:
         location = f"{name}:{number}"
         try:
             text = stripped.decode("utf-8-sig" if number == 1 else "utf-8")
-            value = json.loads(text)
+            value = decode_json(text)
         except UnicodeDecodeError:
             yield Row(location, error="not UTF-8")
         except (ValueError, RecursionError):
