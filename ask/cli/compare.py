@@ -47,8 +47,9 @@ def command(**flags: Any) -> None:
     nothing is saved.
 
     \b
-    ask compare -m openai:gpt-5 -m anthropic:claude-sonnet-4-5 "Why is the sky blue?"
-    ask compare -m openai:gpt-5 -m gemini:gemini-2.5-pro --judge openai:gpt-5 -f draft.md "Shorten this"
+    ask compare -m openai:gpt-5 -m xai:grok-4 "why is the sky blue?"
+    ask compare -p demo -m a -m b --race "hello"
+    ask compare -m A -m B --judge C -f draft.md "shorten this"
     """
     if len(flags["models"]) < 2:
         question = shlex.join(["compare", *flags["words"]])

@@ -193,7 +193,7 @@ def run_map(
     with stop_on_interrupt(engine, console):
         progress = engine.run(rows, names, writer, open_progress_bar(flags, job, inputs, console))
     console.show_status("")
-    summary = format_summary(progress, time.monotonic() - start, job.output, is_announced=console.is_terminal)
+    summary = format_summary(progress, time.monotonic() - start, flags["output"], is_announced=console.is_terminal)
     console.print_line(f"ask: {summary}")
     finish(engine, progress, job, ledger)
 
@@ -443,7 +443,7 @@ def announce_earlier_answers(job: Job, ledger: Ledger, console: StderrConsole) -
         console.print_line(f"ask: {format_count(count, 'row')} answered earlier ({when}); --fresh asks again")
 
 
-def format_summary(progress: Progress, seconds: float, output: Path | None, *, is_announced: bool) -> str:
+def format_summary(progress: Progress, seconds: float, output: str | None, *, is_announced: bool) -> str:
     """Describe the result of a run on one line; `is_announced` if --fresh was mentioned before."""
     from ask.render.amounts import format_count, format_dollars, format_duration
 
