@@ -19,6 +19,7 @@ from ask.agent.run import run_request
 from ask.agent.system_prompt import read_prompt
 from ask.agent.tool_loop import get_last_answer
 from ask.agent.user_message import check_attachments_supported
+from ask.client.cost import Cost
 from ask.errors import AskError, RunInterruptedError, to_ask_error
 from ask.events import Event
 from ask.messages import Usage
@@ -32,7 +33,8 @@ class ModelAnswer(NamedTuple):
     Attributes:
         endpoint: the model.
         text: the answer, incomplete if there is an error.
-        usage: the tokens and the cost.
+        usage: the tokens.
+        cost: the cost, reported or estimated.
         seconds: the time from the request to the end of the answer.
         error: why the model did not answer; None if it did.
     """
@@ -40,6 +42,7 @@ class ModelAnswer(NamedTuple):
     endpoint: ModelEndpoint
     text: str
     usage: Usage
+    cost: Cost
     seconds: float
     error: AskError | None
 
@@ -101,15 +104,16 @@ def ask_models(requests: Sequence[RunRequest], app: AppContext) -> Generator[lis
 def ask_model(request: RunRequest, app: AppContext, on_event: Callable[[Event], None]) -> ModelAnswer:
     """Answer a request; errors are in the result."""
     start = time.monotonic()
-    text, usage, error = "", Usage(), None
+    text, usage, cost, error = "", Usage(), Cost(), None
     try:
         check_attachments_supported(request.user_message.attachments, request.endpoint)
         result = run_request(request, app, on_event)
         text, usage, error = get_last_answer(result.messages), result.usage, result.error
+        cost = result.cost
     except Exception as exception:  # noqa: BLE001 - the other models still answer
         error = exception if isinstance(exception, AskError) else to_ask_error(exception)
         error.redact(request.secrets.redact)
-    return ModelAnswer(request.endpoint, text, usage, time.monotonic() - start, error)
+    return ModelAnswer(request.endpoint, text, usage, cost, time.monotonic() - start, error)
 
 
 def judge_answers(

@@ -12,7 +12,7 @@ from ask.console import StandardOutput, StderrConsole
 from ask.events import Event, MessageAdded, Notice
 from ask.messages import Message
 from ask.plugin_api.provider import TextDelta
-from ask.render.amounts import format_dollars, format_duration
+from ask.render.amounts import format_cost, format_duration
 from ask.render.columns import ColumnView
 from ask.render.live_region import LiveRegion
 from ask.render.plain import PlainRenderer
@@ -206,8 +206,8 @@ def describe_answer(answer: ModelAnswer) -> str:
     parts = [format_duration(answer.seconds)]
     if answer.usage.output_tokens is not None:
         parts.append(f"{answer.usage.output_tokens:,} tokens")
-    if answer.usage.cost is not None:
-        parts.append(format_dollars(answer.usage.cost))
+    if answer.cost.dollars is not None:
+        parts.append(format_cost(answer.cost))
     return f"error: {answer.error.summary}" if answer.error else ", ".join(parts)
 
 
@@ -217,8 +217,8 @@ def to_json_fields(answer: ModelAnswer) -> dict[str, Any]:
         "provider": answer.endpoint.provider_name,
         "model": answer.endpoint.model,
         "text": answer.text,
-        "usage": answer.usage._asdict(),
-        "cost": answer.usage.cost,
+        "usage": {**answer.usage._asdict(), **answer.cost.to_dict()},
+        "cost": answer.cost.dollars,
         "seconds": round(answer.seconds, 3),
         "error": str(answer.error) if answer.error else None,
     }
