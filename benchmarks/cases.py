@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -10,6 +11,9 @@ from benchmarks.measurement import Command, Measurements
 from benchmarks.peers import list_peer_commands
 
 EVENTS, ROUNDS, WORDS, TURNS, MEGABYTES = 20_000, 20, 100, 50, 20
+MAP_ROWS, SENT_ROWS = 2000, 1000
+INPUT_ROWS = int(os.environ.get("BENCHMARK_ROWS", "100000"))
+"""Rows of the job that continues, of which the last `SENT_ROWS` are sent."""
 CONVERSATIONS, DISTRIBUTIONS, PLUGINS = 10_000, 300, 30
 
 SEARCH_WORDS = ("febafe", "soloza")
@@ -221,5 +225,38 @@ CASES: Mapping[str, Case] = {
             ratio("200 KB on a terminal / in a pipe", "200", "pipe"),
         ),
         5,
+    ),
+    "map": Case(
+        lambda env: {"bare": env.bare_map(MAP_ROWS), "ask": env.map(MAP_ROWS, "-j", "64", "--fresh")},
+        (
+            ratio(f"map: {MAP_ROWS} rows, 64 at a time / bare", "ask", "bare", budget=1.15),
+            ratio("their processor time / bare", "ask", "bare", "cpu", 1.5),
+            ratio("peak memory with them / bare", "ask", "bare", "memory"),
+        ),
+        5,
+    ),
+    "resume": Case(
+        lambda env: {
+            "sent": env.map(SENT_ROWS, "--fresh", service="fast", home="sent"),
+            "ask": env.map(INPUT_ROWS, service="fast", finished=INPUT_ROWS - SENT_ROWS, home="resumed"),
+        },
+        (
+            ratio(f"peak memory with {INPUT_ROWS} rows / {SENT_ROWS}", "ask", "sent", "memory", 1.3),
+            Row(
+                "a row that was answered before",
+                "µs",
+                lambda turn: (turn["ask"]["whole"] - turn["sent"]["whole"]) * 1000 / (INPUT_ROWS - SENT_ROWS),
+                50,
+            ),
+        ),
+        1,  # afterwards, all rows are answered
+    ),
+    "limited": Case(
+        lambda env: {"ask": env.map(MAP_ROWS, "--fresh", service="limited")},
+        (
+            Row("allowed requests / those sent after 20 s", "x", lambda turn: 1 / turn["ask"]["kept"], 1 / 0.9),
+            Row("refused requests", "%", lambda turn: turn["ask"]["refused"] * 100, 3),
+        ),
+        1,
     ),
 }

@@ -64,6 +64,40 @@ class BenchmarkEnvironment:
             (sys.executable, str(ROOT / "benchmarks/bare.py"), *words), self.create_environment("home"), terminal
         )
 
+    def map(self, rows: int, *options: str, service: str = "slow", finished: int = 0, home: str = "map") -> Command:
+        """Return a command that maps a prompt over rows, of which the first are in the ledger already.
+
+        `service` is the path of the model's variant in `benchmarks.server`.
+        """
+        environment = self.create_environment(home) | {
+            "OPENROUTER_BASE_URL": self._url.replace("/v1", f"/{service}/v1")
+        }
+        words = (ASK, "map", *TARGET, "row {{id}}", str(self.create_rows(rows)), *options)
+        command = Command(words, environment, before=(ASK, "--version"))
+        ledger = Path(environment["HOME"], ".local/share/ask/map.db")
+        if finished and not ledger.exists():
+            subprocess.run(
+                [*words, "--limit", "1"], env=environment, cwd=command.directory, check=True, capture_output=True
+            )
+            generator = [sys.executable, "-m", "benchmarks.ledger_generator", str(ledger), words[-1], str(finished)]
+            subprocess.run(generator, cwd=ROOT, check=True)
+        return command
+
+    def bare_map(self, rows: int) -> Command:
+        """Return a command that runs the baseline script of `ask map`."""
+        words = (sys.executable, str(ROOT / "benchmarks/bare_map.py"), str(self.create_rows(rows)))
+        environment = self.create_environment("map") | {"BASE_URL": self._url.replace("/v1", "/slow/v1")}
+        return Command(words, environment, before=(sys.executable, "--version"))
+
+    def create_rows(self, count: int) -> Path:
+        """Create a file of rows as long as support tickets."""
+        file = self._folder / f"rows-{count}.jsonl"
+        if not file.exists():
+            text = "This is what somebody has written about something that does not work. " * 2
+            with file.open("w") as stream:
+                stream.writelines(f'{{"id": {number}, "text": "{text}"}}\n' for number in range(count))
+        return file
+
     def python(self, code: str) -> Command:
         return Command((sys.executable, "-c", code), self.create_environment("home"))
 

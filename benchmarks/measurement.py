@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from benchmarks.server import HELLO, WORD, ServedRequest, Server
+from benchmarks.server import ALLOWED_RATE, HELLO, WORD, ServedRequest, Server
 
 Measurements = Mapping[str, float]
 """Measurements by name. Times are in milliseconds.
@@ -35,8 +35,12 @@ early:   the same for the first five rounds
 recent:  the same for the last five rounds
 late:    median time from sending a word of a paced stream until it was output
 latest:  the 95th percentile of the same
+refused: of the requests of ask map, the part that the service refused
+kept: of the requests that the service allows, the part that were sent, from the 20th second
 turn 2, turn 50: in a chat, time from a typed line to its answer
 """
+SETTLING_SECONDS = 20.0
+"""Seconds in which `ask map` may look for the rate that a service allows."""
 MB = 1024.0
 """In kilobytes, the unit of ru_maxrss."""
 PEAK = Path("/proc/self/clear_refs")
@@ -183,11 +187,23 @@ def measure_requests(
         gaps = [(after.arrived - before.last) * 1000 for before, after in itertools.pairwise(served)]
         parts = {"round": gaps, "early": gaps[1:6], "recent": gaps[-5:]}
         figures |= {name: statistics.median(part) for name, part in parts.items() if part}
+    if any(request.refused for request in served):
+        figures |= measure_rate_limit(served)
     if sent := served[0].sent:
         places = range(answer + len(WORD), answer + len(WORD) * len(sent) + 1, len(WORD))
         late = sorted((shown.time_of_byte(place) - when) * 1000 for place, when in zip(places, sent, strict=True))
         figures |= {"late": statistics.median(late), "latest": late[len(late) * 19 // 20]}
     return figures
+
+
+def measure_rate_limit(served: Sequence[ServedRequest]) -> dict[str, float]:
+    """Return how much of a service's rate limit was used once the rate had settled, and how much was refused."""
+    begin, end = served[0].arrived + SETTLING_SECONDS, served[-1].arrived
+    accepted = sum(begin <= request.arrived for request in served if not request.refused)
+    return {
+        "refused": sum(request.refused for request in served) / len(served),
+        "kept": accepted / max(end - begin, 1) / ALLOWED_RATE,
+    }
 
 
 def measure_chat_turns(turns: Sequence[float]) -> dict[str, float]:

@@ -74,7 +74,7 @@ def format_markdown(measured: Measured) -> str:
         share = budget if row.unit == "ms" and budget else 1.0
         places = 0 if row.unit == "bytes" else 2
         median, low, high = (f"{value / share:.{places}f}" for value in line[1:])
-        formatted = {"x": f"{median}x", "ms": f"{median} of the budget", "bytes": f"{median} bytes"}[row.unit]
+        formatted = {"x": f"{median}x", "ms": f"{median} of the budget"}.get(row.unit, f"{median} {row.unit}")
         allowed = f"{budget:g}{'' if row.unit == 'x' else ' '}{row.unit} ({line.verdict})" if budget else ""
         rows.append(f"| {row.what} | {formatted} | {low} to {high} | {allowed} |")
     return "\n".join(rows)

@@ -1,7 +1,9 @@
 """The model that all programs use: a server in its own process, which records when requests and answers happen.
 
 It speaks Chat Completions. The last user message selects the answer: "events N" streams N events, "paced N" one event
-every 10 ms, "rounds N" calls a tool N times, "markdown N" returns N KB, "large N" N MB, and anything else a hello.
+every 10 ms, "rounds N" calls a tool N times, "markdown N" returns N KB, "large N" N MB, "row N" a hello that is not
+streamed, and anything else a streamed one. Under the path `/limited`, a row is refused if too many came in the last
+second; under `/slow`, it takes a while.
 Times are of the monotonic clock, which all processes share.
 """
 
@@ -13,7 +15,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Mapping, Sequence
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -23,6 +26,10 @@ from urllib.request import ProxyHandler, build_opener
 
 PACE_SECONDS = 0.01
 """Seconds between two events of a paced stream."""
+ROW_SECONDS = 0.2
+"""Seconds that the answer to a row takes."""
+ALLOWED_RATE = 50
+"""Rows a second that `/limited` answers."""
 WORD = "word "
 HELLO = "hello"
 SECTION = """## A heading
@@ -55,12 +62,14 @@ class ServedRequest(NamedTuple):
         size: Bytes of its body.
         last: When the last part of the answer was sent.
         sent: When each event of a paced stream was sent.
+        refused: Whether it was refused with status 429.
     """
 
     arrived: float
     size: int
     last: float
-    sent: tuple[float, ...]
+    sent: Sequence[float]
+    refused: bool = False
 
 
 class Server:
@@ -84,7 +93,7 @@ class Server:
     def take_served(self) -> list[ServedRequest]:
         """Return the requests served since the last call, in order of arrival."""
         with self._open(self.url) as answer:
-            return [ServedRequest(came, size, last, tuple(sent)) for came, size, last, sent in json.load(answer)]
+            return [ServedRequest(*note) for note in json.load(answer)]
 
 
 class RequestHandler(BaseHTTPRequestHandler):
@@ -94,6 +103,8 @@ class RequestHandler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
     wbufsize = -1  # buffered, so that headers are sent with the first part of the body
     noted: list[list[Any]] = []  # noqa: RUF012 - one for all connections
+    allowed: deque[float] = deque(maxlen=ALLOWED_RATE)  # noqa: RUF012 - the same
+    """When the last rows were answered."""
 
     def do_GET(self) -> None:
         """Return the records and clear them."""
@@ -104,13 +115,15 @@ class RequestHandler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         data = self.rfile.read(int(self.headers["Content-Length"]))
-        note = [time.monotonic(), len(data), 0.0, []]
+        note = [time.monotonic(), len(data), 0.0, [], False]
         RequestHandler.noted.append(note)
         messages = json.loads(data)["messages"]
         asked = next(m["content"] for m in reversed(messages) if m["role"] == "user")
         kind, _, number = asked.strip().partition(" ")
         count = int(number) if number.isdigit() else 0
-        if kind == "paced":
+        if kind == "row":
+            self._answer_row(note)
+        elif kind == "paced":
             self._pace(note, count)
         elif kind == "large":
             self._repeat(note, count)
@@ -120,6 +133,20 @@ class RequestHandler(BaseHTTPRequestHandler):
             self._begin("text/event-stream")
             note[2] = time.monotonic()
             self._send(body)
+
+    def _answer_row(self, note: list[Any]) -> None:
+        allowed = RequestHandler.allowed
+        is_limited = self.path.startswith("/limited")
+        if is_limited and len(allowed) == ALLOWED_RATE and allowed[0] > note[0] - 1:
+            note[4] = True
+            self._begin("application/json", len(REFUSAL), 429)
+            self._send(REFUSAL)
+        else:
+            allowed.append(note[0])
+            time.sleep(ROW_SECONDS if self.path.startswith(("/slow", "/limited")) else 0)
+            self._begin("application/json", len(ROW_ANSWER))
+            self._send(ROW_ANSWER)
+        note[2] = time.monotonic()
 
     def _pace(self, note: list[Any], count: int) -> None:
         self._begin("text/event-stream")
@@ -140,8 +167,8 @@ class RequestHandler(BaseHTTPRequestHandler):
         note[2] = time.monotonic()
         self._send(END)
 
-    def _begin(self, kind: str, length: int | None = None) -> None:
-        self.send_response(200)
+    def _begin(self, kind: str, length: int | None = None, status: int = 200) -> None:
+        self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header(*(("Transfer-Encoding", "chunked") if length is None else ("Content-Length", str(length))))
         self.end_headers()
@@ -167,6 +194,13 @@ def encode_event(beside: Mapping[str, Any] = MappingProxyType({}), finish: str |
 
 DONE = encode_chunk(b"data: [DONE]\n\n") + encode_chunk(b"")
 END = encode_event(finish="stop") + DONE
+ROW_ANSWER = json.dumps(
+    {
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": HELLO}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 10, "completion_tokens": 1},
+    }
+).encode()
+REFUSAL = b'{"error": {"code": 429, "message": "too many requests"}}'
 AS_SERVICES_SEND = {
     "id": "gen-1763769600-AbCdEfGhIjKlMnOpQrSt",
     "provider": "Somebody",
@@ -200,6 +234,7 @@ def create_round(count: int, results: list[Any]) -> bytes:
 
 def main() -> None:
     """Print the port, then serve until standard input is closed, which also happens if the parent dies."""
+    ThreadingHTTPServer.request_queue_size = 256
     server = ThreadingHTTPServer(("127.0.0.1", 0), RequestHandler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     print(server.server_port, flush=True)

@@ -5,7 +5,7 @@
 _ask_about() {  # COMMAND: what it takes
     case $1 in
         '')
-            commands='chat config doctor help history init keys map mcp models prompts providers safe tools undo version'
+            commands='chat compare config doctor help history init keys map mcp models prompts providers safe tools undo version'
             options='-p --provider -m --model --fallback --base-url --key -s --system -f --file -o --option -t --template --var -c --continue --resume --compact --no-save --no-tools --disable-tool --tool --max-rounds --max-cost --command-timeout --confirm -y --yes --safe --allow-dir --allow-host --allow-tool --cmd --code --schema --json --events --no-stream --plain -q --quiet -v --verbose --no-stdin --timeout -V --version -h --help'
             values='-p=provider --provider=provider -m=model --model=model --fallback=fallback --base-url=nothing --key=nothing -s=system --system=system -f=file --file=file -o=parameter --option=parameter -t=template --template=template --var=nothing --resume=conversation --disable-tool=tool --tool=file --max-rounds=nothing --max-cost=nothing --command-timeout=nothing --allow-dir=directory --allow-host=nothing --allow-tool=tool --schema=file --timeout=nothing'
             rest='file' ;;
@@ -13,6 +13,11 @@ _ask_about() {  # COMMAND: what it takes
             commands=''
             options='-p --provider -m --model --fallback --base-url --key -s --system -f --file -o --option -t --template --var -c --continue --resume --no-save --no-tools --disable-tool --tool --max-rounds --max-cost --command-timeout --confirm -y --yes --safe --allow-dir --allow-host --allow-tool --json --events --no-stream --plain -q --quiet -v --verbose --timeout -h --help'
             values='-p=provider --provider=provider -m=model --model=model --fallback=fallback --base-url=nothing --key=nothing -s=system --system=system -f=file --file=file -o=parameter --option=parameter -t=template --template=template --var=nothing --resume=conversation --disable-tool=tool --tool=file --max-rounds=nothing --max-cost=nothing --command-timeout=nothing --allow-dir=directory --allow-host=nothing --allow-tool=tool --timeout=nothing'
+            rest='nothing' ;;
+        compare)
+            commands=''
+            options='-m --model -p --provider -s --system -f --file -o --option --race --judge --combine --json --plain -q --quiet --no-stdin --timeout -h --help'
+            values='-m=model --model=model -p=provider --provider=provider -s=system --system=system -f=file --file=file -o=parameter --option=parameter --judge=model --combine=model --timeout=nothing'
             rest='nothing' ;;
         config)
             commands='list get set unset path edit'
@@ -58,7 +63,7 @@ _ask_about() {  # COMMAND: what it takes
             commands=''
             options='-h --help'
             values=''
-            rest='choice:chat,config,doctor,help,history,init,keys,map,mcp,models,prompts,providers,safe,tools,undo,version' ;;
+            rest='choice:chat,compare,config,doctor,help,history,init,keys,map,mcp,models,prompts,providers,safe,tools,undo,version' ;;
         history)
             commands='list show search export import delete stats'
             options='-h --help'

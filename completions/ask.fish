@@ -7,6 +7,8 @@ function __ask_valued -a command  # the options of a command that take a value
             string split ' ' -- '-p --provider -m --model --fallback --base-url --key -s --system -f --file -o --option -t --template --var --resume --disable-tool --tool --max-rounds --max-cost --command-timeout --allow-dir --allow-host --allow-tool --schema --timeout'
         case 'chat'
             string split ' ' -- '-p --provider -m --model --fallback --base-url --key -s --system -f --file -o --option -t --template --var --resume --disable-tool --tool --max-rounds --max-cost --command-timeout --allow-dir --allow-host --allow-tool --timeout'
+        case 'compare'
+            string split ' ' -- '-m --model -p --provider -s --system -f --file -o --option --judge --combine --timeout'
         case 'config'
             string split ' ' -- ''
         case 'config list'
@@ -90,7 +92,7 @@ end
 function __ask_commands -a command  # what a command consists of
     switch "$command"
         case ''
-            string split ' ' -- 'chat config doctor help history init keys map mcp models prompts providers safe tools undo version'
+            string split ' ' -- 'chat compare config doctor help history init keys map mcp models prompts providers safe tools undo version'
         case 'config'
             string split ' ' -- 'list get set unset path edit'
         case 'history'
@@ -107,6 +109,7 @@ set -g __ask_tools read_file write_file edit_file list_dir bash fetch_url search
 set -g __ask_keys provider model fallback system max_rounds max_cost timeout stream stdin_limit context_limit tools.enabled tools.disabled tools.command_timeout tools.confirm history.enabled search.engine mcp.files safe.enabled safe.allow_dirs safe.allow_hosts safe.allow_tools safe.environment safe.tripwires network.tries network.backoff
 set -g __ask_parameters frequency_penalty max_tokens presence_penalty reasoning_effort seed stop temperature top_k top_p
 complete -c ask -n '__ask_first \'\'' -f -a chat -d 'Talk: one conversation, message after message'
+complete -c ask -n '__ask_first \'\'' -f -a compare -d 'Ask several models the same question'
 complete -c ask -n '__ask_first \'\'' -f -a config -d 'See and change the settings'
 complete -c ask -n '__ask_first \'\'' -f -a doctor -d 'Look for what is missing or broken, and say what to do'
 complete -c ask -n '__ask_first \'\'' -f -a help -d 'Show the help of ask or of a command'
@@ -195,6 +198,21 @@ complete -c ask -n '__ask_in \'chat\'' -s v -l verbose -d 'Show tool results, re
 complete -c ask -n '__ask_in \'chat\'' -l timeout -x -d 'Give up when the answer has not grown for S s (300)'
 complete -c ask -n '__ask_in \'chat\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'chat\'' -f
+complete -c ask -n '__ask_in \'compare\'' -s m -l model -x -a '(__ask_model)' -d 'Ask this model; give it for each one'
+complete -c ask -n '__ask_in \'compare\'' -s p -l provider -x -a '(__ask_provider)' -d 'Ask this provider\'s models'
+complete -c ask -n '__ask_in \'compare\'' -s s -l system -x -a '(__ask_system)' -d 'Add to the system prompt; @file reads a file'
+complete -c ask -n '__ask_in \'compare\'' -s f -l file -r -F -d 'Add a file, folder, image, PDF or URL'
+complete -c ask -n '__ask_in \'compare\'' -s o -l option -x -a '(__ask_parameter)' -d 'Set a model parameter'
+complete -c ask -n '__ask_in \'compare\'' -l race -d 'Print the first complete answer; cancel the others'
+complete -c ask -n '__ask_in \'compare\'' -l judge -x -a '(__ask_model)' -d 'Have this model name the best answer and the reason'
+complete -c ask -n '__ask_in \'compare\'' -l combine -x -a '(__ask_model)' -d 'Have this model write one answer from all'
+complete -c ask -n '__ask_in \'compare\'' -l json -d 'Print one JSON object when done, as in a pipe'
+complete -c ask -n '__ask_in \'compare\'' -l plain -d 'No color and no columns'
+complete -c ask -n '__ask_in \'compare\'' -s q -l quiet -d 'Print nothing to standard error except the final error'
+complete -c ask -n '__ask_in \'compare\'' -l no-stdin -d 'Do not read standard input'
+complete -c ask -n '__ask_in \'compare\'' -l timeout -x -d 'Give up when an answer has not grown for S s (300)'
+complete -c ask -n '__ask_in \'compare\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'compare\'' -f
 complete -c ask -n '__ask_first \'config\'' -f -a list -d 'List every setting with its value, and where that is from'
 complete -c ask -n '__ask_first \'config\'' -f -a get -d 'Print the value of a setting'
 complete -c ask -n '__ask_first \'config\'' -f -a set -d 'Set a setting in config.toml'
@@ -222,7 +240,7 @@ complete -c ask -n '__ask_in \'doctor\'' -l json -d 'Print a JSON array'
 complete -c ask -n '__ask_in \'doctor\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'doctor\'' -f
 complete -c ask -n '__ask_in \'help\'' -s h -l help -d 'Show this message and exit'
-complete -c ask -n '__ask_words \'help\'' -f -a 'chat config doctor help history init keys map mcp models prompts providers safe tools undo version'
+complete -c ask -n '__ask_words \'help\'' -f -a 'chat compare config doctor help history init keys map mcp models prompts providers safe tools undo version'
 complete -c ask -n '__ask_first \'history\'' -f -a list -d 'List the conversations, the newest first'
 complete -c ask -n '__ask_first \'history\'' -f -a show -d 'Show a conversation'
 complete -c ask -n '__ask_first \'history\'' -f -a search -d 'Find words in all conversations'

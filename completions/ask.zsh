@@ -106,6 +106,30 @@ _ask_arguments() {  # COMMAND
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
         '*: :' ;;
+    compare)
+      _arguments -s -S -A '-*' \
+        '*-m+[Ask this model; give it for each one]:NAME:_ask_model' \
+        '*--model=[Ask this model; give it for each one]:NAME:_ask_model' \
+        '(-p --provider)-p+[Ask this provider'"'"'s models]:NAME:_ask_provider' \
+        '(-p --provider)--provider=[Ask this provider'"'"'s models]:NAME:_ask_provider' \
+        '(-s --system)-s+[Add to the system prompt; @file reads a file]:TEXT:_ask_system' \
+        '(-s --system)--system=[Add to the system prompt; @file reads a file]:TEXT:_ask_system' \
+        '*-f+[Add a file, folder, image, PDF or URL]:PATH:_files' \
+        '*--file=[Add a file, folder, image, PDF or URL]:PATH:_files' \
+        '*-o+[Set a model parameter]:KEY=VALUE:_ask_parameter' \
+        '*--option=[Set a model parameter]:KEY=VALUE:_ask_parameter' \
+        '(--race)--race[Print the first complete answer; cancel the others]' \
+        '(--judge)--judge=[Have this model name the best answer and the reason]:NAME:_ask_model' \
+        '(--combine)--combine=[Have this model write one answer from all]:NAME:_ask_model' \
+        '(--json)--json[Print one JSON object when done, as in a pipe]' \
+        '(--plain)--plain[No color and no columns]' \
+        '(-q --quiet)-q[Print nothing to standard error except the final error]' \
+        '(-q --quiet)--quiet[Print nothing to standard error except the final error]' \
+        '(--no-stdin)--no-stdin[Do not read standard input]' \
+        '(--timeout)--timeout=[Give up when an answer has not grown for S s (300)]:S:' \
+        '(-h --help)-h[Show this message and exit]' \
+        '(-h --help)--help[Show this message and exit]' \
+        '*: :' ;;
     config)
       _arguments -s -S -A '-*' \
         '(-h --help)-h[Show this message and exit]' \
@@ -155,7 +179,7 @@ _ask_arguments() {  # COMMAND
       _arguments -s -S -A '-*' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
-        '*: :(chat config doctor help history init keys map mcp models prompts providers safe tools undo version)' ;;
+        '*: :(chat compare config doctor help history init keys map mcp models prompts providers safe tools undo version)' ;;
     history)
       _arguments -s -S -A '-*' \
         '(-h --help)-h[Show this message and exit]' \
@@ -420,7 +444,7 @@ _ask_arguments() {  # COMMAND
 }
 _ask_commands() {  # COMMAND: what it consists of
   case $1 in
-    '') reply=('chat:Talk: one conversation, message after message' 'config:See and change the settings' 'doctor:Look for what is missing or broken, and say what to do' 'help:Show the help of ask or of a command' 'history:See, search and keep the saved conversations' 'init:Make ask a part of bash, zsh or fish' 'keys:Keep API keys: set, list, remove' 'map:Ask one prompt about many rows or files' 'mcp:Keep MCP servers, whose tools a model may call' 'models:List a provider'"'"'s models' 'prompts:See and keep named prompts, which -t asks with' 'providers:List the providers' 'safe:Say what --safe would do here, and what is missing for it' 'tools:List the tools that a model may call' 'undo:Put back the files that a run changed' 'version:Print the version') ;;
+    '') reply=('chat:Talk: one conversation, message after message' 'compare:Ask several models the same question' 'config:See and change the settings' 'doctor:Look for what is missing or broken, and say what to do' 'help:Show the help of ask or of a command' 'history:See, search and keep the saved conversations' 'init:Make ask a part of bash, zsh or fish' 'keys:Keep API keys: set, list, remove' 'map:Ask one prompt about many rows or files' 'mcp:Keep MCP servers, whose tools a model may call' 'models:List a provider'"'"'s models' 'prompts:See and keep named prompts, which -t asks with' 'providers:List the providers' 'safe:Say what --safe would do here, and what is missing for it' 'tools:List the tools that a model may call' 'undo:Put back the files that a run changed' 'version:Print the version') ;;
     config) reply=('list:List every setting with its value, and where that is from' 'get:Print the value of a setting' 'set:Set a setting in config.toml' 'unset:Take a setting out of config.toml' 'path:Print where config.toml is' 'edit:Change config.toml in your editor') ;;
     history) reply=('list:List the conversations, the newest first' 'show:Show a conversation' 'search:Find words in all conversations' 'export:Write conversations as Markdown, JSON or a web page' 'import:Take in what was exported as JSON' 'delete:Delete conversations' 'stats:Tell runs, tokens and cost by day, model and tool') ;;
     keys) reply=('set:Keep the key of PROVIDER, typed without being shown, or read from standard' 'list:List which providers have a key, and where it is from; never the key' 'remove:Forget the kept key of PROVIDER') ;;

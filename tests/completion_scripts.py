@@ -35,13 +35,14 @@ OPTION_VALUES = {
     "--tool": "file",
     "--template": "template",
     "--schema": "file",
+    **dict.fromkeys(("--judge", "--combine"), "model"),
 }
 """Completions of option values whose metavar does not determine them."""
 WORDS = {
     "": "file",
     **dict.fromkeys(("config get", "config set", "config unset"), "key"),
     **dict.fromkeys(("prompts edit", "prompts show"), "template"),
-    "prompts new": "nothing",
+    **dict.fromkeys(("compare", "prompts new"), "nothing"),
     **dict.fromkeys(("map", "mcp add"), "file"),
 }
 """Completions of command arguments whose metavars do not determine them."""

@@ -1,4 +1,4 @@
-"""Parses docs/recipes.md: each section with its files, its commands and their output."""
+"""Parses docs/recipes.md and pages like it: each section with its files, its commands and their output."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Recipe:
     printed: str = ""
 
 
-def read_recipes() -> Iterator[Recipe]:
-    """Return all sections of the page; the first has no title."""
-    for part in re.split(r"^## ", f"## {PAGE.read_text()}", flags=re.MULTILINE)[1:]:
+def read_recipes(page: Path = PAGE) -> Iterator[Recipe]:
+    """Return all sections of a page; the first has the title of the page."""
+    for part in re.split(r"^## ", f"## {page.read_text()}", flags=re.MULTILINE)[1:]:
         recipe = Recipe(part.partition("\n")[0])
         for _, language, name, text in BLOCK.findall(part):
             if name:

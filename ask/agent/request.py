@@ -20,7 +20,7 @@ from ask.agent.model_selection import (
 from ask.agent.toolset import Toolset
 from ask.atomic_files import PRIVATE_FILE_MODE, create_private_folder
 from ask.console import StderrConsole
-from ask.errors import UsageError
+from ask.errors import ParameterError, UsageError
 from ask.history.ids import generate_conversation_id, identify_terminal
 from ask.inputs.readers import decode_text, read_stdin, read_text_file
 from ask.messages import Message, ReportedUsage
@@ -170,6 +170,23 @@ def prepare_without_prompt(
         fallbacks=fallbacks,
     )
     return request, template
+
+
+def add_models(
+    request: RunRequest, models: Sequence[str], flags: Mapping[str, Any], app: AppContext
+) -> tuple[RunRequest, ...]:
+    """Return the request, and the same request for each of the other models.
+
+    Raises:
+        AskError: one of them cannot be used.
+    """
+    requests = [request]
+    for model in models:
+        endpoint = resolve_endpoint(app, ModelSelection(flags["provider"], model, flags["base_url"], flags["key"]))
+        if not endpoint.model:
+            raise ParameterError(f"-m {model} names no model", "write provider:model")
+        requests.append(request._replace(endpoint=endpoint, secrets=app.collect_secrets(endpoint.key)))
+    return tuple(requests)
 
 
 def check_saves_summary(settings: Settings) -> None:

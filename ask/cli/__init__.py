@@ -10,6 +10,7 @@ import click
 
 COMMANDS = {
     "chat": "Talk: one conversation, message after message.",
+    "compare": "Ask several models the same question.",
     "config": "See and change the settings.",
     "doctor": "Look for what is missing or broken, and say what to do.",
     "help": "Show the help of ask or of a command.",

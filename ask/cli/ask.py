@@ -312,3 +312,9 @@ def command(ctx: click.Context, /, **flags: Any) -> int:
         if not confirm(question):
             return RunInterruptedError.exit_code
     return run_prompt(flags, ctx.meta["ask.words"], ctx.meta["ask.literal_options"])
+
+
+def get_default_options() -> dict[str, Any]:
+    """Return the options of `ask` with the values they have when they are not given."""
+    options = [param for param in command.params if isinstance(param, click.Option)]
+    return {str(option.name): () if option.multiple else False if option.is_flag else None for option in options}

@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -19,12 +18,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ask.agent.app_context import AppContext
-from ask.cli.ask import command as ask_command
-from ask.cli.ask import parse_dollars, parse_seconds
+from ask.cli.ask import get_default_options, parse_dollars, parse_seconds
 from ask.cli.groups import subcommand
 from ask.console import StandardOutput, StderrConsole
 from ask.errors import RowsFailedError, RunInterruptedError, UsageError
-from ask.map.rows import INPUT_FORMATS, STDIN, InputFormat, Row, check_inputs, read_rows, select_inputs
+from ask.map.rows import INPUT_FORMATS, STDIN, Input, InputFormat, Row, check_inputs, read_rows, select_inputs
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -161,7 +159,8 @@ def run_map(
     from ask.map.output import ColumnNames, FileWriter, StdoutWriter
 
     gc.enable()
-    job, reread_rows = prepare(flags, app, console, cleanup)
+    job, inputs = prepare(flags, app, console, cleanup)
+    reread_rows = open_row_reader(flags, inputs)
     first_row, rows = peek_row(reread_rows())
     if first_row is None:
         raise UsageError("the input has no rows")
@@ -192,24 +191,29 @@ def run_map(
     cleanup.callback(writer.close)
     if flags["batch"]:
         open_runner = open_refusing_runner
-    elif agent_options:
-        open_runner = open_agent_runner(job, agent_options, cleanup)
     else:
-        open_runner = partial(open_row_runner, job, system_prompts, app)
+        open_runner = choose_runner(job, system_prompts, agent_options, app, cleanup)
     engine = create_engine(flags, job, ledger, JobPrices(app, job), open_runner)
+    if finished_earlier is None:
+        announce_earlier_answers(job, ledger, console)
     with stop_on_interrupt(engine, console):
-        progress = engine.run(rows, names, writer, partial(show_progress, console, start))
+        progress = engine.run(rows, names, writer, open_progress_bar(flags, job, inputs, console))
     if finished_earlier is not None:
         progress = progress._replace(resumed=finished_earlier)
     console.show_status("")
-    console.print_line(f"ask: {format_summary(progress, time.monotonic() - start, job.output)}")
+    summary = format_summary(progress, time.monotonic() - start, flags["output"], is_announced=console.is_terminal)
+    console.print_line(f"ask: {summary}")
     finish(engine, progress, job, ledger)
 
 
-def open_agent_runner(
-    job: Job, options: AgentOptions, cleanup: ExitStack
+def choose_runner(
+    job: Job, system_prompts: Sequence[str], options: AgentOptions | None, app: AppContext, cleanup: ExitStack
 ) -> Callable[[], Callable[[RowTask], TaskResult]]:
-    """Return a function that creates the runner of rows with tools."""
+    """Return a function that creates what answers rows, for each thread; `options` are those of rows with tools."""
+    if options is None:
+        from ask.map.row_runner import RowRunner
+
+        return lambda: RowRunner(job.requests, system_prompts, app).run
     from ask.map.agent_runner import AgentRunner, stop_processes
 
     processes: set[Popen[bytes]] = set()
@@ -218,17 +222,10 @@ def open_agent_runner(
     return lambda: runner.run
 
 
-def open_row_runner(job: Job, system_prompts: Sequence[str], app: AppContext) -> Callable[[RowTask], TaskResult]:
-    """Create the runner of rows without tools."""
-    from ask.map.row_runner import RowRunner
-
-    return RowRunner(job.requests, system_prompts, app).run
-
-
 def prepare(
     flags: Mapping[str, Any], app: AppContext, console: StderrConsole, cleanup: ExitStack
-) -> tuple[Job, Callable[[], Iterator[Row]]]:
-    """Return the job, and a function that reads its rows from the first one.
+) -> tuple[Job, tuple[Input, ...]]:
+    """Return the job and its inputs.
 
     Raises:
         AskError: an option, the configuration or an input is invalid.
@@ -240,17 +237,37 @@ def prepare(
         raise UsageError("no prompt given", 'try: ask map "Language of this text: {{text}}" tickets.jsonl')
     paths = flags["arguments"][0 if has_template else 1 :]
     check_inputs(paths)
-    job = prepare_job(complete_flags(flags), app, console, cleanup)
+    # Rows with tools run in processes of their own, which also open the sandbox.
+    options = {**get_default_options(), **flags, "no_tools": True, "safe": False, "safe_rows": flags["safe"]}
+    job = prepare_job(options, app, console, cleanup)
     input_format: InputFormat | None = flags["input_format"]
     if flags["is_null_separated"]:
         input_format = "nul"
     elif flags["rows_are_files"]:
         input_format = "files"
-    inputs = select_inputs(paths, input_format, rows_are_files=job.prompt.uses_path or has_template)
+    return job, select_inputs(paths, input_format, rows_are_files=job.prompt.uses_path or has_template)
+
+
+def open_row_reader(flags: Mapping[str, Any], inputs: Sequence[Input]) -> Callable[[], Iterator[Row]]:
+    """Return a function that reads the rows from the first one."""
     if flags["batch"] and any(one.path == STDIN for one in inputs):
         rows = list(open_rows(flags, inputs))  # standard input can be read only once
-        return job, lambda: iter(rows)
-    return job, partial(open_rows, flags, inputs)
+        return lambda: iter(rows)
+    return lambda: open_rows(flags, inputs)
+
+
+def open_progress_bar(
+    flags: Mapping[str, Any], job: Job, inputs: Sequence[Input], console: StderrConsole
+) -> Callable[[Progress], None]:
+    """Return a function that shows the progress of a job, if standard error is a terminal."""
+    if not console.is_terminal:
+        return lambda _: None
+    from ask.map.rows import estimate_row_count
+    from ask.render.progress_bar import ProgressBar
+
+    count = estimate_row_count(inputs)
+    limits = [limit for limit in (count, flags["limit"], flags["sample"]) if limit is not None]
+    return ProgressBar(console, None if count is None else min(limits) * len(job.requests)).show
 
 
 def finish(engine: Engine, progress: Progress, job: Job, ledger: Ledger) -> None:
@@ -270,18 +287,7 @@ def finish(engine: Engine, progress: Progress, job: Job, ledger: Ledger) -> None
         raise RowsFailedError(f"{format_count(progress.failed, 'row')} failed", "--retry-failed sends them again")
 
 
-def complete_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of `ask` with the values given here, and the defaults of the others."""
-    defaults: dict[str, Any] = {
-        str(option.name): () if option.multiple else False if option.is_flag else None
-        for option in ask_command.params
-        if isinstance(option, click.Option)
-    }
-    # Rows with tools run in processes of their own, which also open the sandbox.
-    return {**defaults, **flags, "no_tools": True, "safe": False, "safe_rows": flags["safe"]}
-
-
-def open_rows(flags: Mapping[str, Any], inputs: Any) -> Iterator[Row]:
+def open_rows(flags: Mapping[str, Any], inputs: Sequence[Input]) -> Iterator[Row]:
     """Return the rows to use, of all that are read."""
     rows = read_rows(inputs)
     if flags["sample"]:
@@ -453,25 +459,23 @@ def stop_on_interrupt(engine: Engine, console: StderrConsole) -> Iterator[None]:
         signal.signal(signal.SIGINT, previous)
 
 
-def show_progress(console: StderrConsole, start: float, progress: Progress) -> None:
-    """Show the state of the run on a terminal."""
-    from ask.render.amounts import format_dollars
+def announce_earlier_answers(job: Job, ledger: Ledger, console: StderrConsole) -> None:
+    """Print on a terminal how many rows were answered in earlier runs."""
+    count, newest = ledger.count_answers(job.id) if console.is_terminal else (0, 0.0)
+    if count:
+        from ask.render.amounts import format_age, format_count
 
-    done = progress.answered + progress.failed
-    rate = (done - progress.resumed) / max(time.monotonic() - start, 0.001)
-    parts = [f"{done:,} rows", f"{rate:.1f}/s", f"{progress.in_flight} in flight"]
-    if progress.failed:
-        parts.append(f"{progress.failed:,} failed")
-    if progress.cost:
-        parts.append(format_dollars(progress.cost))
-    console.show_status(" · ".join(parts))
+        age = format_age(newest, time.time()).replace("now", "just now")
+        when = age if age == "just now" else f"{age} ago"
+        console.print_line(f"ask: {format_count(count, 'row')} answered earlier ({when}); --fresh asks again")
 
 
-def format_summary(progress: Progress, seconds: float, output: Path | None) -> str:
-    """Describe the result of a run on one line."""
+def format_summary(progress: Progress, seconds: float, output: str | None, *, is_announced: bool) -> str:
+    """Describe the result of a run on one line; `is_announced` if --fresh was mentioned before."""
     from ask.render.amounts import format_count, format_dollars, format_duration
 
-    earlier = f" ({progress.resumed:,} earlier; --fresh asks again)" if progress.resumed else ""
+    hint = "" if is_announced else "; --fresh asks again"
+    earlier = f" ({progress.resumed:,} earlier{hint})" if progress.resumed else ""
     parts = [f"{format_count(progress.answered, 'row')} answered{earlier}"]
     if progress.failed:
         parts.append(f"{progress.failed:,} failed")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import itertools
 import threading
 import time
 from collections import deque
@@ -42,6 +41,9 @@ MIN_ROWS_FOR_PERCENTAGE = 20
 """How many rows must have finished before a percentage of failures stops the job."""
 
 
+NO_KEY = RowKey(b"", 0)
+
+
 class RowTask(NamedTuple):
     """A row to send.
 
@@ -58,7 +60,7 @@ class RowTask(NamedTuple):
     position: int
     columns: Mapping[str, Any]
     model_number: int
-    key: RowKey = RowKey(b"", 0)
+    key: RowKey = NO_KEY
     message: Any = None
     attempts: int = 1
     refusals: int = 0
@@ -171,13 +173,13 @@ class Engine:
         is_exhausted = False
         try:
             while True:
-                if not is_exhausted and self.stop_error is None:
+                if not is_exhausted and self._has_room():
                     is_exhausted = self._admit_rows(numbered_rows, names)
                 self._start_tasks(writer)
                 self._flush(writer)
                 if not self._in_flight and (self.stop_error or (is_exhausted and not self._is_waiting)):
                     break
-                can_admit = not is_exhausted and self._has_room(0)
+                can_admit = not is_exhausted and self._has_room()
                 self._collect(names, wait=not can_admit)
                 self._report_progress(on_progress)
             self._flush(writer)
@@ -199,19 +201,18 @@ class Engine:
         """Whether rows wait to be sent."""
         return bool(self._ready or self._retries)
 
-    def _has_room(self, pending_count: int) -> bool:
-        """Whether another row may be read; `pending_count` are read but not looked up yet."""
+    def _has_room(self) -> bool:
+        """Whether another batch of rows may be read."""
         if len(self._ready) >= 2 * self._limiter.concurrency or self.stop_error:
             return False
-        # Rows that were looked up are finished or ready, so at most one batch is read ahead too far.
-        return not self._options.ordered or self._position_count - self._next_position - pending_count < WINDOW
+        return not self._options.ordered or self._position_count - self._next_position < WINDOW
 
     def _admit_rows(self, rows: Iterator[tuple[int, Row]], names: ColumnNames) -> bool:
         """Read rows and finish those that need no request; return whether there are no more."""
         tasks: list[RowTask] = []
         digests: list[bytes] = []
         is_exhausted = False
-        while len(tasks) < BATCH_ROWS and self._has_room(len(tasks)):
+        while len(tasks) < BATCH_ROWS:
             numbered_row = next(rows, None)
             if numbered_row is None:
                 is_exhausted = True
@@ -234,16 +235,17 @@ class Engine:
         self, number: int, row: Row, model_number: int, names: ColumnNames
     ) -> tuple[RowTask, bytes] | None:
         """Return the task of a row and its digest; None for a row that cannot be sent, which is then finished."""
-        task = RowTask(self._position_count, row.columns, model_number)
+        position = self._position_count
         self._position_count += 1
         try:
             if row.error:
                 raise UsageError(row.error)
             message, digest = self._identify(row, number, model_number)
         except AskError as error:
+            task = RowTask(position, row.columns, model_number)
             self._finish(task, RowResult("failed", error=f"{row.location}: {error}"), names)
             return None
-        return task._replace(message=message), digest
+        return RowTask(position, row.columns, model_number, NO_KEY, message), digest
 
     def _start_tasks(self, writer: RowWriter) -> None:
         """Give tasks to the threads as far as the limits allow."""
@@ -349,11 +351,9 @@ class Engine:
             self._buffer.append(record)
             return
         self._finished[task.position] = record
-        for position in itertools.count(self._next_position):
-            if position not in self._finished:
-                self._next_position = position
-                return
-            self._buffer.append(self._finished.pop(position))
+        while self._next_position in self._finished:
+            self._buffer.append(self._finished.pop(self._next_position))
+            self._next_position += 1
 
     def _has_reached_failure_limit(self) -> bool:
         limit, finished = self._options.max_failures, self._answered + self._failed

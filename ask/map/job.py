@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ask.agent.app_context import AppContext
 from ask.agent.context_window import estimate_text_tokens
-from ask.agent.model_selection import ModelSelection, resolve_endpoint
 from ask.agent.pricing import require_price
-from ask.agent.request import RunRequest, create_input_readers, prepare_without_prompt
+from ask.agent.request import RunRequest, add_models, create_input_readers, prepare_without_prompt
 from ask.agent.system_prompt import build_system_prompt
 from ask.agent.template_selection import select_template
 from ask.agent.toolset import Toolset
 from ask.agent.user_message import check_attachments_supported, compose_message
 from ask.console import StderrConsole
-from ask.errors import AskError, ParameterError, UsageError
+from ask.errors import AskError, UsageError
 from ask.map.ledger import Ledger
 from ask.map.output import check_output_path
 from ask.map.prompt import RowPrompt
@@ -123,12 +122,7 @@ def prepare_job(flags: Mapping[str, Any], app: AppContext, console: StderrConsol
         settings=first.settings._replace(stream=False),
         fallbacks=(),  # the columns of a row name one model
     )
-    requests = [first]
-    for model in models[1:]:
-        endpoint = resolve_endpoint(app, ModelSelection(flags["provider"], model, flags["base_url"], flags["key"]))
-        if not endpoint.model:
-            raise ParameterError(f"-m {model} names no model", "write provider:model")
-        requests.append(first._replace(endpoint=endpoint, secrets=app.collect_secrets(endpoint.key)))
+    requests = add_models(first, models[1:], flags, app)
     if first.settings.max_cost is not None:
         for request in requests:
             if not request.endpoint.provider.info.reports_cost:
@@ -146,7 +140,7 @@ def prepare_job(flags: Mapping[str, Any], app: AppContext, console: StderrConsol
         str(output or ""),
     ]
     digest = blake2b(json.dumps(identity, sort_keys=True, default=str).encode("utf-8", "replace"), digest_size=6)
-    return Job(prompt, tuple(requests), output, digest.hexdigest(), prompt_text, console)
+    return Job(prompt, requests, output, digest.hexdigest(), prompt_text, console)
 
 
 class JobPrices:

@@ -166,7 +166,7 @@ class Ledger:
             marks = ",".join("?" * len(digests))
             query = "SELECT key, occurrence, status, answer, finish_reason, input_tokens, output_tokens, cost, error, "
             query += f"patch FROM results WHERE job = ? AND key IN ({marks})"
-            stored = {row[:2]: RowResult(*row[2:]) for row in self._connection.execute(query, (job, *digests))}
+            stored = {row[:2]: RowResult._make(row[2:]) for row in self._connection.execute(query, (job, *digests))}
         return [(key, stored.get(key)) for key in keys]
 
     def _assign_keys(self, digests: Sequence[bytes]) -> list[RowKey]:
@@ -241,6 +241,13 @@ class Ledger:
         with self._convert_errors():
             [(cost,)] = self._connection.execute(query, (job,)).fetchall()
         return float(cost)
+
+    def count_answers(self, job: str) -> tuple[int, float]:
+        """Return how many rows of a job are answered, and when the last one was, in seconds since 1970."""
+        query = "SELECT count(*), coalesce(max(time), 0) FROM results WHERE job = ? AND status = 'answered'"
+        with self._convert_errors():
+            [(count, newest)] = self._connection.execute(query, (job,)).fetchall()
+        return int(count), float(newest)
 
     def forget_answers(self, job: str) -> None:
         """Delete the results of a job."""

@@ -41,19 +41,20 @@ class ColumnNames:
                 unique, number = f"{name}_{number}", number + 1
             taken.add(unique)
             self._names[name] = unique
+        self._result_names = tuple(self._names[name] for name in RESULT_COLUMNS)
         self.all = (*self.input_columns, *self._names.values())
 
     def build_record(self, columns: Mapping[str, Any], model: str, result: RowResult) -> dict[str, Any]:
         """Return the output row of an input row."""
-        answer: dict[str, Any]
+        record = {**columns}
         if self._answer_fields is None:
-            answer = {ANSWER: result.answer if result.status == "answered" else None}
+            record[self._names[ANSWER]] = result.answer if result.status == "answered" else None
         else:
             fields = json.loads(result.answer) if result.answer and result.status == "answered" else {}
-            answer = {name: fields.get(name) for name in self._answer_fields}
+            record |= {self._names[name]: fields.get(name) for name in self._answer_fields}
         if self._has_patch:
-            answer[PATCH] = result.patch or None
-        fields_of_result = (
+            record[self._names[PATCH]] = result.patch or None
+        values = (
             model,
             result.finish_reason or None,
             result.input_tokens,
@@ -61,8 +62,8 @@ class ColumnNames:
             result.cost,
             result.error or None,
         )
-        values = answer | dict(zip(RESULT_COLUMNS, fields_of_result, strict=True))
-        return {**columns, **{self._names[name]: value for name, value in values.items()}}
+        record.update(zip(self._result_names, values, strict=True))
+        return record
 
 
 class RowWriter(Protocol):

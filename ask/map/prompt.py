@@ -107,14 +107,13 @@ class RowPrompt:
             KeyError: the row lacks a column.
         """
         values: dict[str, Any] = {INDEX: index, **row.columns, **self._values}
-        files = tuple(template.render(values) for template in self._files)
+        files = tuple([template.render(values) for template in self._files]) if self._files else ()
+        if self._column_names and not (INPUT in self._column_names and INPUT not in row.columns):
+            return RenderedPrompt(self._text.render(values), files)
         row_text, row_files = (row.text, ()) if PATH not in row.columns else ("", (str(row.columns[PATH]),))
         if not row_text and not row_files:
             row_text = json.dumps(row.columns, ensure_ascii=False)
-        if INPUT in self._column_names and INPUT not in row.columns:
+        if self._column_names:
             values[INPUT] = row_text
             return RenderedPrompt(self._text.render(values), files + row_files)
-        text = self._text.render(values)
-        if self._column_names:
-            return RenderedPrompt(text, files)
-        return RenderedPrompt("\n\n".join(filter(None, (text, row_text))), files + row_files)
+        return RenderedPrompt("\n\n".join(filter(None, (self._text.render(values), row_text))), files + row_files)

@@ -165,9 +165,11 @@ class RateLimiter:
         mean_tokens = max(self._total_tokens / self._token_count, 1) if self._token_count else DEFAULT_TOKENS
         for name in RATE_HEADERS:
             remaining = read_amount(headers.get(name.format("remaining")))
+            if remaining is None:  # first, because most services send few of these headers
+                continue
             limit = read_amount(headers.get(name.format("limit")))
             reset = parse_reset(headers.get(name.format("reset"), ""))
-            if not limit or remaining is None or reset is None or remaining > limit * LOW_QUOTA:
+            if not limit or reset is None or remaining > limit * LOW_QUOTA:
                 continue
             requests = remaining / mean_tokens if "token" in name else remaining
             self._quota_rate, self._quota_end = max(requests, 0.5) / max(reset, 0.1), now + reset

@@ -20,8 +20,13 @@ STDIN = "-"
 LINE, PATH, INDEX = "line", "path", "index"
 """The placeholders besides columns: a line of text, the path of a file, and the number of the row from 1."""
 READ_BYTES = 1 << 16
+COUNTED_BYTES = 1 << 24
+"""How much of a file is read to estimate its number of lines."""
 MAX_FIELD_LENGTH = 1 << 30
 """The limit for one field of a CSV file, in characters."""
+
+
+decode_json = json.JSONDecoder().decode
 
 
 class Row(NamedTuple):
@@ -108,6 +113,27 @@ def read_rows(inputs: Iterable[Input]) -> Iterator[Row]:
                 raise FileError(f"cannot read {name} ({error.strerror})") from None
 
 
+def estimate_row_count(inputs: Iterable[Input]) -> int | None:
+    """Count the lines of all inputs; estimate those of large files. Return None if an input is a pipe, or has no lines.
+
+    Fields with several lines, and blank lines, make it larger than the number of rows.
+    """
+    total = 0
+    for each in inputs:
+        path = Path(each.path)
+        if each.path == STDIN or each.format == "nul" or not path.is_file():
+            return None
+        if each.format == "files":
+            total += 1
+            continue
+        with path.open("rb") as stream:
+            sample = stream.read(COUNTED_BYTES)
+        lines = sample.count(b"\n") + (not sample.endswith(b"\n"))
+        total += round(lines * path.stat().st_size / len(sample)) if sample else 0
+        total -= each.format in ("csv", "tsv")
+    return max(total, 0)
+
+
 def read_text_lines(name: str, stream: BinaryIO) -> Iterator[Row]:
     for number, line in enumerate(stream, start=1):
         yield from make_text_row(f"{name}:{number}", line.rstrip(b"\r\n"), LINE)
@@ -150,7 +176,7 @@ def read_jsonl(name: str, stream: BinaryIO) -> Iterator[Row]:
         location = f"{name}:{number}"
         try:
             text = stripped.decode("utf-8-sig" if number == 1 else "utf-8")
-            value = json.loads(text)
+            value = decode_json(text)
         except UnicodeDecodeError:
             yield Row(location, error="not UTF-8")
         except (ValueError, RecursionError):

@@ -16,6 +16,15 @@ REFLOW_VARIABLES = ("TMUX", "TERM_PROGRAM", "VTE_VERSION", "KITTY_WINDOW_ID", "K
 FALLBACK_SIZE = os.terminal_size((80, 24))
 
 
+def get_terminal_size(descriptor: int) -> os.terminal_size:
+    """Return the columns and lines of a terminal, or those of a usual one if they are unknown."""
+    try:
+        size = os.get_terminal_size(descriptor)
+    except OSError:
+        return FALLBACK_SIZE
+    return os.terminal_size((size.columns or FALLBACK_SIZE.columns, size.lines or FALLBACK_SIZE.lines))
+
+
 class TerminalRow(NamedTuple):
     """A row with its escape sequences, and its width: at most the terminal's."""
 
@@ -41,11 +50,7 @@ class LiveRegion:
     @property
     def size(self) -> os.terminal_size:
         """The current columns and lines of the terminal."""
-        try:
-            size = os.get_terminal_size(self._descriptor)
-        except OSError:
-            return FALLBACK_SIZE
-        return os.terminal_size((size.columns or FALLBACK_SIZE.columns, size.lines or FALLBACK_SIZE.lines))
+        return get_terminal_size(self._descriptor)
 
     def mark_cursor_lost(self) -> None:
         """Continue below the current rows.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import random
+import re
 import signal
 import threading
 import time
@@ -17,6 +18,7 @@ import pytest
 from tests import wire
 from tests.model_server import DROP, ModelServer, Reply, Request
 from tests.program import Ask, Home, Result
+from tests.screen import render_lines
 
 COMMAND = ("map", "-p", "openrouter", "-m", "vendor/model", "Say {{text}}")
 
@@ -308,6 +310,23 @@ class SlowServer:
             self.count += 1
         time.sleep(self._seconds)
         return echo(request)
+
+
+def test_progress_is_shown_on_a_terminal(ask: Ask, server: ModelServer, home: Home) -> None:
+    SlowServer(server, 0.1)
+    command = (*COMMAND, write_rows(home.work, *make_rows(40)), "-O", "out.jsonl", "-j", "8")
+    shown = ask.on_terminal(*command).text
+    assert re.search(r"█+░+  [1-9]\d*/40  .*/s .*\$\d.* \d+ in flight", shown), shown
+    lines = render_lines(shown.encode())
+    assert [line for line in lines if "░" in line] == [], "the bar is erased"
+    assert "40 rows answered" in "".join(lines)
+    write_rows(home.work, *make_rows(41))
+    again = ask.on_terminal(*command).text
+    assert "40 rows answered earlier (just now); --fresh" in again
+    assert "(40 earlier)" in again
+    piped = ask(*command)
+    assert len(piped.stderr.splitlines()) == 1
+    assert "(41 earlier; --fresh" in piped.stderr
 
 
 def test_ctrl_c_finishes_what_is_in_flight(ask: Ask, server: ModelServer, home: Home) -> None:

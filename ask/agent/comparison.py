@@ -1,0 +1,165 @@
+"""One prompt answered by several models at once; a judge that names the best answer, or one answer made from all."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import threading
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from queue import Empty, SimpleQueue
+from typing import Any, NamedTuple
+
+from ask.agent.app_context import AppContext
+from ask.agent.model_selection import ModelEndpoint
+from ask.agent.request import RunRequest
+from ask.agent.response_schema import ResponseSchema
+from ask.agent.run import run_request
+from ask.agent.system_prompt import read_prompt
+from ask.agent.tool_loop import get_last_answer
+from ask.agent.user_message import check_attachments_supported
+from ask.client.cost import Cost
+from ask.errors import AskError, RunInterruptedError, to_ask_error
+from ask.events import Event
+from ask.messages import Usage
+from ask.prompt_blocks import format_block
+from ask.schemas.schema import JsonSchema
+
+
+class ModelAnswer(NamedTuple):
+    """The answer of one model.
+
+    Attributes:
+        endpoint: the model.
+        text: the answer, incomplete if there is an error.
+        usage: the tokens.
+        cost: the cost, reported or estimated.
+        seconds: the time from the request to the end of the answer.
+        error: why the model did not answer; None if it did.
+    """
+
+    endpoint: ModelEndpoint
+    text: str
+    usage: Usage
+    cost: Cost
+    seconds: float
+    error: AskError | None
+
+    def check(self) -> None:
+        """Raise the error, with the name of the model, if there is one."""
+        if self.error:
+            self.error.message = f"{self.endpoint.full_name}: {self.error.message}"
+            raise self.error
+
+
+class ModelEvent(NamedTuple):
+    """An event of one of several models; the last one of each is its answer."""
+
+    number: int
+    event: Event | ModelAnswer
+
+
+class Verdict(NamedTuple):
+    """The decision of a judge: the best answer, the reason, and the judge's own response."""
+
+    best: ModelAnswer
+    reason: str
+    response: ModelAnswer
+
+
+def ask_models(requests: Sequence[RunRequest], app: AppContext) -> Generator[list[ModelEvent]]:
+    """Send all requests at once and yield events as they arrive, several at a time if they arrive together.
+
+    Closing the iterator cancels the requests that are not answered yet.
+    """
+    events: SimpleQueue[ModelEvent] = SimpleQueue()
+    is_canceled = threading.Event()
+
+    def run(number: int) -> None:
+        def on_event(event: Event) -> None:
+            if is_canceled.is_set():
+                raise RunInterruptedError("canceled")
+            events.put(ModelEvent(number, event))
+
+        events.put(ModelEvent(number, ask_model(requests[number], app, on_event)))
+
+    for number in range(len(requests)):
+        threading.Thread(target=run, args=(number,), daemon=True).start()
+    pending = len(requests)
+    try:
+        while pending:
+            batch = [events.get()]
+            while True:
+                try:
+                    batch.append(events.get_nowait())
+                except Empty:
+                    break
+            pending -= sum(isinstance(event, ModelAnswer) for _, event in batch)
+            yield batch
+    finally:
+        is_canceled.set()
+
+
+def ask_model(request: RunRequest, app: AppContext, on_event: Callable[[Event], None]) -> ModelAnswer:
+    """Answer a request; errors are in the result."""
+    start = time.monotonic()
+    text, usage, cost, error = "", Usage(), Cost(), None
+    try:
+        check_attachments_supported(request.user_message.attachments, request.endpoint)
+        result = run_request(request, app, on_event)
+        text, usage, error = get_last_answer(result.messages), result.usage, result.error
+        cost = result.cost
+    except Exception as exception:  # noqa: BLE001 - the other models still answer
+        error = exception if isinstance(exception, AskError) else to_ask_error(exception)
+        error.redact(request.secrets.redact)
+    return ModelAnswer(request.endpoint, text, usage, cost, time.monotonic() - start, error)
+
+
+def judge_answers(
+    request: RunRequest, answers: Sequence[ModelAnswer], app: AppContext, on_event: Callable[[Event], None]
+) -> Verdict:
+    """Have a model name the best of several answers. It sees them without names and in random order.
+
+    Args:
+        request: the question, with the judge as its endpoint.
+        answers: the answers, at least two.
+        app: the user's installation.
+        on_event: receives the events of the request.
+
+    Raises:
+        AskError: the judge did not answer.
+    """
+    shuffled = random.SystemRandom().sample(answers, len(answers))
+    labelled = {f"#{number}": answer for number, answer in enumerate(shuffled, start=1)}
+    schema = ResponseSchema(JsonSchema(make_verdict_schema([*labelled])))
+    judge_request = quote_answers(request, "judge", labelled)._replace(output_format="schema", response_schema=schema)
+    response = ask_model(judge_request, app, on_event)
+    response.check()
+    verdict = json.loads(schema.extract_json(response.text))
+
+    def name_model(match: re.Match[str]) -> str:
+        return labelled[match[0]].endpoint.full_name if match[0] in labelled else match[0]
+
+    return Verdict(labelled[verdict["best"]], re.sub(r"#\d+", name_model, verdict["reason"]), response)
+
+
+def combine_answers(request: RunRequest, answers: Sequence[ModelAnswer]) -> RunRequest:
+    """Return the request for one answer that is made from several, with the model that writes it as its endpoint."""
+    return quote_answers(request, "combine", {f"#{number}": answer for number, answer in enumerate(answers, start=1)})
+
+
+def make_verdict_schema(labels: Sequence[str]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {"reason": {"type": "string"}, "best": {"type": "string", "enum": [*labels]}},
+        "required": ["reason", "best"],
+        "additionalProperties": False,
+    }
+
+
+def quote_answers(request: RunRequest, prompt_name: str, labelled: Mapping[str, ModelAnswer]) -> RunRequest:
+    """Return a request with instructions, the question of `request`, and the answers to it."""
+    blocks = [read_prompt(prompt_name), format_block("question", request.user_message.content, "")]
+    blocks += [format_block("answer", answer.text, f' label="{label}"') for label, answer in labelled.items()]
+    return request._replace(user_message=request.user_message._replace(content="\n\n".join(blocks)))

@@ -1,0 +1,171 @@
+"""`ask compare`: one question for several models."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
+from typing import Any
+
+import click
+
+from ask.agent.app_context import AppContext
+from ask.agent.comparison import ModelAnswer, ask_model, ask_models, combine_answers, judge_answers
+from ask.agent.request import RunRequest, add_models, prepare_without_prompt, read_user_message
+from ask.agent.toolset import Toolset
+from ask.cli.ask import get_default_options, parse_seconds
+from ask.cli.groups import subcommand
+from ask.cli.run import create_renderer, redact_errors
+from ask.console import StandardOutput, StderrConsole, can_redraw
+from ask.errors import UsageError
+from ask.render.columns import fits_columns
+from ask.render.comparison import ColumnComparison, JsonComparison, SectionComparison
+from ask.render.live_region import LiveRegion
+from ask.render.plain import PlainRenderer
+
+
+@subcommand("compare")
+@click.argument("words", metavar="[PROMPT]...", nargs=-1)
+@click.option("-m", "--model", "models", metavar="NAME", multiple=True, help="Ask this model; give it for each one.")
+@click.option("-p", "--provider", metavar="NAME", help="Ask this provider's models.")
+@click.option("-s", "--system", metavar="TEXT", help="Add to the system prompt; @file reads a file.")
+@click.option("-f", "--file", "files", metavar="PATH", multiple=True, help="Add a file, folder, image, PDF or URL.")
+@click.option("-o", "--option", "options", metavar="KEY=VALUE", multiple=True, help="Set a model parameter.")
+@click.option("--race", is_flag=True, help="Print the first complete answer; cancel the others.")
+@click.option("--judge", metavar="NAME", help="Have this model name the best answer and the reason.")
+@click.option("--combine", metavar="NAME", help="Have this model write one answer from all.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object when done, as in a pipe.")
+@click.option("--plain", is_flag=True, help="No color and no columns.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing to standard error except the final error.")
+@click.option("--no-stdin", is_flag=True, help="Do not read standard input.")
+@click.option("--timeout", metavar="S", type=parse_seconds, help="Give up when an answer has not grown for S s (300).")
+def command(**flags: Any) -> None:
+    """Ask several models the same question, at the same time.
+
+    On a terminal the answers stream side by side; in a pipe, they are one JSON object. No tools are offered, and
+    nothing is saved.
+
+    \b
+    ask compare -m openai:gpt-5 -m xai:grok-4 "why is the sky blue?"
+    ask compare -p demo -m a -m b --race "hello"
+    ask compare -m A -m B --judge C -f draft.md "shorten this"
+    """
+    if len(flags["models"]) < 2:
+        question = shlex.join(["compare", *flags["words"]])
+        raise UsageError("compare needs at least two models", f"add -m NAME; to ask a question: ask -- {question}")
+    if flags["race"] and (flags["judge"] or flags["combine"]):
+        raise UsageError("--race keeps one answer, so there is nothing to judge or combine", "leave out --race")
+    app = AppContext(quiet=flags["quiet"])
+    console = StderrConsole(app.environment, quiet=flags["quiet"], plain=flags["plain"])
+    with redact_errors(console, verbose=False), ExitStack() as cleanup:
+        requests, judge, combiner = prepare_requests(flags, app, console, cleanup)
+        view = create_view(flags, requests, console)
+        answers = collect_answers(requests, app, view, race=flags["race"])
+        try:
+            complete = select_complete(answers, console)
+            if judge or combiner:
+                if len(complete) == 1:
+                    console.print_line("ask: only one model answered, so there is nothing to judge or combine")
+                else:
+                    review_answers(judge, combiner, complete, app, view)
+        finally:
+            view.finish()
+
+
+def prepare_requests(
+    flags: Mapping[str, Any], app: AppContext, console: StderrConsole, cleanup: ExitStack
+) -> tuple[tuple[RunRequest, ...], RunRequest | None, RunRequest | None]:
+    """Return the requests to all models, and those to the judge and to the model that combines the answers.
+
+    Raises:
+        AskError: an option or the configuration is invalid, or an input cannot be read.
+    """
+    options = {**get_default_options(), **flags, "model": flags["models"][0], "no_tools": True, "no_save": True}
+    request, _ = prepare_without_prompt(options, app, console, cleanup, Toolset(app, console, cleanup, ()))
+    message = read_user_message(options, flags["words"], request, console, None)
+    request = request._replace(user_message=message, fallbacks=())
+    requests = add_models(request, flags["models"][1:], options, app)
+    # The models may accept different parameters, so the judge gets only those of the configuration.
+    own = request._replace(settings=request.settings._replace(options=app.config.options))
+    judge, combiner = (
+        add_models(own, [flags[name]], options, app)[1] if flags[name] else None for name in ("judge", "combine")
+    )
+    return requests, judge, combiner
+
+
+def collect_answers(
+    requests: Sequence[RunRequest], app: AppContext, view: JsonComparison, *, race: bool
+) -> list[ModelAnswer | None]:
+    """Ask all models; return their answers, None for those canceled because another model won the race."""
+    answers: list[ModelAnswer | None] = [None] * len(requests)
+    with closing(ask_models(requests, app)) as batches:
+        try:
+            for batch in batches:
+                for number, event in batch:
+                    if isinstance(event, ModelAnswer):
+                        answers[number] = event
+                    view.show(number, event)
+                    if race and isinstance(event, ModelAnswer) and not event.error:
+                        return answers
+                view.refresh()
+        finally:
+            view.end_answers()
+    return answers
+
+
+def select_complete(answers: Sequence[ModelAnswer | None], console: StderrConsole) -> list[ModelAnswer]:
+    """Return the complete answers, and print why models did not answer.
+
+    Raises:
+        AskError: none of them answered; it is the error of the first one.
+    """
+    complete = [answer for answer in answers if answer and not answer.error]
+    failed = [answer for answer in answers if answer and answer.error]
+    for answer in failed if complete else failed[1:]:
+        console.print_line(f"ask: {answer.endpoint.full_name}: {answer.error}")
+    if not complete:
+        failed[0].check()
+    return complete
+
+
+def review_answers(
+    judge: RunRequest | None,
+    combiner: RunRequest | None,
+    answers: Sequence[ModelAnswer],
+    app: AppContext,
+    view: JsonComparison,
+) -> None:
+    """Have the answers judged and combined.
+
+    Raises:
+        AskError: the judge or the model that combines them did not answer.
+    """
+    if judge:
+        view.begin("judge", judge.endpoint.full_name)
+        view.show_verdict(judge_answers(judge, answers, app, view.show_notice))
+    if combiner:
+        view.begin("combine", combiner.endpoint.full_name)
+        combined = ask_model(combine_answers(combiner, answers), app, view.show_combined)
+        view.end_combined(combined)
+        combined.check()
+
+
+def create_view(flags: Mapping[str, Any], requests: Sequence[RunRequest], console: StderrConsole) -> JsonComparison:
+    """Create the view that the options and the terminal select."""
+    output = StandardOutput()
+    if flags["as_json"] or not output.is_terminal:
+        return JsonComparison(output, console)
+    names = [request.endpoint.full_name for request in requests]
+    renderer_flags = {"as_json": False, "as_events": False, "plain": flags["plain"], "verbose": False}
+
+    def open_renderer() -> PlainRenderer:
+        renderer = create_renderer(renderer_flags, requests[0], console)
+        assert isinstance(renderer, PlainRenderer)  # noqa: S101 - JSON is not selected
+        return renderer
+
+    if not flags["race"] and not flags["plain"] and can_redraw(output, console.environment):
+        live_region = LiveRegion(output.write_raw, sys.stdout.fileno(), console.environment)
+        if fits_columns(len(names), live_region.size.columns):
+            return ColumnComparison(output, console, open_renderer, names, live_region)
+    return SectionComparison(output, console, open_renderer, names, race=flags["race"])
