@@ -22,7 +22,17 @@ from ask.cli.ask import get_default_options, parse_dollars, parse_seconds
 from ask.cli.groups import subcommand
 from ask.console import StandardOutput, StderrConsole
 from ask.errors import RowsFailedError, RunInterruptedError, UsageError
-from ask.map.rows import INPUT_FORMATS, STDIN, Input, InputFormat, Row, check_inputs, read_rows, select_inputs
+from ask.map.rows import (
+    INPUT_FORMATS,
+    STDIN,
+    Input,
+    InputFormat,
+    Row,
+    check_inputs,
+    read_in_background,
+    read_rows,
+    select_inputs,
+)
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -196,8 +206,9 @@ def run_map(
     engine = create_engine(flags, job, ledger, JobPrices(app, job), open_runner)
     if finished_earlier is None:
         announce_earlier_answers(job, ledger, console)
+    available_rows = read_in_background(rows) if any(one.path == STDIN for one in inputs) else rows
     with stop_on_interrupt(engine, console):
-        progress = engine.run(rows, names, writer, open_progress_bar(flags, job, inputs, console))
+        progress = engine.run(available_rows, names, writer, open_progress_bar(flags, job, inputs, console))
     if finished_earlier is not None:
         progress = progress._replace(resumed=finished_earlier)
     console.show_status("")

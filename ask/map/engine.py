@@ -32,6 +32,8 @@ BATCH_ROWS = 500
 """How many rows that need no request are handled before progress is shown."""
 PROGRESS_INTERVAL = 0.25
 """Seconds between progress reports."""
+INPUT_INTERVAL = 0.02
+"""Seconds after which an input that had no further row is read again."""
 MAX_REFUSALS = 30
 """How often one row may be refused by a rate limit before it fails."""
 REFUSED_STATUSES = (429, 529)
@@ -155,6 +157,8 @@ class Engine:
         self._cost = ledger.compute_cost(job_id)
         self._last_progress = 0.0
         self._has_started = False
+        self._row_count = 0
+        self._is_input_idle = False
         self.stop_error: AskError | None = None
 
     def stop(self, error: AskError) -> None:
@@ -163,23 +167,25 @@ class Engine:
 
     def run(
         self,
-        rows: Iterator[Row],
+        rows: Iterator[Row | None],
         names: ColumnNames,
         writer: RowWriter,
         on_progress: Callable[[Progress], None],
     ) -> Progress:
-        """Run all rows; return the final state. What ended the run early is in `stop_error`."""
-        numbered_rows = enumerate(rows, start=1)
+        """Run all rows; return the final state. What ended the run early is in `stop_error`.
+
+        `rows` may yield None while no further row has arrived.
+        """
         is_exhausted = False
         try:
             while True:
                 if not is_exhausted and self._has_room():
-                    is_exhausted = self._admit_rows(numbered_rows, names)
+                    is_exhausted = self._admit_rows(rows, names)
                 self._start_tasks(writer)
                 self._flush(writer)
                 if not self._in_flight and (self.stop_error or (is_exhausted and not self._is_waiting)):
                     break
-                can_admit = not is_exhausted and self._has_room()
+                can_admit = not is_exhausted and not self._is_input_idle and self._has_room()
                 self._collect(names, wait=not can_admit)
                 self._report_progress(on_progress)
             self._flush(writer)
@@ -207,18 +213,23 @@ class Engine:
             return False
         return not self._options.ordered or self._position_count - self._next_position < WINDOW
 
-    def _admit_rows(self, rows: Iterator[tuple[int, Row]], names: ColumnNames) -> bool:
+    def _admit_rows(self, rows: Iterator[Row | None], names: ColumnNames) -> bool:
         """Read rows and finish those that need no request; return whether there are no more."""
         tasks: list[RowTask] = []
         digests: list[bytes] = []
         is_exhausted = False
         while len(tasks) < BATCH_ROWS:
-            numbered_row = next(rows, None)
-            if numbered_row is None:
+            try:
+                row = next(rows)
+            except StopIteration:
                 is_exhausted = True
                 break
+            self._is_input_idle = row is None
+            if row is None:
+                break
+            self._row_count += 1
             for model_number in range(len(self._models)):
-                identified = self._identify_row(*numbered_row, model_number, names)
+                identified = self._identify_row(self._row_count, row, model_number, names)
                 if identified:
                     tasks.append(identified[0])
                     digests.append(identified[1])
@@ -293,7 +304,7 @@ class Engine:
 
     def _get_wait(self) -> float:
         """Return the seconds until something may have to be done."""
-        waits = [PROGRESS_INTERVAL]
+        waits = [INPUT_INTERVAL if self._is_input_idle else PROGRESS_INTERVAL]
         now = time.monotonic()
         if self._ready and self.stop_error is None:
             delay = self._limiter.get_delay(now, self._in_flight)

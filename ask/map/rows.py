@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from queue import Empty, Queue
+from threading import Thread
 from typing import Any, BinaryIO, Literal, NamedTuple, get_args
 
 from ask.errors import FileError, UsageError
@@ -22,6 +24,8 @@ LINE, PATH, INDEX = "line", "path", "index"
 READ_BYTES = 1 << 16
 COUNTED_BYTES = 1 << 24
 """How much of a file is read to estimate its number of lines."""
+MAX_WAITING_ROWS = 1000
+"""How many rows of a pipe are read ahead."""
 MAX_FIELD_LENGTH = 1 << 30
 """The limit for one field of a CSV file, in characters."""
 
@@ -233,6 +237,36 @@ def read_header(name: str, records: Iterator[list[str]]) -> list[str]:
 def is_encodable(text: str) -> bool:
     """Check that a text contains no bytes that were not UTF-8."""
     return text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text)
+
+
+def read_in_background(rows: Iterator[Row]) -> Iterator[Row | None]:
+    """Yield the rows of a pipe as they arrive, and None while there is none.
+
+    Raises:
+        AskError: as `rows` does.
+    """
+    arrived: Queue[Row | BaseException | None] = Queue(MAX_WAITING_ROWS)
+
+    def read() -> None:
+        try:
+            for row in rows:
+                arrived.put(row)
+            arrived.put(None)
+        except BaseException as error:  # noqa: BLE001 - raised again in the main thread
+            arrived.put(error)
+
+    Thread(target=read, name="ask map input", daemon=True).start()
+    while True:
+        try:
+            item = arrived.get_nowait()
+        except Empty:
+            yield None
+            continue
+        if item is None:
+            return
+        if isinstance(item, BaseException):
+            raise item
+        yield item
 
 
 READERS: Mapping[str, Callable[[str, BinaryIO], Iterator[Row]]] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import random
 import re
 import signal
@@ -430,3 +431,16 @@ def test_rows_with_tools_have_a_working_copy_each(
         assert "-old" in row["patch"]
         assert f"+Say word {number}" in row["patch"]
     assert (template / "note.txt").read_text() == "old\n"
+
+
+def test_rows_of_a_slow_pipe_are_answered_as_they_arrive(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(echo)
+    pipe_end, input_end = os.pipe()
+    with ask.start("map", "-p", "openrouter", "-m", "m", "Say {{line}}", stdin=pipe_end) as running:
+        os.close(pipe_end)
+        with open(input_end, "wb", buffering=0) as source:
+            for word in ("one", "two"):
+                source.write(f"{word}\n".encode())
+                running.wait_for(f"SAY {word.upper()}")
+        result = running.finish()
+    assert (result.code, len(result.text.splitlines())) == (0, 2)
