@@ -172,8 +172,6 @@ def run_map(
     job, inputs = prepare(flags, app, console, cleanup)
     reread_rows = open_row_reader(flags, inputs)
     first_row, rows = peek_row(reread_rows())
-    if first_row is None:
-        raise UsageError("the input has no rows")
     if not first_row.error:
         job.prompt.check(first_row)
     system_prompts = job.build_system_prompts(app.environment)
@@ -318,14 +316,20 @@ def draw_sample(rows: Iterator[Row], size: int) -> list[Row]:
     return [row for _, row in sorted(sample, key=lambda item: item[0])]
 
 
-def peek_row(rows: Iterator[Row]) -> tuple[Row | None, Iterator[Row]]:
-    """Return the first row that can be used, or the first one if none of many can; and all rows."""
+def peek_row(rows: Iterator[Row]) -> tuple[Row, Iterator[Row]]:
+    """Return the first row that can be used, or the last of many that cannot; and all rows.
+
+    Raises:
+        UsageError: there are no rows.
+    """
     read: list[Row] = []
     for row in itertools.islice(rows, 1000):
         read.append(row)
         if not row.error:
             break
-    return (read[-1] if read else None), itertools.chain(read, rows)
+    if not read:
+        raise UsageError("the input has no rows")
+    return read[-1], itertools.chain(read, rows)
 
 
 def print_estimate(
