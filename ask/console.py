@@ -172,6 +172,10 @@ class StderrConsole:
         """Print a line."""
         self._write(f"{escape_control_characters(self.redact(text))}\n")
 
+    def print_notice(self, text: str) -> None:
+        """Print a line after the name of the program."""
+        self.print_line(f"ask: {text}")
+
     def print_dim(self, text: str) -> None:
         """Print dimmed text, which may be an incomplete line."""
         self._write(f"{self._dim_start}{escape_control_characters(self.redact(text))}{self._dim_end}")

@@ -6,7 +6,7 @@ the ids in its results.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote
@@ -24,17 +24,10 @@ MESSAGES = {
 
 
 class AnthropicBatchApi(BatchApi):
-    """Anthropic's Message Batches API.
-
-    Args:
-        build_headers: returns the headers of a request for an API key.
-    """
+    """Anthropic's Message Batches API."""
 
     max_requests = 100_000
     max_bytes = 256_000_000
-
-    def __init__(self, build_headers: Callable[[str], Mapping[str, str]]) -> None:
-        self.build_headers = build_headers
 
     def build_create_request(self, requests: Sequence[BatchRequest], tag: str, file_id: str, key: str) -> HttpRequest:
         body = {"requests": [{"custom_id": one.custom_id, "params": one.body} for one in requests]}

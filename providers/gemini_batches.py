@@ -5,7 +5,7 @@ The requests are sent inline, which the API allows up to 20 MB; more requests be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -20,16 +20,9 @@ ID_FIELD = "key"
 
 
 class GeminiBatchApi(BatchApi):
-    """Gemini's Batch API, with inline requests.
-
-    Args:
-        build_headers: returns the headers of a request for an API key.
-    """
+    """Gemini's Batch API, with inline requests."""
 
     max_bytes = 19_000_000
-
-    def __init__(self, build_headers: Callable[[str], Mapping[str, str]]) -> None:
-        self.build_headers = build_headers
 
     def build_create_request(self, requests: Sequence[BatchRequest], tag: str, file_id: str, key: str) -> HttpRequest:
         entries = [{"request": one.body, "metadata": {ID_FIELD: one.custom_id}} for one in requests]

@@ -7,7 +7,7 @@ errors; an expired or canceled batch has those of the requests that were finishe
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -25,18 +25,11 @@ API_PREFIX = "/v1"
 
 
 class OpenAIBatchApi(BatchApi):
-    """OpenAI's Batch API.
-
-    Args:
-        build_headers: returns the headers of a request for an API key.
-    """
+    """OpenAI's Batch API."""
 
     max_requests = 50_000
     max_bytes = 200_000_000
     has_upload = True
-
-    def __init__(self, build_headers: Callable[[str], Mapping[str, str]]) -> None:
-        self.build_headers = build_headers
 
     def build_upload_request(self, requests: Sequence[BatchRequest], tag: str, key: str) -> HttpRequest:
         lines = (

@@ -6,7 +6,7 @@ of requests, and, once it has ended, by the ids in its results.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -18,16 +18,9 @@ FINAL_STATUSES = ("completed", "failed", "expired", "cancelled")
 
 
 class OpenRouterBatchApi(BatchApi):
-    """OpenRouter's Batch API.
-
-    Args:
-        build_headers: returns the headers of a request for an API key.
-    """
+    """OpenRouter's Batch API."""
 
     max_requests = 5_000
-
-    def __init__(self, build_headers: Callable[[str], Mapping[str, str]]) -> None:
-        self.build_headers = build_headers
 
     def build_create_request(self, requests: Sequence[BatchRequest], tag: str, file_id: str, key: str) -> HttpRequest:
         entries = [

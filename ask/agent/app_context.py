@@ -73,7 +73,7 @@ class AppContext:
         """Print a notice about a plugin for the user."""
         if not self._quiet:
             redact = self.collect_secrets().redact
-            StderrConsole(self.environment, quiet=False, plain=False, redact=redact).print_line(f"ask: {text}")
+            StderrConsole(self.environment, quiet=False, plain=False, redact=redact).print_notice(text)
 
     def find_key_variables(self, name: str, default: tuple[str, ...] = ()) -> tuple[str, ...]:
         """Return the environment variables that may contain a provider's key.

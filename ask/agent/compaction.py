@@ -65,7 +65,7 @@ def compact_conversation(
 def print_notice(console: StderrConsole, event: Event) -> None:
     """Print an event of a run if it is a notice, and nothing else."""
     if isinstance(event, Notice):
-        console.print_line(f"ask: {event.text}")
+        console.print_notice(event.text)
 
 
 def check_summary(result: RunResult, console: StderrConsole) -> None:
@@ -79,4 +79,4 @@ def check_summary(result: RunResult, console: StderrConsole) -> None:
         raise IncompleteResponseError("the model wrote no summary", "ask again, or try another model")
     if not result.is_saved:
         raise FileError("the summary is not saved", "the conversation stays as it was")
-    console.print_line(f"ask: from now on a summary stands for {len(result.messages) - 2} messages")
+    console.print_notice(f"from now on a summary stands for {len(result.messages) - 2} messages")

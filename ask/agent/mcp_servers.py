@@ -47,7 +47,7 @@ def load_mcp_tools(app: AppContext, settings: Settings, console: StderrConsole, 
     """
     configured = find_servers(app.config, app.app_dirs.config)
     for warning in configured.warnings:
-        console.print_line(f"ask: {warning}")
+        console.print_notice(warning)
     all_servers = list(configured.servers.values())
     prefixes = {server.name: build_tool_prefix(server.name) for server in all_servers}
     usable_servers = [server for server in all_servers if server.enabled and can_start_server(server, settings)]
@@ -55,7 +55,7 @@ def load_mcp_tools(app: AppContext, settings: Settings, console: StderrConsole, 
         from ask.installation import format_install_command
 
         hint = format_install_command(MCP_EXTRA)
-        console.print_line(f"ask: no MCP server can be used, as the package mcp is not installed: {hint}")
+        console.print_notice(f"no MCP server can be used, as the package mcp is not installed: {hint}")
         usable_servers = []
     if not usable_servers:
         return McpTools([], tuple(prefixes.values()))
@@ -80,9 +80,7 @@ def load_withheld_tools(app: AppContext, settings: Settings, console: StderrCons
             tools += collect_server_tools(tool_list, servers, console)
         else:
             name = server.name
-            console.print_line(
-                f"ask: safe mode does not start the MCP server {name}: ask mcp list {name} lists its tools"
-            )
+            console.print_notice(f"safe mode does not start the MCP server {name}: ask mcp list {name} lists its tools")
     return tools
 
 
@@ -126,5 +124,5 @@ def create_servers(app: AppContext, directory: Path) -> ServerPool:
 def collect_server_tools(server_tools: ServerTools, servers: LazyServers, console: StderrConsole) -> Sequence[Tool]:
     """Convert a server's tool list to tools, printing its problems."""
     for line in filter(None, (server_tools.failure, *server_tools.notes)):
-        console.print_line(f"ask: {line}")
+        console.print_notice(line)
     return to_tools(server_tools, partial(servers.call_tool, server_tools.server.name))

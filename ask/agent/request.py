@@ -138,7 +138,7 @@ def prepare_without_prompt(
     if flags["compact"]:
         check_saves_summary(settings)
     for warning in app.config.warnings:
-        console.print_line(f"ask: {warning}")
+        console.print_notice(warning)
     endpoint = start_preconnection(resolve_endpoint(app, read_model_selection(flags, continuation, template)))
     fallbacks = resolve_fallbacks(app, settings.fallback, endpoint)
     conversation_id = continuation.id if continuation else generate_conversation_id()
@@ -149,9 +149,7 @@ def prepare_without_prompt(
     if safe_mode:
         tools = cleanup.enter_context(safe_mode).sandbox_tools(tools)
     if not endpoint.model:
-        endpoint = endpoint._replace(
-            model=fetch_first_model(endpoint, lambda text: console.print_line(f"ask: {text}"), settings)
-        )
+        endpoint = endpoint._replace(model=fetch_first_model(endpoint, console.print_notice, settings))
     is_same_model = read_last_model(continuation) == (endpoint.provider_name, endpoint.model)
     request = RunRequest(
         conversation_id=conversation_id,
@@ -317,9 +315,7 @@ def open_safe_mode(
     from ask.agent.safe_mode import SafeModeContext
 
     overflow_directory = app.app_dirs.results / conversation_id
-    return SafeModeContext(
-        settings, directory, overflow_directory, app, lambda text: console.print_line(f"ask: {text}")
-    )
+    return SafeModeContext(settings, directory, overflow_directory, app, console.print_notice)
 
 
 def read_user_message(
@@ -333,7 +329,7 @@ def read_user_message(
 
     These are a named prompt, the command line, files and standard input.
     """
-    read_piped = partial(read_stdin, request.settings.stdin_limit, lambda text: console.print_line(f"ask: {text}"))
+    read_piped = partial(read_stdin, request.settings.stdin_limit, console.print_notice)
     prompt_text = decode_argument(" ".join(words))
     if not INVISIBLE_CHARACTERS.sub("", prompt_text).strip():
         prompt_text = ""
@@ -367,9 +363,7 @@ def create_input_readers(
     from ask.inputs.prompt_inputs import InputReaders
 
     environment = request.secrets.build_child_environment()
-    return InputReaders(
-        request.settings.command_timeout, environment, lambda text: console.print_line(f"ask: {text}"), stdin_reader
-    )
+    return InputReaders(request.settings.command_timeout, environment, console.print_notice, stdin_reader)
 
 
 def print_input_notes(inputs: PromptInputs, console: StderrConsole) -> None:

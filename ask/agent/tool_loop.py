@@ -17,7 +17,6 @@ from ask.agent.context_window import (
     format_removed_messages,
     format_too_long,
 )
-from ask.agent.model_selection import ModelEndpoint
 from ask.agent.request import RunRequest
 from ask.agent.tool_runner import ToolRunner
 from ask.client.provider_client import ProviderClient, RequestResult

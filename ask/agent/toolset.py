@@ -36,7 +36,7 @@ def create_search_tools(app: AppContext, settings: Settings, console: StderrCons
     if engine:
         yield create_search_tool(engine)
     elif engine_name and SEARCH_WEB.name not in settings.disabled_tools:
-        console.print_line(f"ask: {SEARCH_WEB.name} is left out: {format_search_setup_hint(engine_name)}")
+        console.print_notice(f"{SEARCH_WEB.name} is left out: {format_search_setup_hint(engine_name)}")
 
 
 def find_search_engine(app: AppContext, engine_name: str) -> SearchEngine | None:
@@ -138,7 +138,7 @@ class Toolset:
 
     def _report_exclusion(self, name: str, reason: str, advice: str) -> None:
         self._excluded_names.add(name)
-        self._console.print_line(f"ask: {name} {reason} and is not offered" + (f": {advice}" if advice else ""))
+        self._console.print_notice(f"{name} {reason} and is not offered" + (f": {advice}" if advice else ""))
 
     def load_tools(self, settings: Settings) -> list[Tool]:
         """Return all tools, in the order in which they are offered.
@@ -206,7 +206,7 @@ class Toolset:
         for tool in load_plugin_tools(self._app.tool_plugins, self._app, settings, self._cleanup):
             if isinstance(tool, ToolLoadFailure):
                 self._missing_prefixes.append("")
-                self._console.print_line(f"ask: {tool}")
+                self._console.print_notice(str(tool))
             else:
                 yield tool
 
@@ -216,13 +216,13 @@ class Toolset:
         for tool in tools:
             name, origin = tool.spec.name, tool.origin
             if not TOOL_NAME_PATTERN.fullmatch(name):
-                self._console.print_line(f"ask: the tool {name!r} of {origin} is left out: no provider takes that name")
+                self._console.print_notice(f"the tool {name!r} of {origin} is left out: no provider takes that name")
             elif name in owners:
-                self._console.print_line(
-                    f"ask: the tool {name} of {origin} is left out: {owners[name]} has one of that name"
+                self._console.print_notice(
+                    f"the tool {name} of {origin} is left out: {owners[name]} has one of that name"
                 )
             elif problem := find_schema_problem(tool):
-                self._console.print_line(f"ask: the tool {name} of {origin} is left out: {problem}")
+                self._console.print_notice(f"the tool {name} of {origin} is left out: {problem}")
             else:
                 owners[name] = origin
                 yield tool

@@ -66,7 +66,7 @@ def command(**flags: Any) -> None:
             complete = select_complete(answers, console)
             if judge or combiner:
                 if len(complete) == 1:
-                    console.print_line("ask: only one model answered, so there is nothing to judge or combine")
+                    console.print_notice("only one model answered, so there is nothing to judge or combine")
                 else:
                     review_answers(judge, combiner, complete, app, view)
         finally:
@@ -123,7 +123,7 @@ def select_complete(answers: Sequence[ModelAnswer | None], console: StderrConsol
     complete = [answer for answer in answers if answer and not answer.error]
     failed = [answer for answer in answers if answer and answer.error]
     for answer in failed if complete else failed[1:]:
-        console.print_line(f"ask: {answer.endpoint.full_name}: {answer.error}")
+        console.print_notice(f"{answer.endpoint.full_name}: {answer.error}")
     if not complete:
         failed[0].check()
     return complete

@@ -77,4 +77,4 @@ def subcommand(name: str) -> Callable[[Callable[..., Any]], click.Command]:
 
 def print_notice(text: str) -> None:
     """Print a line for the user to standard error."""
-    StderrConsole(os.environ, quiet=False, plain=False).print_line(f"ask: {format_one_line(text)}")
+    StderrConsole(os.environ, quiet=False, plain=False).print_notice(format_one_line(text))

@@ -35,7 +35,7 @@ def command(*, provider: str | None, timeout: float, as_json: bool) -> None:
         endpoint = resolve_endpoint(app, ModelSelection(provider))
         console.redact = app.collect_secrets(endpoint.key).redact
         settings = resolve_settings({"timeout": timeout}, app.environment, app.config)
-        models = create_client(endpoint, lambda text: console.print_line(f"ask: {text}"), settings).list_models()
+        models = create_client(endpoint, console.print_notice, settings).list_models()
         if not models:
             raise ProviderError(f"{endpoint.provider_name} lists no models", hint="see its documentation, and use -m")
         write_models(get_cache_file(app.app_dirs.cache, endpoint.provider_name, endpoint.base_url), models)

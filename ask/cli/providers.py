@@ -25,7 +25,7 @@ def command(*, as_json: bool) -> None:
         try:
             loaded = load_provider(app, name)
         except ConfigError as error:
-            console.print_line(f"ask: {error}")
+            console.print_notice(str(error))
             continue
         info, table = loaded.info, app.config.get_provider(name)
         _, key_origin = app.key_store.find(name, app.find_key_variables(name, info.key_env))

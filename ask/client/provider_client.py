@@ -311,7 +311,7 @@ class ProviderClient:
         request = self.provider.build_models_request(self._keys.current)
         if request is None:
             return []
-        return self.provider.parse_models(self._retry(partial(self._fetch_json, request)))
+        return self.provider.parse_models(self._retry(partial(self._fetch_models_list, request)))
 
     def build_request(self, request: ChatRequest) -> HttpRequest:
         """Build the request for a conversation without tools, without sending it."""
@@ -326,7 +326,7 @@ class ProviderClient:
         result = self._build_result(request, response, None)
         return result._replace(answer=redact_answer(self.redactor, result.answer))
 
-    def fetch_json(self, build: Callable[[str], HttpRequest], *, may_repeat: bool = True) -> Any:
+    def fetch_document(self, build: Callable[[str], HttpRequest], *, may_repeat: bool = True) -> Any:
         """Send a request about a batch, and return the JSON of the response.
 
         Args:
@@ -334,9 +334,9 @@ class ProviderClient:
             may_repeat: whether to send it again after a failure.
         """
         if may_repeat:
-            return self._retry(lambda: self._fetch_document(build(self._keys.current), self._get_transport()))
+            return self._retry(lambda: self._send_document(build(self._keys.current), self._get_transport()))
         # On a new connection, because a transport sends a request again if the server closes a reused one.
-        return self._fetch_document(build(self._keys.current), self._open_transport())
+        return self._send_document(build(self._keys.current), self._open_transport())
 
     def fetch_lines(self, build: Callable[[str], HttpRequest]) -> Iterator[Any]:
         """Send a request and yield the JSON value of each line of the response; None if it is not JSON."""
@@ -370,18 +370,15 @@ class ProviderClient:
         if isinstance(error, NetworkError) and error.offline:
             error.hint = self.provider.info.offline_hint or error.hint
 
-    def _fetch_json(self, request: HttpRequest) -> Any:
+    def _fetch_models_list(self, request: HttpRequest) -> Any:
         with self._open_response(request) as http_response:
             body = http_response.read_text()
-        try:
-            value = json.loads(body)
-        except (ValueError, RecursionError):
-            raise self._parse_error(http_response, body) from None
-        if http_response.status != 200 or find_error(value) is not None:
+        value = parse_json(body)
+        if value is None or http_response.status != 200 or find_error(value) is not None:
             raise self._parse_error(http_response, body)
         return value
 
-    def _fetch_document(self, request: HttpRequest, transport: Transport) -> Any:
+    def _send_document(self, request: HttpRequest, transport: Transport) -> Any:
         with transport.send(request) as http_response:
             body = http_response.read_text(MAX_DOCUMENT_BYTES)
         if http_response.status not in SUCCESS_STATUSES:

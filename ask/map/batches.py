@@ -168,10 +168,10 @@ class BatchRunner:
             file_id = ""
             if self._api.has_upload:
                 build_upload = partial(self._api.build_upload_request, requests, tag)
-                file_id = self._api.parse_upload(self._client.fetch_json(build_upload))
+                file_id = self._api.parse_upload(self._client.fetch_document(build_upload))
             build = partial(self._api.build_create_request, requests, tag, file_id)
             # Sent once: after a failure of the network, the batch may exist.
-            batch = self._parse_batch(self._client.fetch_json(build, may_repeat=False))
+            batch = self._parse_batch(self._client.fetch_document(build, may_repeat=False))
         except ProviderError as error:
             if error.status is not None and 400 <= error.status < 500:
                 self._ledger.end_batch(tag)
@@ -208,7 +208,7 @@ class BatchRunner:
     def _iter_listed_batches(self) -> Iterator[Batch]:
         cursor = ""
         while True:
-            page = self._api.parse_list(self._client.fetch_json(partial(self._api.build_list_request, cursor)))
+            page = self._api.parse_list(self._client.fetch_document(partial(self._api.build_list_request, cursor)))
             yield from page.batches
             if not page.cursor or page.cursor == cursor:
                 return
@@ -218,7 +218,9 @@ class BatchRunner:
         """Ask for the state of all batches once, and collect the results of the complete ones."""
         self._find_lost_batches()
         for pending in self._ledger.list_batches(self._job.id):
-            batch = self._parse_batch(self._client.fetch_json(partial(self._api.build_poll_request, pending.batch_id)))
+            batch = self._parse_batch(
+                self._client.fetch_document(partial(self._api.build_poll_request, pending.batch_id))
+            )
             self._done_rows[pending.tag] = batch.finished_count
             if batch.is_complete:
                 self._collect(pending, batch)
@@ -267,7 +269,7 @@ class BatchRunner:
                 raise UsageError(f"{name} cannot cancel a batch", "leave out --cancel to collect its results")
             build: Any = partial(self._api.build_cancel_request, one.batch_id)
             try:
-                self._client.fetch_json(build)
+                self._client.fetch_document(build)
             except ProviderError as error:
                 if error.status not in (400, 409):  # it has ended
                     raise
@@ -304,10 +306,10 @@ class BatchRunner:
                 for value in self._client.fetch_lines(build):
                     yield from self._api.parse_results(value)
                 continue
-            body = self._client.fetch_json(build)
+            body = self._client.fetch_document(build)
             yield from self._api.parse_results(body)
             while self._api.build_next_results_request(batch, body, ""):
-                body = self._client.fetch_json(partial(self._api.build_next_results_request, batch, body))  # type: ignore[arg-type]
+                body = self._client.fetch_document(partial(self._api.build_next_results_request, batch, body))  # type: ignore[arg-type]
                 yield from self._api.parse_results(body)
 
     def _convert_result(self, result: BatchResult) -> RowResult:

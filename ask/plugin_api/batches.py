@@ -79,6 +79,9 @@ class BatchApi:
     ask creates a batch with `build_create_request`, after `build_upload_request` if `has_upload` is set. It asks for
     the state with `build_poll_request` until the batch is complete, and then for the results.
 
+    Args:
+        build_headers: returns the headers of a request for an API key.
+
     Attributes:
         max_requests: the limit for the requests of one batch.
         max_bytes: the limit for their size as JSON.
@@ -88,6 +91,9 @@ class BatchApi:
     max_requests = 50_000
     max_bytes = 100_000_000
     has_upload = False
+
+    def __init__(self, build_headers: Callable[[str], Mapping[str, str]]) -> None:
+        self.build_headers = build_headers
 
     def build_upload_request(self, requests: Sequence[BatchRequest], tag: str, key: str) -> HttpRequest:
         """Return the request that uploads the requests as a file."""

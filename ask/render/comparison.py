@@ -53,7 +53,7 @@ class JsonComparison:
     def show_notice(self, event: Event) -> None:
         """Print an event if it is a notice."""
         if isinstance(event, Notice):
-            self._console.print_line(f"ask: {event.text}")
+            self._console.print_notice(event.text)
 
     def begin(self, action: str, model: str) -> None:
         """Show that a model reviews the answers."""

@@ -69,7 +69,7 @@ class JsonRenderer:
                 self._metadata |= event._asdict()
                 self._write_event("fallback", **event._asdict())
             case Notice(text):
-                self._console.print_line(f"ask: {text}")
+                self._console.print_notice(text)
                 self._write_event("notice", text=self._redactor.redact(text))
 
     def stop(self) -> None:

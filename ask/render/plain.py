@@ -52,7 +52,7 @@ class PlainRenderer:
                 self._output.end_line()
             case Notice(text):
                 self._end_dim_line()
-                self._console.print_line(f"ask: {text}")
+                self._console.print_notice(text)
 
     def stop(self) -> None:
         """Flush the output."""

@@ -169,7 +169,7 @@ def test_results_of_a_batch_api_are_checked() -> None:
         def parse_results(self, body: Any) -> Any:
             return [body["id"]]
 
-    api = load(provider_batch=lambda self: Api()).get_batch_api()
+    api = load(provider_batch=lambda self: Api(lambda key: {})).get_batch_api()
     assert api is not None
     assert api.max_requests == BatchApi.max_requests
     for call, word in (

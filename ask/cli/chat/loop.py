@@ -77,7 +77,7 @@ def run_interactive_chat(session: ChatSession, first_message: str) -> None:
                 if error.exit_code != RunInterruptedError.exit_code:
                     raise
                 prompt.discard_typeahead()
-                session.print_line(f"ask: {format_one_line(str(error))}")
+                session.print_notice(format_one_line(str(error)))
 
 
 def print_greeting(session: ChatSession) -> None:
@@ -85,7 +85,7 @@ def print_greeting(session: ChatSession) -> None:
     target = f"{request.endpoint.model} of {request.endpoint.provider_name}"
     messages = sum(message.role == "user" for message in request.message_history)
     past = f", going on with {request.conversation_id} ({messages} messages)" if messages else ""
-    session.console.print_line(f"ask: this is {target}{past}; /help tells what can be typed, Ctrl-D leaves")
+    session.console.print_notice(f"this is {target}{past}; /help tells what can be typed, Ctrl-D leaves")
 
 
 def handle_input(session: ChatSession, text: str) -> str:
@@ -93,7 +93,7 @@ def handle_input(session: ChatSession, text: str) -> str:
     try:
         parsed = parse_input(text)
     except UsageError as error:
-        session.print_line(f"ask: {error}")
+        session.print_notice(str(error))
         return text
     if isinstance(parsed, str):
         report_errors(session, lambda: session.send_message(parsed))
@@ -114,7 +114,7 @@ def report_errors(session: ChatSession, action: Callable[[], None]) -> int:
     except (BrokenOutputError, RunInterruptedError):
         raise
     except AskError as error:
-        session.print_line(f"ask: {format_one_line(str(error))}")
+        session.print_notice(format_one_line(str(error)))
         return error.exit_code
     return 0
 

@@ -213,7 +213,9 @@ class ChatSession:
         secrets = self.app.collect_secrets(endpoint.key, current.key, *fallback_keys)
         self.console.redact = secrets.redact
         if not endpoint.model:
-            endpoint = endpoint._replace(model=fetch_first_model(endpoint, self._notify, self.request.settings))
+            endpoint = endpoint._replace(
+                model=fetch_first_model(endpoint, self.console.print_notice, self.request.settings)
+            )
         self.request = self.request._replace(endpoint=endpoint, secrets=secrets, reported_usage=ReportedUsage())
 
     def set_extra_system_prompt(self, text: str) -> None:
@@ -287,12 +289,13 @@ class ChatSession:
         """Print the output of a slash command or an error to stderr, also with --quiet."""
         self._unmuted_console.print_line(self.redact(text))
 
+    def print_notice(self, text: str) -> None:
+        """Print a line after the name of the program, also with --quiet."""
+        self._unmuted_console.print_notice(self.redact(text))
+
     def redact(self, text: str) -> str:
         """Redact the keys known so far; the set changes when another provider is selected."""
         return self.console.redact(text)
-
-    def _notify(self, text: str) -> None:
-        self.console.print_line(f"ask: {text}")
 
     def _add_usage(self, result: RunResult) -> None:
         self.totals.requests += result.requests
