@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE  # without compiled files, each run of the tests compiles all of them again
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-real lint generated smoke bench bench-peers clean
+.PHONY: help demo test test-slow test-real lint generated smoke bench bench-peers dist clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' Makefile
@@ -43,8 +43,13 @@ bench: $(VENV)/installed  ## measure beside a bare script, and beside installed 
 
 bench-peers: .venv-peers/llm/bin/llm .venv-peers/sgpt/bin/sgpt bench  ## the same, with llm and sgpt installed for it
 
+dist: $(VENV)/installed-dev  ## build dist/, check it, and try it installed with pip, pipx and uv
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+	ASK_DIST=dist $(BIN)/pytest -m slow tests/test_distribution.py
+
 clean:  ## remove what these targets have made
-	rm -rf .venv* build *.egg-info
+	rm -rf .venv* build dist *.egg-info
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
