@@ -95,7 +95,7 @@ def format_usage_error(error: Exception) -> str:
     message: str = error.format_message()  # type: ignore[attr-defined]
     context = getattr(error, "ctx", None)
     program = context.command_path if context else "ask"
-    return f"{message.rstrip('.')}: {program} --help lists the options" + (", -- ends them" if program == "ask" else "")
+    return f"{message.rstrip('.')}; see {program} --help" + (", and -- ends the options" if program == "ask" else "")
 
 
 def _print_error(message: str) -> None:

@@ -62,10 +62,10 @@ def extract_command(response_text: str) -> str:
     command = next(filter(None, map(strip_prompts, blocks)), "")
     if not command:
         excerpt = format_one_line(re.sub(r"(?m)^#+", "", text), MAX_EXCERPT_LENGTH)
-        raise IncompleteResponseError("there is no command in the answer", excerpt)
+        raise IncompleteResponseError("the answer contains no command", excerpt)
     if CONTROL_CHARACTERS.search(command):
         excerpt = format_one_line(escape_non_ascii(command), MAX_EXCERPT_LENGTH)
-        raise IncompleteResponseError("the command has control characters in it", excerpt)
+        raise IncompleteResponseError("the command contains control characters", excerpt)
     return command
 
 
@@ -142,7 +142,7 @@ def is_prose(line: str) -> bool:
 MAX_ATTEMPTS = 100
 """Maximum number of opening brackets at which decoding a JSON value is tried."""
 BRACKET_PATTERN = re.compile(r"[{\[]")
-NO_JSON_MESSAGE = "there is no JSON value in it"
+NO_JSON_MESSAGE = "the answer contains no JSON value"
 
 
 def extract_json(response_text: str, find_problem: Callable[[Any], str]) -> tuple[Any, str]:

@@ -136,9 +136,9 @@ class StandardOutput:
             self._stream.write(text.encode(errors="replace"))
             self._stream.flush()
         except BrokenPipeError:
-            raise BrokenOutputError("nobody reads the output") from None
+            raise BrokenOutputError("standard output was closed by its reader") from None
         except OSError as error:
-            raise FileError(f"cannot write the answer ({error.strerror})") from error
+            raise FileError(f"cannot write to standard output ({error.strerror})") from error
 
 
 def take_standard_output() -> BinaryIO:

@@ -77,11 +77,11 @@ def to_ask_error(error: Exception) -> AskError:
     if isinstance(error.__cause__, KeyboardInterrupt):  # Python 3.11 wraps one that is raised while a class is created
         return RunInterruptedError("interrupted")
     if isinstance(error, ModuleNotFoundError):
-        return MissingDependencyError(f"the package {error.name} is not installed", "install ask again")
+        return MissingDependencyError(f"the package {error.name} is not installed", "reinstall ask")
     if isinstance(error, OSError) and error.strerror:
         path = f" {error.filename}" if error.filename else ""
         return FileError(f"cannot read or write{path} ({error.strerror})")
-    return AskError(f"unforeseen {type(error).__name__}: {error}", "please report this; -v shows where it arose")
+    return AskError(f"unexpected {type(error).__name__}: {error}", "please report this bug; -v shows the traceback")
 
 
 class UsageError(AskError):

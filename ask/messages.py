@@ -11,7 +11,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeVar
 
-SUMMARY_PREFIX = "[This summary stands for the conversation until here.]\n\n"
+SUMMARY_PREFIX = "[This summary replaces the conversation so far.]\n\n"
 """The beginning of a summary, which is a user message."""
 
 

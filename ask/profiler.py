@@ -131,7 +131,7 @@ def run_with_cprofile(file: str, arguments: Sequence[str], run: CommandRunner) -
     from ask.errors import FileError, UsageError
 
     if not file:
-        raise UsageError(f"{PROFILE_OPTION}= names no file", f"use {PROFILE_OPTION}=FILE, or {PROFILE_OPTION} alone")
+        raise UsageError(f"{PROFILE_OPTION}= needs a file", f"use {PROFILE_OPTION}=FILE, or {PROFILE_OPTION} alone")
     profile = Profile()
     try:
         return profile.runcall(run, arguments)
@@ -140,7 +140,7 @@ def run_with_cprofile(file: str, arguments: Sequence[str], run: CommandRunner) -
             profile.dump_stats(file)
         except OSError as error:
             raise FileError(f"cannot write {file} ({error.strerror})") from error
-        print_to_stderr([f"ask: python -m pstats {file} reads where the time went"])
+        print_to_stderr([f"ask: python -m pstats {file} shows the profile"])
 
 
 def run_with_phase_timing(arguments: Sequence[str], run: CommandRunner) -> int:

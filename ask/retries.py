@@ -27,7 +27,7 @@ def choose_retry_delay(error: AskError, attempt_number: int, backoff: float) -> 
     elif not isinstance(error, NetworkError) or not error.retryable:
         return None
     if after is not None and after > MAX_RETRY_WAIT:
-        error.hint = f"it asks to wait {after:.0f} s"
+        error.hint = f"the server asks to wait {after:.0f} s"
         return None
     delay = backoff * 2.0 ** (attempt_number - 1)
     jittered = delay * random.uniform(0.5, 1.5)  # noqa: S311 - not used for cryptography

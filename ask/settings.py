@@ -42,35 +42,33 @@ class Setting(NamedTuple):
 
 
 SETTINGS = {
-    "provider": Setting(str, "the provider to ask", variable="ASK_PROVIDER"),
-    "model": Setting(str, "the model to ask, of that provider", variable="ASK_MODEL"),
-    "fallback": Setting(list, "models to ask in turn if the model cannot answer", "fallback"),
-    "system": Setting(str, "added to the system prompt", "system"),
-    "max_rounds": Setting(int, "rounds of tool calls", "max_rounds"),
-    "max_cost": Setting(float, "US dollars after which no round begins", "max_cost"),
-    "timeout": Setting(float, "seconds in which the answer must grow (300; 900 for xai)", "timeout"),
-    "stream": Setting(bool, "show the answer as it comes", "stream", "no_stream"),
-    "stdin_limit": Setting(int, "bytes read from standard input", "stdin_limit"),
-    "context_limit": Setting(int, "tokens of a conversation to send at most", "context_limit"),
-    "tools.enabled": Setting(bool, "let the model call tools", "tools", "no_tools", "ASK_TOOLS"),
-    "tools.disabled": Setting(list, "tools to leave out", "disabled_tools", "disable_tool"),
-    "tools.command_timeout": Setting(float, "seconds that a command may take", "command_timeout"),
-    "tools.confirm": Setting(bool, "ask before what runs or writes", "confirm"),
-    "history.enabled": Setting(bool, "keep conversations, and what files held before", "save", "no_save"),
-    "search.engine": Setting(str, "what search_web asks: brave, tavily or duckduckgo", "search_engine"),
-    "mcp.files": Setting(list, "JSON files that name further MCP servers", "mcp_files"),
-    "safe.enabled": Setting(bool, "confine what tools can do, always", "safe", variable="ASK_SAFE"),
-    "safe.allow_dirs": Setting(list, "further folders that tools may write, when confined", "allow_dirs"),
-    "safe.allow_hosts": Setting(
-        list, "hosts that fetch_url and search_web may reach without asking, when confined", "allow_hosts"
-    ),
-    "safe.allow_tools": Setting(list, "tools that are not ask's own to offer, when confined", "allow_tools"),
-    "safe.environment": Setting(list, "further variables that commands may see, when confined", "safe_environment"),
+    "provider": Setting(str, "default provider", variable="ASK_PROVIDER"),
+    "model": Setting(str, "default model", variable="ASK_MODEL"),
+    "fallback": Setting(list, "models to try in turn if the model cannot answer", "fallback"),
+    "system": Setting(str, "extra system prompt", "system"),
+    "max_rounds": Setting(int, "maximum rounds of tool calls", "max_rounds"),
+    "max_cost": Setting(float, "stop calling tools after spending this many US dollars", "max_cost"),
+    "timeout": Setting(float, "stop if no text arrives for this many seconds (300; 900 for xai)", "timeout"),
+    "stream": Setting(bool, "print the answer while it arrives", "stream", "no_stream"),
+    "stdin_limit": Setting(int, "maximum size of stdin in bytes", "stdin_limit"),
+    "context_limit": Setting(int, "maximum tokens of a conversation to send", "context_limit"),
+    "tools.enabled": Setting(bool, "offer tools to the model", "tools", "no_tools", "ASK_TOOLS"),
+    "tools.disabled": Setting(list, "tools that are not offered", "disabled_tools", "disable_tool"),
+    "tools.command_timeout": Setting(float, "kill commands after this many seconds", "command_timeout"),
+    "tools.confirm": Setting(bool, "ask before each tool call that runs or writes", "confirm"),
+    "history.enabled": Setting(bool, "save conversations and file backups", "save", "no_save"),
+    "search.engine": Setting(str, "search engine: brave, tavily or duckduckgo", "search_engine"),
+    "mcp.files": Setting(list, "JSON files with further MCP servers", "mcp_files"),
+    "safe.enabled": Setting(bool, "use safe mode in every run", "safe", variable="ASK_SAFE"),
+    "safe.allow_dirs": Setting(list, "safe mode: further folders that tools may write", "allow_dirs"),
+    "safe.allow_hosts": Setting(list, "safe mode: hosts that may be fetched without asking", "allow_hosts"),
+    "safe.allow_tools": Setting(list, "safe mode: tools of plugins and MCP servers to allow", "allow_tools"),
+    "safe.environment": Setting(list, "safe mode: environment variables that commands may see", "safe_environment"),
     "safe.tripwires": Setting(
-        list, "commands to refuse, when confined: built-in ones by name, others as regular expressions", "tripwires"
+        list, "safe mode: commands to refuse, by built-in name or regular expression", "tripwires"
     ),
-    "network.tries": Setting(int, "how often a request is sent", "tries"),
-    "network.backoff": Setting(float, "seconds before the second try", "backoff"),
+    "network.tries": Setting(int, "maximum tries for a request", "tries"),
+    "network.backoff": Setting(float, "seconds before the first retry", "backoff"),
 }
 """The settings by key, besides the tables `aliases`, `options`, `providers` and `mcp.servers`."""
 CONFIG_TABLES = (
@@ -80,10 +78,10 @@ CONFIG_TABLES = (
     "providers",
 )
 PROVIDER_KEYS = {
-    "base_url": "where its requests go",
-    "key_env": "the environment variable that holds its key",
-    "model": "the model to ask where none is named",
-    "api": "the OpenAI API to use: responses or chat",
+    "base_url": "base URL for requests",
+    "key_env": "environment variable with the API key",
+    "model": "default model",
+    "api": "OpenAI API to use: responses or chat",
 }
 """The keys of a table `[providers.NAME]`, all strings, with their descriptions."""
 MODEL_KEYS: dict[str, type] = {
@@ -114,8 +112,8 @@ MAX_NUMBER = 1_000_000_000
 """The largest number allowed in config.toml; as a time in seconds it means no limit."""
 EXPECTED_VALUES = {
     str: "a string",
-    int: f"a whole number above 0, at most {MAX_NUMBER}",
-    float: f"a number above 0, at most {MAX_NUMBER}",
+    int: f"a positive integer, at most {MAX_NUMBER}",
+    float: f"a positive number, at most {MAX_NUMBER}",
     bool: "true or false",
     list: "a list of strings",
     dict: "a table of strings",
@@ -180,7 +178,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         return {}
     except OSError as error:
         # Not treated as missing: the file may contain restrictions, such as safe mode.
-        advice = "make it readable; is HOME your own?" if isinstance(error, PermissionError) else ""
+        advice = "make it readable; is HOME set correctly?" if isinstance(error, PermissionError) else ""
         raise ConfigError(f"cannot read {path} ({error.strerror})", advice) from error
     import tomllib
 
@@ -286,17 +284,17 @@ def check_server_tables(path: Path, servers: Any) -> list[str]:
         key = f"mcp.servers.{name}"
         if not SERVER_NAME_PATTERN.fullmatch(name):
             hint = "use letters, digits, - and single _, at most 32"
-            raise ConfigError(f"{path}: {name!r} is no name for an MCP server", hint)
+            raise ConfigError(f"{path}: {name!r} is not a valid name for an MCP server", hint)
         warnings += check_table(path, key, table, SERVER_KEYS)
         if "command" in table and "url" in table:
-            raise ConfigError(f"{path}: {key} has a command and a URL", "leave one of them out")
+            raise ConfigError(f"{path}: {key} has a command and a URL", "remove one of them")
         if table.get("enabled", True) and not (table.get("command") or table.get("url")):
             raise ConfigError(f"{path}: {key} has neither a command nor a URL", "set command, or url")
         if "url" in table and not re.match(r"https?://[^/]", table["url"]):
-            raise ConfigError(f"{path}: {key}.url must be a URL that begins with http:// or https://")
+            raise ConfigError(f"{path}: {key}.url must start with http:// or https://")
         target, types = ("URL", ("http", "sse")) if "url" in table else ("command", ("stdio",))
         if table.get("type", types[0]) not in types:
-            raise ConfigError(f"{path}: {key} has a {target}, so its type is {' or '.join(types)}", "leave type out")
+            raise ConfigError(f"{path}: {key} has a {target}, so its type is {' or '.join(types)}", "remove type")
     return warnings
 
 
@@ -311,7 +309,7 @@ def check_options(source: str | Path, table: Mapping[str, Any]) -> None:
     try:
         json.dumps(table, allow_nan=False)
     except (TypeError, ValueError) as error:
-        reason = f"[options] holds what no request can ({error})"
+        reason = f"[options] contains an invalid value ({error})"
         raise ConfigError(f"{source}: {reason}", "write dates as strings") from error
 
 
@@ -392,7 +390,7 @@ def read_switch(environment: Mapping[str, str], variable: str) -> bool | None:
     if not value:
         return None
     if value.lower() not in SWITCH_VALUES:
-        raise ConfigError(f"{variable} is {value!r}", "set it to 1, true, yes or on, or to 0, false, no or off")
+        raise ConfigError(f"{variable} is {value!r}", "use 1, true, yes or on, or 0, false, no or off")
     return SWITCH_VALUES[value.lower()]
 
 
@@ -437,7 +435,7 @@ def get_working_directory() -> Path:
     try:
         return Path.cwd()
     except OSError as error:
-        raise FileError(f"the working directory cannot be used ({error.strerror})", "cd to another one") from error
+        raise FileError(f"cannot use the working directory ({error.strerror})", "change to another folder") from error
 
 
 OPTION_RANGES: dict[str, tuple[float, float]] = {
@@ -466,7 +464,7 @@ def parse_model_options(pairs: Iterable[str]) -> dict[str, Any]:
     for pair in pairs:
         key, equals, text = pair.partition("=")
         if not key or not equals:
-            raise UsageError(f"-o takes KEY=VALUE, not {pair!r}", "for example -o temperature=0.2")
+            raise UsageError(f"-o must be KEY=VALUE, not {pair!r}", "for example -o temperature=0.2")
         try:
             options[key] = parse_strict_json(text)
         except (ValueError, RecursionError):
@@ -506,7 +504,7 @@ def check_model_option(key: str, value: Any) -> None:
         ParameterError: the value is out of range or not a number.
     """
     if key in DEDICATED_OPTIONS:
-        raise UsageError(f"-o does not set {key}", f"use {DEDICATED_OPTIONS[key]}")
+        raise UsageError(f"-o cannot set {key}", f"use {DEDICATED_OPTIONS[key]}")
     if key not in OPTION_RANGES:
         return
     low, high = OPTION_RANGES[key]

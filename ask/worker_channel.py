@@ -139,4 +139,4 @@ class WorkerChannel:
         try:
             yield from self._reader.feed(data)
         except InvalidFrameError:
-            raise WorkerDiedError("it says what makes no sense") from None
+            raise WorkerDiedError("it sent an invalid message") from None

@@ -6,53 +6,53 @@ _ask_arguments() {  # COMMAND
   case $1 in
     '')
       _arguments -s -S -A '-*' \
-        '(-p --provider)-p+[Ask this provider (ask providers lists them)]:NAME:_ask_provider' \
-        '(-p --provider)--provider=[Ask this provider (ask providers lists them)]:NAME:_ask_provider' \
-        '(-m --model)-m+[Ask this model; without -p also as provider\:model]:NAME:_ask_model' \
-        '(-m --model)--model=[Ask this model; without -p also as provider\:model]:NAME:_ask_model' \
-        '*--fallback=[Ask this model next if one cannot answer]:MODEL:_ask_fallback' \
-        '(--base-url)--base-url=[Reach the provider at this address]:URL:' \
-        '(--key)--key=[Use this API key]:KEY:' \
-        '(-s --system)-s+[Add to the system prompt; @file reads a file]:TEXT:_ask_system' \
-        '(-s --system)--system=[Add to the system prompt; @file reads a file]:TEXT:_ask_system' \
-        '*-f+[Add a file, folder, image, PDF or URL]:PATH:_files' \
-        '*--file=[Add a file, folder, image, PDF or URL]:PATH:_files' \
-        '*-o+[Set a model parameter]:KEY=VALUE:_ask_parameter' \
-        '*--option=[Set a model parameter]:KEY=VALUE:_ask_parameter' \
-        '(-t --template)-t+[Ask with this named prompt, or NAME\:TASK (ask prompts list)]:NAME:_ask_template' \
-        '(-t --template)--template=[Ask with this named prompt, or NAME\:TASK (ask prompts list)]:NAME:_ask_template' \
-        '*--var=[With -t\: fill in a {{placeholder}}]:K=V:' \
-        '(-c --continue)-c[Go on with this terminal'"'"'s newest conversation]' \
-        '(-c --continue)--continue[Go on with this terminal'"'"'s newest conversation]' \
-        '(--resume)--resume=[Go on with this conversation (ask history list)]:ID:_ask_conversation' \
-        '(--compact)--compact[With -c or --resume\: first replace what is old by a summary]' \
-        '(--no-save)--no-save[Keep neither the conversation nor what files held before]' \
-        '(--no-tools)--no-tools[Let the model call no tools]' \
-        '*--disable-tool=[Leave these tools out]:A,B:_ask_tool' \
-        '*--tool=[Offer this Python function too]:FILE\:FUNCTION:_files' \
+        '(-p --provider)-p+[Provider to use (see ask providers)]:NAME:_ask_provider' \
+        '(-p --provider)--provider=[Provider to use (see ask providers)]:NAME:_ask_provider' \
+        '(-m --model)-m+[Model to use; without -p also as provider\:model]:NAME:_ask_model' \
+        '(-m --model)--model=[Model to use; without -p also as provider\:model]:NAME:_ask_model' \
+        '*--fallback=[Model to try next if one cannot answer]:MODEL:_ask_fallback' \
+        '(--base-url)--base-url=[Base URL of the provider]:URL:' \
+        '(--key)--key=[API key]:KEY:' \
+        '(-s --system)-s+[Extra system prompt; @file reads a file]:TEXT:_ask_system' \
+        '(-s --system)--system=[Extra system prompt; @file reads a file]:TEXT:_ask_system' \
+        '*-f+[Attach a file, folder, image, PDF or URL]:PATH:_files' \
+        '*--file=[Attach a file, folder, image, PDF or URL]:PATH:_files' \
+        '*-o+[Model parameter, such as temperature=0.2]:KEY=VALUE:_ask_parameter' \
+        '*--option=[Model parameter, such as temperature=0.2]:KEY=VALUE:_ask_parameter' \
+        '(-t --template)-t+[Use a prompt template (see ask prompts)]:NAME:_ask_template' \
+        '(-t --template)--template=[Use a prompt template (see ask prompts)]:NAME:_ask_template' \
+        '*--var=[With -t\: value for a {{placeholder}}]:K=V:' \
+        '(-c --continue)-c[Continue this terminal'"'"'s last conversation]' \
+        '(-c --continue)--continue[Continue this terminal'"'"'s last conversation]' \
+        '(--resume)--resume=[Continue a conversation (see ask history)]:ID:_ask_conversation' \
+        '(--compact)--compact[With -c or --resume\: summarize older messages first]' \
+        '(--no-save)--no-save[Do not save the conversation or file backups]' \
+        '(--no-tools)--no-tools[Do not offer tools to the model]' \
+        '*--disable-tool=[Do not offer these tools]:A,B:_ask_tool' \
+        '*--tool=[Offer a Python function as a tool]:FILE\:FUNCTION:_files' \
         '(--max-rounds)--max-rounds=[Allow N rounds of tool calls (10)]:N:' \
         '(--max-cost)--max-cost=[Stop calling tools after this many US dollars]:USD:' \
-        '(--command-timeout)--command-timeout=[Stop a command after S s (30)]:S:' \
-        '(--confirm)--confirm[Ask before every call that runs or writes]' \
-        '(-y --yes)-y[Answer yes to what --confirm asks]' \
-        '(-y --yes)--yes[Answer yes to what --confirm asks]' \
-        '(--safe)--safe[Confine what tools can do to this folder, without network]' \
-        '*--allow-dir=[With --safe\: also write this folder]:DIR:_files -/' \
-        '*--allow-host=[With --safe\: fetch from this host]:HOST:' \
-        '*--allow-tool=[With --safe\: offer this tool too]:NAME:_ask_tool' \
+        '(--command-timeout)--command-timeout=[Kill a command after S seconds (30)]:S:' \
+        '(--confirm)--confirm[Ask before each tool call that runs or writes]' \
+        '(-y --yes)-y[Approve everything that --confirm asks]' \
+        '(-y --yes)--yes[Approve everything that --confirm asks]' \
+        '(--safe)--safe[Confine tools to this folder, without network]' \
+        '*--allow-dir=[With --safe\: allow writing to this folder]:DIR:_files -/' \
+        '*--allow-host=[With --safe\: allow fetching from this host]:HOST:' \
+        '*--allow-tool=[With --safe\: allow this tool]:NAME:_ask_tool' \
         '(--cmd)--cmd[Answer with one shell command; on a terminal, offer to run it]' \
-        '(--code)--code[Answer with code alone]' \
-        '(--schema)--schema=[Answer with JSON that fits\: a JSON Schema, its file, or name, age int]:S:_files' \
-        '(--json)--json[Print one JSON object when done]' \
+        '(--code)--code[Answer with code only]' \
+        '(--schema)--schema=[Answer with JSON matching a schema (inline, file, or "name, age int")]:S:_files' \
+        '(--json)--json[Print one JSON object at the end]' \
         '(--events)--events[Print events as JSON lines]' \
-        '(--no-stream)--no-stream[Print the answer when it is whole]' \
+        '(--no-stream)--no-stream[Print the answer only once it is complete]' \
         '(--plain)--plain[No colour]' \
-        '(-q --quiet)-q[Nothing on standard error but the error that ends the run]' \
-        '(-q --quiet)--quiet[Nothing on standard error but the error that ends the run]' \
-        '(-v --verbose)-v[Show tool results, reasoning and what was used]' \
-        '(-v --verbose)--verbose[Show tool results, reasoning and what was used]' \
-        '(--no-stdin)--no-stdin[Do not read standard input]' \
-        '(--timeout)--timeout=[Give up when the answer has not grown for S s (300)]:S:' \
+        '(-q --quiet)-q[Print nothing to stderr except the final error]' \
+        '(-q --quiet)--quiet[Print nothing to stderr except the final error]' \
+        '(-v --verbose)-v[Show tool results, reasoning and token usage]' \
+        '(-v --verbose)--verbose[Show tool results, reasoning and token usage]' \
+        '(--no-stdin)--no-stdin[Do not read stdin]' \
+        '(--timeout)--timeout=[Stop if no text arrives for S seconds (300)]:S:' \
         '(-V --version)-V[Show the version and exit]' \
         '(-V --version)--version[Show the version and exit]' \
         '(-h --help)-h[Show this message and exit]' \
@@ -61,72 +61,72 @@ _ask_arguments() {  # COMMAND
         '*: :_files' ;;
     chat)
       _arguments -s -S -A '-*' \
-        '(-p --provider)-p+[Ask this provider (ask providers lists them)]:NAME:_ask_provider' \
-        '(-p --provider)--provider=[Ask this provider (ask providers lists them)]:NAME:_ask_provider' \
-        '(-m --model)-m+[Ask this model; without -p also as provider\:model]:NAME:_ask_model' \
-        '(-m --model)--model=[Ask this model; without -p also as provider\:model]:NAME:_ask_model' \
-        '*--fallback=[Ask this model next if one cannot answer]:MODEL:_ask_fallback' \
-        '(--base-url)--base-url=[Reach the provider at this address]:URL:' \
-        '(--key)--key=[Use this API key]:KEY:' \
-        '(-s --system)-s+[Add to the system prompt; @file reads a file]:TEXT:_ask_system' \
-        '(-s --system)--system=[Add to the system prompt; @file reads a file]:TEXT:_ask_system' \
-        '*-f+[Add a file, folder, image, PDF or URL]:PATH:_files' \
-        '*--file=[Add a file, folder, image, PDF or URL]:PATH:_files' \
-        '*-o+[Set a model parameter]:KEY=VALUE:_ask_parameter' \
-        '*--option=[Set a model parameter]:KEY=VALUE:_ask_parameter' \
-        '(-t --template)-t+[Ask with this named prompt, or NAME\:TASK (ask prompts list)]:NAME:_ask_template' \
-        '(-t --template)--template=[Ask with this named prompt, or NAME\:TASK (ask prompts list)]:NAME:_ask_template' \
-        '*--var=[With -t\: fill in a {{placeholder}}]:K=V:' \
-        '(-c --continue)-c[Go on with this terminal'"'"'s newest conversation]' \
-        '(-c --continue)--continue[Go on with this terminal'"'"'s newest conversation]' \
-        '(--resume)--resume=[Go on with this conversation (ask history list)]:ID:_ask_conversation' \
-        '(--no-save)--no-save[Keep neither the conversation nor what files held before]' \
-        '(--no-tools)--no-tools[Let the model call no tools]' \
-        '*--disable-tool=[Leave these tools out]:A,B:_ask_tool' \
-        '*--tool=[Offer this Python function too]:FILE\:FUNCTION:_files' \
+        '(-p --provider)-p+[Provider to use (see ask providers)]:NAME:_ask_provider' \
+        '(-p --provider)--provider=[Provider to use (see ask providers)]:NAME:_ask_provider' \
+        '(-m --model)-m+[Model to use; without -p also as provider\:model]:NAME:_ask_model' \
+        '(-m --model)--model=[Model to use; without -p also as provider\:model]:NAME:_ask_model' \
+        '*--fallback=[Model to try next if one cannot answer]:MODEL:_ask_fallback' \
+        '(--base-url)--base-url=[Base URL of the provider]:URL:' \
+        '(--key)--key=[API key]:KEY:' \
+        '(-s --system)-s+[Extra system prompt; @file reads a file]:TEXT:_ask_system' \
+        '(-s --system)--system=[Extra system prompt; @file reads a file]:TEXT:_ask_system' \
+        '*-f+[Attach a file, folder, image, PDF or URL]:PATH:_files' \
+        '*--file=[Attach a file, folder, image, PDF or URL]:PATH:_files' \
+        '*-o+[Model parameter, such as temperature=0.2]:KEY=VALUE:_ask_parameter' \
+        '*--option=[Model parameter, such as temperature=0.2]:KEY=VALUE:_ask_parameter' \
+        '(-t --template)-t+[Use a prompt template (see ask prompts)]:NAME:_ask_template' \
+        '(-t --template)--template=[Use a prompt template (see ask prompts)]:NAME:_ask_template' \
+        '*--var=[With -t\: value for a {{placeholder}}]:K=V:' \
+        '(-c --continue)-c[Continue this terminal'"'"'s last conversation]' \
+        '(-c --continue)--continue[Continue this terminal'"'"'s last conversation]' \
+        '(--resume)--resume=[Continue a conversation (see ask history)]:ID:_ask_conversation' \
+        '(--no-save)--no-save[Do not save the conversation or file backups]' \
+        '(--no-tools)--no-tools[Do not offer tools to the model]' \
+        '*--disable-tool=[Do not offer these tools]:A,B:_ask_tool' \
+        '*--tool=[Offer a Python function as a tool]:FILE\:FUNCTION:_files' \
         '(--max-rounds)--max-rounds=[Allow N rounds of tool calls (10)]:N:' \
         '(--max-cost)--max-cost=[Stop calling tools after this many US dollars]:USD:' \
-        '(--command-timeout)--command-timeout=[Stop a command after S s (30)]:S:' \
-        '(--confirm)--confirm[Ask before every call that runs or writes]' \
-        '(-y --yes)-y[Answer yes to what --confirm asks]' \
-        '(-y --yes)--yes[Answer yes to what --confirm asks]' \
-        '(--safe)--safe[Confine what tools can do to this folder, without network]' \
-        '*--allow-dir=[With --safe\: also write this folder]:DIR:_files -/' \
-        '*--allow-host=[With --safe\: fetch from this host]:HOST:' \
-        '*--allow-tool=[With --safe\: offer this tool too]:NAME:_ask_tool' \
-        '(--json)--json[Print one JSON object when done]' \
+        '(--command-timeout)--command-timeout=[Kill a command after S seconds (30)]:S:' \
+        '(--confirm)--confirm[Ask before each tool call that runs or writes]' \
+        '(-y --yes)-y[Approve everything that --confirm asks]' \
+        '(-y --yes)--yes[Approve everything that --confirm asks]' \
+        '(--safe)--safe[Confine tools to this folder, without network]' \
+        '*--allow-dir=[With --safe\: allow writing to this folder]:DIR:_files -/' \
+        '*--allow-host=[With --safe\: allow fetching from this host]:HOST:' \
+        '*--allow-tool=[With --safe\: allow this tool]:NAME:_ask_tool' \
+        '(--json)--json[Print one JSON object at the end]' \
         '(--events)--events[Print events as JSON lines]' \
-        '(--no-stream)--no-stream[Print the answer when it is whole]' \
+        '(--no-stream)--no-stream[Print the answer only once it is complete]' \
         '(--plain)--plain[No colour]' \
-        '(-q --quiet)-q[Nothing on standard error but the error that ends the run]' \
-        '(-q --quiet)--quiet[Nothing on standard error but the error that ends the run]' \
-        '(-v --verbose)-v[Show tool results, reasoning and what was used]' \
-        '(-v --verbose)--verbose[Show tool results, reasoning and what was used]' \
-        '(--timeout)--timeout=[Give up when the answer has not grown for S s (300)]:S:' \
+        '(-q --quiet)-q[Print nothing to stderr except the final error]' \
+        '(-q --quiet)--quiet[Print nothing to stderr except the final error]' \
+        '(-v --verbose)-v[Show tool results, reasoning and token usage]' \
+        '(-v --verbose)--verbose[Show tool results, reasoning and token usage]' \
+        '(--timeout)--timeout=[Stop if no text arrives for S seconds (300)]:S:' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
         '*: :' ;;
     compare)
       _arguments -s -S -A '-*' \
-        '*-m+[Ask this model; give it for each one]:NAME:_ask_model' \
-        '*--model=[Ask this model; give it for each one]:NAME:_ask_model' \
-        '(-p --provider)-p+[Ask this provider'"'"'s models]:NAME:_ask_provider' \
-        '(-p --provider)--provider=[Ask this provider'"'"'s models]:NAME:_ask_provider' \
-        '(-s --system)-s+[Add to the system prompt; @file reads a file]:TEXT:_ask_system' \
-        '(-s --system)--system=[Add to the system prompt; @file reads a file]:TEXT:_ask_system' \
-        '*-f+[Add a file, folder, image, PDF or URL]:PATH:_files' \
-        '*--file=[Add a file, folder, image, PDF or URL]:PATH:_files' \
-        '*-o+[Set a model parameter]:KEY=VALUE:_ask_parameter' \
-        '*--option=[Set a model parameter]:KEY=VALUE:_ask_parameter' \
+        '*-m+[Model to ask; repeat for each one]:NAME:_ask_model' \
+        '*--model=[Model to ask; repeat for each one]:NAME:_ask_model' \
+        '(-p --provider)-p+[Provider of the models]:NAME:_ask_provider' \
+        '(-p --provider)--provider=[Provider of the models]:NAME:_ask_provider' \
+        '(-s --system)-s+[Extra system prompt; @file reads a file]:TEXT:_ask_system' \
+        '(-s --system)--system=[Extra system prompt; @file reads a file]:TEXT:_ask_system' \
+        '*-f+[Attach a file, folder, image, PDF or URL]:PATH:_files' \
+        '*--file=[Attach a file, folder, image, PDF or URL]:PATH:_files' \
+        '*-o+[Model parameter, such as temperature=0.2]:KEY=VALUE:_ask_parameter' \
+        '*--option=[Model parameter, such as temperature=0.2]:KEY=VALUE:_ask_parameter' \
         '(--race)--race[Print the first complete answer; cancel the others]' \
         '(--judge)--judge=[Have this model name the best answer and the reason]:NAME:_ask_model' \
         '(--combine)--combine=[Have this model write one answer from all]:NAME:_ask_model' \
-        '(--json)--json[Print one JSON object when done, as in a pipe]' \
+        '(--json)--json[Print one JSON object at the end, as in a pipe]' \
         '(--plain)--plain[No color and no columns]' \
-        '(-q --quiet)-q[Print nothing to standard error except the final error]' \
-        '(-q --quiet)--quiet[Print nothing to standard error except the final error]' \
-        '(--no-stdin)--no-stdin[Do not read standard input]' \
-        '(--timeout)--timeout=[Give up when an answer has not grown for S s (300)]:S:' \
+        '(-q --quiet)-q[Print nothing to stderr except the final error]' \
+        '(-q --quiet)--quiet[Print nothing to stderr except the final error]' \
+        '(--no-stdin)--no-stdin[Do not read stdin]' \
+        '(--timeout)--timeout=[Stop a model if no text arrives for S seconds (300)]:S:' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
         '*: :' ;;
@@ -170,7 +170,7 @@ _ask_arguments() {  # COMMAND
         '*: :' ;;
     doctor)
       _arguments -s -S -A '-*' \
-        '(--offline)--offline[Do not try to reach the providers]' \
+        '(--offline)--offline[Do not contact the providers]' \
         '(--json)--json[Print a JSON array]' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
@@ -190,7 +190,7 @@ _ask_arguments() {  # COMMAND
       _arguments -s -S -A '-*' \
         '(-n --limit)-n+[List the newest N; 0 lists all]:N:' \
         '(-n --limit)--limit=[List the newest N; 0 lists all]:N:' \
-        '(--here)--here[List those that took place in this directory]' \
+        '(--here)--here[List only conversations from this folder]' \
         '(--json)--json[Print a JSON array]' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
@@ -199,58 +199,58 @@ _ask_arguments() {  # COMMAND
       _arguments -s -S -A '-*' \
         '(-n --last)-n+[Show the last N runs]:N:' \
         '(-n --last)--last=[Show the last N runs]:N:' \
-        '(--tools)--tools[Show tool calls with all arguments and their results]' \
-        '(--json)--json[Print one JSON object, as an export holds it]' \
+        '(--tools)--tools[Show full tool arguments and results]' \
+        '(--json)--json[Print the conversation as JSON, in the export format]' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
         '*: :_ask_conversation' ;;
     'history search')
       _arguments -s -S -A '-*' \
-        '(-n --limit)-n+[Find N (20); 0 finds all]:N:' \
-        '(-n --limit)--limit=[Find N (20); 0 finds all]:N:' \
+        '(-n --limit)-n+[Show N results (20); 0 shows all]:N:' \
+        '(-n --limit)--limit=[Show N results (20); 0 shows all]:N:' \
         '(--json)--json[Print a JSON array]' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
         '*: :' ;;
     'history export')
       _arguments -s -S -A '-*' \
-        '(--all)--all[Export all conversations, the oldest first]' \
-        '(--format)--format=[Write it so; else as the file'"'"'s name ends, or md]:CHOICE:(md json html)' \
-        '(--json)--json[The same as --format json]' \
-        '(-o --output)-o+[Write to this file, in place of what it holds]:FILE:_files' \
-        '(-o --output)--output=[Write to this file, in place of what it holds]:FILE:_files' \
+        '(--all)--all[Export all conversations, oldest first]' \
+        '(--format)--format=[Output format (by the file'"'"'s name, or md)]:CHOICE:(md json html)' \
+        '(--json)--json[Same as --format json]' \
+        '(-o --output)-o+[Write to this file, replacing it]:FILE:_files' \
+        '(-o --output)--output=[Write to this file, replacing it]:FILE:_files' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
         '*: :_ask_conversation' ;;
     'history import')
       _arguments -s -S -A '-*' \
-        '(--as-new)--as-new[Give one whose id stands for another conversation here a new id]' \
-        '(--json)--json[Print a JSON array of what became of each]' \
+        '(--as-new)--as-new[Import a conversation under a new id if its id is taken]' \
+        '(--json)--json[Print a JSON array of results]' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
         '*: :_files' ;;
     'history delete')
       _arguments -s -S -A '-*' \
-        '(--older-than)--older-than=[Those not gone on with for so long\: 12h, 30d, 8w, 1y]:AGE:' \
-        '(-y --yes)-y[Do not ask]' \
-        '(-y --yes)--yes[Do not ask]' \
+        '(--older-than)--older-than=[Delete conversations unused for this long\: 12h, 30d, 8w, 1y]:AGE:' \
+        '(-y --yes)-y[Do not ask for confirmation]' \
+        '(-y --yes)--yes[Do not ask for confirmation]' \
         '(--json)--json[Print a JSON array]' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
         '*: :_ask_conversation' ;;
     'history stats')
       _arguments -s -S -A '-*' \
-        '(--days)--days=[Count the last N days (30)]:N:' \
+        '(--days)--days=[Include the last N days (30)]:N:' \
         '(--json)--json[Print one JSON object]' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
         '*: :' ;;
     init)
       _arguments -s -S -A '-*' \
-        '(--key)--key=[Turn words into a command by this key (alt-a); or none]:KEYS:' \
-        '(--explain-key)--explain-key=[Explain a failure by this key (alt-e); or none]:KEYS:' \
-        '(--install)--install[Put completions where the shell looks for them]' \
-        '(--uninstall)--uninstall[Take them away again]' \
+        '(--key)--key=[Key that turns words into a command (alt-a), or none]:KEYS:' \
+        '(--explain-key)--explain-key=[Key that explains a failure (alt-e), or none]:KEYS:' \
+        '(--install)--install[Install completions where the shell finds them]' \
+        '(--uninstall)--uninstall[Remove installed completions]' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
         '*: :(bash zsh fish)' ;;
@@ -338,20 +338,20 @@ _ask_arguments() {  # COMMAND
         '*: :' ;;
     'mcp list')
       _arguments -s -S -A '-*' \
-        '(--tools)--tools[Start all servers, and list their tools]' \
+        '(--tools)--tools[Start all servers and list their tools]' \
         '(--json)--json[Print a JSON array]' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
         '*: :' ;;
     'mcp add')
       _arguments -s -S -A '-*' \
-        '*--env=[Set a variable for the command]:K=V:' \
-        '*--header=[Send a header to the URL]:K=V:' \
-        '(--cwd)--cwd=[Run the command in this folder]:DIR:_files -/' \
-        '(--timeout)--timeout=[Let it take S s to start (10)]:S:' \
-        '*--only=[Offer this tool of it, and no other that is not named]:TOOL:' \
-        '(--sse)--sse[Speak to the URL as older servers want it]' \
-        '(--from)--from=[Take servers over from the mcp.json of another program]:FILE:_files' \
+        '*--env=[Environment variable for the command]:K=V:' \
+        '*--header=[HTTP header for the URL]:K=V:' \
+        '(--cwd)--cwd=[Working directory of the command]:DIR:_files -/' \
+        '(--timeout)--timeout=[Allow S seconds for starting (10)]:S:' \
+        '*--only=[Offer only this tool; repeatable]:TOOL:' \
+        '(--sse)--sse[Use the older SSE transport for the URL]' \
+        '(--from)--from=[Import servers from another program'"'"'s mcp.json]:FILE:_files' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
         '*: :_files' ;;
@@ -368,9 +368,9 @@ _ask_arguments() {  # COMMAND
         '*: :' ;;
     models)
       _arguments -s -S -A '-*' \
-        '(-p --provider)-p+[List this provider'"'"'s models]:NAME:_ask_provider' \
-        '(-p --provider)--provider=[List this provider'"'"'s models]:NAME:_ask_provider' \
-        '(--timeout)--timeout=[Give up when nothing comes for S s (30)]:S:' \
+        '(-p --provider)-p+[Provider whose models to list]:NAME:_ask_provider' \
+        '(-p --provider)--provider=[Provider whose models to list]:NAME:_ask_provider' \
+        '(--timeout)--timeout=[Stop if nothing arrives for S seconds (30)]:S:' \
         '(--json)--json[Print a JSON array]' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
@@ -389,7 +389,7 @@ _ask_arguments() {  # COMMAND
         '*: :' ;;
     'prompts show')
       _arguments -s -S -A '-*' \
-        '(--json)--json[Print one JSON object, with what the file says]' \
+        '(--json)--json[Print one JSON object]' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
         '*: :_ask_template' ;;
@@ -417,21 +417,21 @@ _ask_arguments() {  # COMMAND
         '*: :' ;;
     tools)
       _arguments -s -S -A '-*' \
-        '*--tool=[List this Python function too]:FILE\:FUNCTION:_files' \
+        '*--tool=[Also list this Python function]:FILE\:FUNCTION:_files' \
         '(--json)--json[Print a JSON array]' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
         '*: :' ;;
     undo)
       _arguments -s -S -A '-*' \
-        '(--all)--all[Put back what all runs of the conversation changed]' \
-        '(--redo)--redo[Bring back what the last undo took away]' \
-        '(-n --dry-run)-n[Only show the difference]' \
-        '(-n --dry-run)--dry-run[Only show the difference]' \
-        '(--list)--list[Only list the files, and what would become of each]' \
-        '(--force)--force[Put back also what has changed since]' \
-        '(-y --yes)-y[Do not ask]' \
-        '(-y --yes)--yes[Do not ask]' \
+        '(--all)--all[Undo all runs of the conversation]' \
+        '(--redo)--redo[Reverse the last undo]' \
+        '(-n --dry-run)-n[Only show the diff]' \
+        '(-n --dry-run)--dry-run[Only show the diff]' \
+        '(--list)--list[Only list the files and what would happen to them]' \
+        '(--force)--force[Also restore files that have changed since]' \
+        '(-y --yes)-y[Do not ask for confirmation]' \
+        '(-y --yes)--yes[Do not ask for confirmation]' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
         '*: :_ask_conversation' ;;
@@ -444,12 +444,12 @@ _ask_arguments() {  # COMMAND
 }
 _ask_commands() {  # COMMAND: what it consists of
   case $1 in
-    '') reply=('chat:Talk: one conversation, message after message' 'compare:Ask several models the same question' 'config:See and change the settings' 'doctor:Look for what is missing or broken, and say what to do' 'help:Show the help of ask or of a command' 'history:See, search and keep the saved conversations' 'init:Make ask a part of bash, zsh or fish' 'keys:Keep API keys: set, list, remove' 'map:Ask one prompt about many rows or files' 'mcp:Keep MCP servers, whose tools a model may call' 'models:List a provider'"'"'s models' 'prompts:See and keep named prompts, which -t asks with' 'providers:List the providers' 'safe:Say what --safe would do here, and what is missing for it' 'tools:List the tools that a model may call' 'undo:Put back the files that a run changed' 'version:Print the version') ;;
-    config) reply=('list:List every setting with its value, and where that is from' 'get:Print the value of a setting' 'set:Set a setting in config.toml' 'unset:Take a setting out of config.toml' 'path:Print where config.toml is' 'edit:Change config.toml in your editor') ;;
-    history) reply=('list:List the conversations, the newest first' 'show:Show a conversation' 'search:Find words in all conversations' 'export:Write conversations as Markdown, JSON or a web page' 'import:Take in what was exported as JSON' 'delete:Delete conversations' 'stats:Tell runs, tokens and cost by day, model and tool') ;;
+    '') reply=('chat:Chat with a model' 'compare:Ask several models the same question' 'config:Show and change settings' 'doctor:Check the installation and suggest fixes' 'help:Show the help of ask or a command' 'history:List, search, export and delete conversations' 'init:Set up ask in bash, zsh or fish' 'keys:Manage API keys' 'map:Ask one prompt about many rows or files' 'mcp:Manage MCP servers' 'models:List a provider'"'"'s models' 'prompts:Manage prompt templates (-t)' 'providers:List the providers' 'safe:Check whether --safe works here' 'tools:List the tools available to models' 'undo:Restore the files that a run changed' 'version:Print the version') ;;
+    config) reply=('list:List all settings with their values and origins' 'get:Print the value of a setting' 'set:Change a setting in config.toml' 'unset:Remove a setting from config.toml' 'path:Print the path of config.toml' 'edit:Edit config.toml in your editor') ;;
+    history) reply=('list:List conversations, newest first' 'show:Show a conversation' 'search:Search all conversations' 'export:Export conversations as Markdown, JSON or HTML' 'import:Import conversations from a JSON export' 'delete:Delete conversations' 'stats:Show runs, tokens and cost by day, model and tool') ;;
     keys) reply=('set:Keep the key of PROVIDER, typed without being shown, or read from standard' 'list:List which providers have a key, and where it is from; never the key' 'remove:Forget the kept key of PROVIDER') ;;
-    mcp) reply=('list:List the MCP servers, or the tools of one' 'add:Add an MCP server to config.toml' 'remove:Take an MCP server out of config.toml' 'test:Start MCP servers, and say what they are') ;;
-    prompts) reply=('list:List the named prompts, yours and those that come with ask' 'show:Print a named prompt' 'new:Make one of your own' 'edit:Change one of yours, or a copy of one that comes with ask') ;;
+    mcp) reply=('list:List the MCP servers, or the tools of one' 'add:Add an MCP server to config.toml' 'remove:Remove an MCP server from config.toml' 'test:Start MCP servers and check that they work') ;;
+    prompts) reply=('list:List the templates, yours and the built-in ones' 'show:Print a template' 'new:Create a template' 'edit:Edit a template, or a copy of a built-in one') ;;
     *) reply=() ;;
   esac
 }

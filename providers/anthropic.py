@@ -108,7 +108,7 @@ class Anthropic(Provider):
     error_rules = (
         ("^402 |enforced_spend_limit_reached|credit balance is too low", RetryAction.NEXT_KEY, ADD_CREDITS_HINT),
         ("specified (workspace )?API usage limits", RetryAction.NEXT_KEY, ADD_CREDITS_HINT),
-        ("^413 |prompt is too long", None, "send less, or begin a new conversation"),
+        ("^413 |prompt is too long", None, "send less, or start a new conversation"),
     )
 
     # Requests
@@ -153,7 +153,7 @@ class Anthropic(Provider):
         if not called_names:
             return {}
         former_tools = [
-            {"name": name, "description": "No longer on offer.", "input_schema": {"type": "object", "properties": {}}}
+            {"name": name, "description": "Retired.", "input_schema": {"type": "object", "properties": {}}}
             for name in called_names
         ]
         return {"tools": former_tools, "tool_choice": {"type": "none"}}

@@ -44,7 +44,7 @@ class AnthropicStreamReader:
         fields = read_dict(parse_event(event.data))
         event_type = read_str(fields.get("type")) or event.event
         if event_type == "error" or fields.get("error"):
-            self._message_fields["error"] = find_error(fields) or {"message": "an error without a word"}
+            self._message_fields["error"] = find_error(fields) or {"message": "an error without a message"}
             self.complete = True
         elif event_type == "message_start":
             self._start_message(read_dict(fields.get("message")))

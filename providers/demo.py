@@ -33,7 +33,7 @@ MODEL = {"id": "demo", "object": "model", "created": 0, "owned_by": "ask", "name
 TEXT_CHUNK_SIZE = 24
 ARGUMENTS_CHUNK_SIZE = 8
 """Characters per streamed fragment."""
-FILES_INTRODUCTION = "I am the embedded demo, not a language model: I cannot look at files, but these came."
+FILES_INTRODUCTION = "I am the embedded demo, not a language model: I cannot look at files, but these arrived."
 
 
 class Demo(ChatCompletions):
@@ -89,7 +89,7 @@ def choose_completion(body: Mapping[str, Any]) -> dict[str, Any]:
         try:
             value = make_value(body["response_format"]["json_schema"]["schema"], prompt)
         except EndlessValueError:
-            return make_completion(body, "No value matches this schema, because it would be endless.")
+            return make_completion(body, "No value matches this schema: it would be infinite.")
         return make_completion(body, json.dumps(value, ensure_ascii=False))
     if not paragraphs:
         descriptions = (describe_files(content), describe_input(prompt, blocks) if blocks else "")

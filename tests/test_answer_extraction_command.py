@@ -83,7 +83,7 @@ def test_the_command_is_found(answer: str, command: str) -> None:
     ],
 )
 def test_an_answer_without_a_command_is_quoted_in_the_error(answer: str, quoted: str) -> None:
-    with pytest.raises(IncompleteResponseError, match="there is no command in the answer") as failure:
+    with pytest.raises(IncompleteResponseError, match="the answer contains no command") as failure:
         extract_command(answer)
     assert quoted in failure.value.hint
 

@@ -199,10 +199,10 @@ def test_a_typed_key_is_not_echoed(ask: Ask, home: Home) -> None:
     ("arguments", "stdin", "code", "expected"),
     [
         (["set", "openroter"], b"x\n", 4, "did you mean openrouter?"),
-        (["set", "openrouter"], b"", 2, "no key was given"),
-        (["set", "openrouter"], b" \n", 2, "no key was given"),
+        (["set", "openrouter"], b"", 2, "no key entered"),
+        (["set", "openrouter"], b" \n", 2, "no key entered"),
         (["set"], b"", 2, "Missing argument"),
-        (["remove", "groq"], b"", 4, "no key is kept for groq"),
+        (["remove", "groq"], b"", 4, "there is no saved key for groq"),
         (["to", "the", "kingdom"], b"", 2, "ask -- keys to the kingdom"),
     ],
 )

@@ -108,7 +108,7 @@ def test_a_signal_ends_the_wait_for_standard_input(number: int, ask: Ask, server
     source, pipe = os.pipe()
     with ask.start("what", "broke?", stdin=source) as running:
         os.close(source)
-        running.wait_for("waiting for standard input")
+        running.wait_for("reading stdin until it ends")
         time.sleep(0.1)  # it must be reading already, or the signal would not interrupt it
         running.signal(number)
         result = running.finish(10)

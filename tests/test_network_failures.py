@@ -348,7 +348,7 @@ def test_ctrl_c_after_an_error_prevents_the_retry(ask: Ask, server: ModelServer)
 def test_ctrl_c_during_a_backoff_pause_ends_at_once(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.fails(503, "busy", headers={"Retry-After": "50"}))
     with ask.start("hi") as running:
-        running.wait_for("trying again")
+        running.wait_for("retrying")
         running.signal()
         result = running.finish(5)
     retry, end = result.stderr.splitlines()

@@ -78,18 +78,18 @@ def test_numbers_that_are_too_large_are_invalid() -> None:
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        ([], "a JSON Schema is an object"),
-        (False, "no answer fits false"),
-        ({"title": "Ada"}, "it says nothing of the answer"),
+        ([], "a JSON Schema must be an object"),
+        (False, "nothing matches false"),
+        ({"title": "Ada"}, "it does not constrain the answer"),
         ({"$schema": "https://example.com/mine", "type": "object"}, "unknown $schema"),
-        ({"name": "Ada", "age": 36}, "it says nothing of the answer"),
+        ({"name": "Ada", "age": 36}, "it does not constrain the answer"),
         ({"type": "objekt"}, "$.type: 'objekt' is not valid"),
         (
             {"type": "object", "properties": {"a": {"type": "object", "required": "b"}}},
             "$.properties.a.required: 'b' is",
         ),
-        ({"pattern": "("}, "$.pattern: not a regular expression of Python: '('"),
-        ({"type": "array", "items": {"$ref": "#/$defs/none"}}, "'/$defs/none' refers to nothing in it"),
+        ({"pattern": "("}, "$.pattern: not a regular expression that Python supports: '('"),
+        ({"type": "array", "items": {"$ref": "#/$defs/none"}}, "'/$defs/none' does not exist in it"),
     ],
 )
 def test_invalid_schemas_are_reported_with_their_path(value: Any, expected: str) -> None:
@@ -100,7 +100,7 @@ def test_invalid_schemas_are_reported_with_their_path(value: Any, expected: str)
 
 
 def test_remote_references_are_not_fetched(server: ModelServer) -> None:
-    with pytest.raises(UsageError, match="refers to nothing in it"):
+    with pytest.raises(UsageError, match="does not exist in it"):
         parse_schema({"type": "object", "properties": {"a": {"$ref": f"{server.base_url}/schema.json"}}})
     assert not server.requests
 

@@ -196,7 +196,7 @@ def test_invalid_utf_8_is_an_error_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "bytes.md").write_bytes(b"one\ntwo\xff")
     (tmp_path / "folder.md").mkdir()
     (tmp_path / "long.md").write_bytes(b"x" * 1_000_001)
-    for name, expected in (("bytes", "line 2: this is not UTF-8"), ("folder", "cannot read"), ("long", "longer than")):
+    for name, expected in (("bytes", "line 2: not UTF-8"), ("folder", "cannot read"), ("long", "larger than")):
         with pytest.raises(ConfigError, match=expected):
             find_template(name, tmp_path)
     (tmp_path / "windows.md").write_bytes(b"\xef\xbb\xbf+++\r\ntools = false\r\n+++\r\nSing.\r\n")

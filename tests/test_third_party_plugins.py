@@ -51,17 +51,17 @@ BROKEN = {
     "misspells a hook": (
         SUBCLASS.format(body="def provider_suports_tools(self, model): return True"),
         ":provider",
-        "there is no hook provider_suports_tools; did you mean provider_supports_tools?",
+        "unknown hook provider_suports_tools; did you mean provider_supports_tools?",
     ),
     "lacks hooks": (
         f"import ask\nclass Odd(ask.Provider): pass\nprovider = Odd({INFO})",
         ":provider",
-        f"it has no {', '.join((*TOOL_HOOKS, *REQUIRED_HOOKS))}",
+        f"missing: {', '.join((*TOOL_HOOKS, *REQUIRED_HOOKS))}",
     ),
     "lacks a hook in its module": (
         MODULE_WITH_EVERY_HOOK.replace("provider_supports_tools = own.provider_supports_tools", ""),
         "",
-        "it has no provider_supports_tools",
+        "missing: provider_supports_tools",
     ),
     "names a class": (
         SUBCLASS.format(body="pass"),
@@ -418,7 +418,7 @@ def test_an_unknown_provider_is_an_error_with_a_suggestion(ask: Ask, home: Home,
     result = ask("-p", name, "hi")
     nearest = {"openroter": "openrouter", "groqq": "groq"}.get(name, "demo")
     names = ", ".join(sorted({*OURS, "groq"}))
-    line = f"ask: there is no provider {name!r}: did you mean {nearest}? installed are {names}\n"
+    line = f"ask: unknown provider {name!r}: did you mean {nearest}? available: {names}\n"
     assert (result.code, result.stderr) == (4, line)
 
 

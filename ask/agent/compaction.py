@@ -28,7 +28,7 @@ def make_summary_request(request: RunRequest, app: AppContext) -> RunRequest:
     with Store(app.app_dirs.history_file) as store:
         compaction = load_compaction(store, find_conversation(store, request.conversation_id))
     if not compaction.messages:
-        raise UsageError("there is nothing to summarise in this conversation", "leave out --compact")
+        raise UsageError("there is nothing to summarize in this conversation", "leave out --compact")
     return request._replace(
         message_history=compaction.messages,
         user_message=Message("user", read_prompt("compact")),
@@ -76,7 +76,7 @@ def check_summary(result: RunResult, console: StderrConsole) -> None:
         FileError: it is not saved.
     """
     if not result.has_answer or not result.messages[-1].content.strip():
-        raise IncompleteResponseError("the model wrote no summary", "ask again, or try another model")
+        raise IncompleteResponseError("the model wrote no summary", "try again, or use another model")
     if not result.is_saved:
-        raise FileError("the summary is not saved", "the conversation stays as it was")
-    console.print_notice(f"from now on a summary stands for {len(result.messages) - 2} messages")
+        raise FileError("the summary was not saved", "the conversation is unchanged")
+    console.print_notice(f"a summary now replaces {len(result.messages) - 2} messages")

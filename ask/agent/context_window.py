@@ -230,7 +230,7 @@ def make_context_limit_lookup(
 
 def format_too_long(context_limit: int | None) -> str:
     """Explain to the user why messages are left out."""
-    return f"the conversation is too long for a context of {context_limit:,} tokens"
+    return f"the conversation does not fit the context window of {context_limit:,} tokens"
 
 
 def format_removed_messages(count: int) -> str:

@@ -55,7 +55,7 @@ def load_mcp_tools(app: AppContext, settings: Settings, console: StderrConsole, 
         from ask.installation import format_install_command
 
         hint = format_install_command(MCP_EXTRA)
-        console.print_notice(f"no MCP server can be used, as the package mcp is not installed: {hint}")
+        console.print_notice(f"MCP servers need the package mcp: {hint}")
         usable_servers = []
     if not usable_servers:
         return McpTools([], tuple(prefixes.values()))
@@ -80,7 +80,9 @@ def load_withheld_tools(app: AppContext, settings: Settings, console: StderrCons
             tools += collect_server_tools(tool_list, servers, console)
         else:
             name = server.name
-            console.print_notice(f"safe mode does not start the MCP server {name}: ask mcp list {name} lists its tools")
+            console.print_notice(
+                f"safe mode cannot start the MCP server {name}; list its tools first with ask mcp list {name}"
+            )
     return tools
 
 

@@ -120,7 +120,10 @@ def resolve_fallbacks(app: AppContext, models: Sequence[str], endpoint: ModelEnd
     fallbacks = []
     for model in models:
         if model in app.provider_names and model not in app.config.aliases:
-            raise ConfigError(f"the fallback {model} is a provider", f"name a model, or use {model}: for its default")
+            raise ConfigError(
+                f"the fallback {model} is a provider, not a model",
+                f"pass a model, or {model}: for the provider's default",
+            )
         selection = ModelSelection(model=model, conversation_model=(endpoint.provider_name, ""))
         try:
             fallbacks.append(resolve_other_endpoint(app, selection, endpoint))
@@ -148,7 +151,7 @@ def load_provider(app: AppContext, name: str) -> LoadedProvider:
         return provider.with_configured_profiles(models) if models else provider
     suggestion = suggest(name, app.provider_names)
     hint = f"did you mean {suggestion}? " if suggestion else ""
-    raise ConfigError(f"there is no provider {name!r}", f"{hint}installed are {', '.join(app.provider_names)}")
+    raise ConfigError(f"unknown provider {name!r}", f"{hint}available: {', '.join(app.provider_names)}")
 
 
 def create_configured_provider(name: str, table: Mapping[str, str]) -> LoadedProvider:
@@ -186,7 +189,10 @@ def select_api(provider: LoadedProvider, api: str) -> LoadedProvider:
     elif isinstance(plugin, ChatCompletions):
         selected = Responses(plugin) if api == "responses" else plugin
     if selected is None:
-        raise ConfigError(f"{name} has an API of its own", f"remove api from [providers.{name}] in config.toml")
+        raise ConfigError(
+            f"{name} does not use one of OpenAI's APIs, so api cannot be set",
+            f"remove api from [providers.{name}] in config.toml",
+        )
     return provider if selected is plugin else check_alternative(provider, selected)
 
 
@@ -268,9 +274,7 @@ def find_provider_with_key(app: AppContext, base_url: str) -> str:
         configured = app.config.get_provider(name).get("base_url", "")
         if is_local_url(base_url or app.environment.get(f"{format_variable_prefix(name)}_BASE_URL") or configured):
             return name
-    raise ConfigError(
-        "no provider has a key", f"{format_key_hint(PREFERRED_PROVIDER)}, or try -p demo, which needs none"
-    )
+    raise ConfigError("no API key is set", f"{format_key_hint(PREFERRED_PROVIDER)}; -p demo works without a key")
 
 
 def resolve_key(app: AppContext, info: ProviderInfo, base_url: str) -> str:
@@ -282,8 +286,8 @@ def resolve_key(app: AppContext, info: ProviderInfo, base_url: str) -> str:
     variables = app.find_key_variables(info.name, info.key_env)
     key, _ = app.key_store.find(info.name, variables)
     if not key and requires_key(app, info, base_url):
-        advice = f"{format_key_hint(info.name, *variables)}, or try -p demo, which needs none"
-        raise ConfigError(f"no key for {info.name}", advice)
+        advice = f"{format_key_hint(info.name, *variables)}; -p demo works without a key"
+        raise ConfigError(f"no API key for {info.name}", advice)
     return key
 
 
@@ -388,6 +392,8 @@ def fetch_first_model(endpoint: ModelEndpoint, notify: Callable[[str], None], se
     """
     models = create_client(endpoint, notify, settings).list_models()
     if not models:
-        advice = endpoint.provider.info.no_models_hint or f"name one with -m (ask models -p {endpoint.provider_name})"
-        raise ConfigError(f"{endpoint.provider_name} has no model to ask", advice)
+        advice = endpoint.provider.info.no_models_hint or (
+            f"pass one with -m (ask models -p {endpoint.provider_name} lists them)"
+        )
+        raise ConfigError(f"{endpoint.provider_name} has no models", advice)
     return models[0].id

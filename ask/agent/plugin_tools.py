@@ -19,7 +19,7 @@ from ask.tools.plugins.source import PluginEnvironment, PluginLoadError, ToolPlu
 
 DOTTED_NAME_PATTERN = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 """A module, or an object in a module."""
-TOOL_OPTION_HINT = "write --tool FILE.py, --tool FILE.py:FUNCTION or --tool MODULE:FUNCTION"
+TOOL_OPTION_HINT = "use --tool FILE.py, --tool FILE.py:FUNCTION or --tool MODULE:FUNCTION"
 
 ToolTarget = tuple[str, str, bool]
 """The fields of `ask.tools.plugins.loader.ToolTarget`, which is imported only in the worker process."""
@@ -64,7 +64,7 @@ def load_function_tools(
 
 
 def make_load_error(origin: str, error: PluginLoadError) -> ConfigError:
-    return ConfigError(f"the tools of {origin} cannot be loaded", str(error))
+    return ConfigError(f"cannot load the tools of {origin}", str(error))
 
 
 def parse_tool_option(option_value: str) -> ToolTarget:
@@ -83,9 +83,7 @@ def parse_tool_option(option_value: str) -> ToolTarget:
     if (attribute and not DOTTED_NAME_PATTERN.fullmatch(attribute)) or not (
         is_file or DOTTED_NAME_PATTERN.fullmatch(location)
     ):
-        raise UsageError(
-            f"--tool {decode_argument(option_value)!r} names neither a file nor a module", TOOL_OPTION_HINT
-        )
+        raise UsageError(f"--tool {decode_argument(option_value)!r} is neither a file nor a module", TOOL_OPTION_HINT)
     if is_file:
         try:
             Path(location).open("rb").close()
@@ -134,7 +132,7 @@ class ToolLoadFailure:
         self.distribution, self.reason = distribution, str(reason)
 
     def __str__(self) -> str:
-        return f"the tools of {self.distribution} cannot be loaded: {self.reason}"
+        return f"cannot load the tools of {self.distribution}: {self.reason}"
 
 
 def format_origin(distribution: str) -> str:

@@ -94,8 +94,8 @@ def require_price(app: AppContext, endpoint: ModelEndpoint, settings: Settings) 
     if not is_genai_prices_installed():
         from ask.installation import format_install_command
 
-        hint = f"{format_install_command(PRICES_EXTRA)} adds a price list; or {hint}"
-    raise ConfigError(f"--max-cost needs a price of {model.provider}:{model.model}, and none is known{failure}", hint)
+        hint = f"{format_install_command(PRICES_EXTRA)} installs a price list; or {hint}"
+    raise ConfigError(f"--max-cost needs a price for {model.provider}:{model.model}, but none is known{failure}", hint)
 
 
 def refresh_models_list(app: AppContext, endpoint: ModelEndpoint, settings: Settings) -> None:

@@ -38,12 +38,15 @@ if TYPE_CHECKING:
     from ask.inputs.prompt_inputs import InputReaders, PromptInputs
 
 
-FIRST_RUN_WARNING = """\
-ask: the model can run commands and change files here, as you could. --confirm asks before it does,
-ask: --no-tools keeps it from it, and [tools] in {config} says so for good. (This is said once.)"""
-FIRST_SAFE_RUN_WARNING = """\
-ask: the model can run commands here. --safe lets them change files in this folder and each --allow-dir alone,
-ask: and keeps them off the network. --confirm asks before each. (This is said once.)"""
+FIRST_RUN_WARNING = (
+    "ask: the model can run commands and change files, just as you can. Use --confirm to approve "
+    "each action,\nask: --no-tools to disable tools, or [tools] in {config} to change the "
+    "default. (Shown once.)"
+)
+FIRST_SAFE_RUN_WARNING = (
+    "ask: the model can run commands. --safe confines them to this folder and each "
+    "--allow-dir, without network;\nask: --confirm asks before each one. (Shown once.)"
+)
 OUTPUT_FORMATS = ("cmd", "code", "schema")
 """The output formats; each is a command line option and a prompt."""
 
@@ -134,7 +137,7 @@ def prepare_without_prompt(
     )
     settings = read_settings(flags, extra_system_prompt, app, template)
     if flags["compact"] and not continuation:
-        raise UsageError("--compact needs a conversation to go on with", "use it with -c or --resume ID")
+        raise UsageError("--compact needs a conversation to continue", "add -c or --resume ID")
     if flags["compact"]:
         check_saves_summary(settings)
     for warning in app.config.warnings:
@@ -182,7 +185,7 @@ def add_models(
     for model in models:
         endpoint = resolve_endpoint(app, ModelSelection(flags["provider"], model, flags["base_url"], flags["key"]))
         if not endpoint.model:
-            raise ParameterError(f"-m {model} names no model", "write provider:model")
+            raise ParameterError(f"-m {model} does not name a model", "write provider:model")
         requests.append(request._replace(endpoint=endpoint, secrets=app.collect_secrets(endpoint.key)))
     return tuple(requests)
 
@@ -190,7 +193,7 @@ def add_models(
 def check_saves_summary(settings: Settings) -> None:
     """Raise `UsageError` if --compact cannot save its summary."""
     if not settings.save:
-        raise UsageError("--compact saves a summary, and nothing is to be saved", "leave out --no-save")
+        raise UsageError("--compact saves a summary, which --no-save forbids", "leave out --no-save")
 
 
 def read_continuation(flags: Mapping[str, Any], app: AppContext, directory: Path) -> ResumedConversation | None:
@@ -204,7 +207,7 @@ def read_continuation(flags: Mapping[str, Any], app: AppContext, directory: Path
     if conversation_id is None and not flags["go_on"]:
         return None
     if conversation_id is not None and flags["go_on"]:
-        raise UsageError("--continue and --resume name two conversations", "use one of them")
+        raise UsageError("--continue and --resume cannot be combined", "use one of them")
     from ask.history.conversations import find_conversation, find_current_conversation, load_conversation
     from ask.history.store import Store
 
@@ -290,7 +293,7 @@ def read_settings(
     """
     format_options = [f"--{output_format}" for output_format in OUTPUT_FORMATS if flags[output_format]]
     if len(format_options) > 1:
-        raise UsageError(f"{' and '.join(format_options)} are different forms of an answer", "use one of them")
+        raise UsageError(f"{' and '.join(format_options)} cannot be combined", "use one of them")
     options = {
         **(selected_template.template.options if selected_template else {}),
         **parse_model_options(map(decode_argument, flags["options"])),
@@ -300,7 +303,7 @@ def read_settings(
     settings = resolve_settings({**flags, **parsed_flags}, app.environment, app.config)
     for flag in ("allow_dirs", "allow_hosts", "allow_tools"):
         if flags[flag] and not settings.safe:
-            raise UsageError(f"--{flag.replace('_', '-').rstrip('s')} has no meaning without --safe", "add --safe")
+            raise UsageError(f"--{flag.replace('_', '-').rstrip('s')} needs --safe", "add --safe")
     return settings
 
 

@@ -49,7 +49,7 @@ class ResponseSchema:
 
         value, problem = extract_json(answer, self._schema.describe_problems)
         if problem:
-            raise IncompleteResponseError(f"the answer does not fit the schema ({problem})")
+            raise IncompleteResponseError(f"the answer does not match the schema ({problem})")
         separators = None if indent else (",", ":")
         return json.dumps(value, ensure_ascii=False, indent=indent, separators=separators)
 
@@ -73,7 +73,7 @@ def read_response_schema(option_value: str) -> ResponseSchema:
     except (ValueError, RecursionError, OverflowError) as error:
         if not JSON_OBJECT_START.match(text):
             return ResponseSchema(JsonSchema(parse_short_form(text)))
-        raise UsageError(f"--schema: this is no JSON: {error}", "correct it there") from None
+        raise UsageError(f"--schema: invalid JSON: {error}", "correct it there") from None
     return ResponseSchema(
         parse_schema(value) if isinstance(value, dict | list | bool) else JsonSchema(parse_short_form(text))
     )

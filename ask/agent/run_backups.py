@@ -76,7 +76,7 @@ class RunBackups:
             reason = os.strerror(error.errno or 0) if isinstance(error, OSError) else str(error)
             description = f"{', '.join(map(str, folders))} ({reason})"
         if description:
-            self._notify(f"no copy is made of {description}: ask undo will not put back what this run changes there")
+            self._notify(f"cannot back up {description}; ask undo will not restore changes there")
 
     def _make_slow_reporter(self) -> Callable[[], None]:
         """Return a function that notifies a user at a terminal, once, if copying is slow."""
@@ -87,7 +87,7 @@ class RunBackups:
             nonlocal is_reported
             if not is_reported and time.monotonic() - start_time > SLOW_BACKUP_DELAY:
                 is_reported = True
-                self._notify("copying the folder before it may change, so that ask undo can put it back")
+                self._notify("backing up the folder so that ask undo can restore it")
 
         return report_if_slow
 

@@ -96,8 +96,8 @@ class SafeModeContext:
         for folder in self.sandbox_config.writable_folders:
             if is_bare_repository(folder) and folder not in self._initial_repositories:
                 self._notify(
-                    f"{folder} has become a git repository itself, by its HEAD, objects and refs: look at its config, "
-                    "which can have git run commands, before you use git there"
+                    f"{folder} now contains HEAD, objects and refs, so git treats it as a repository: check its "
+                    "config file, which can make git run commands, before you use git there"
                 )
 
 
@@ -129,4 +129,6 @@ def parse_allowed_host(host_name: str) -> str:
     try:
         return parse_host(f"https://{host_name}/")
     except ToolError as error:
-        raise UsageError(f"{host_name} is no host to allow ({error})", "name it as --allow-host example.com") from None
+        raise UsageError(
+            f"{host_name} is not a valid host ({error})", "write it like --allow-host example.com"
+        ) from None

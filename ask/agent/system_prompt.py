@@ -19,14 +19,16 @@ PROMPTS_FOLDER = Path(str(ask_prompts.__file__)).parent
 
 MAX_SUMMARY_LENGTH = 200
 """Characters of a tool's description in the prompt. The full one is sent with the tool's definition."""
-NO_TOOLS_TEXT = "You have no tools in this conversation: answer from what you are given."
+NO_TOOLS_TEXT = "You have no tools in this conversation: answer from the information you are given."
 TOOLS_TEXT = """\
 You can act on this machine with these tools; use them when the answer depends on what is here, and look \
 before you claim. Ask for several at once where they do not depend on each other.
 {lines}"""
-PLACEHOLDERS_TEXT = """\
-The tools run in a sandbox, which holds the place of missing files with empty, read-only ones. These do not belong to \
-the user's files and are gone afterwards, so do not count or mention them: {names}."""
+PLACEHOLDERS_TEXT = (
+    "The tools run in a sandbox that contains empty, read-only placeholders for some missing "
+    "files. They do not belong to the user's files and are removed afterwards, so do not count "
+    "or mention them: {names}."
+)
 
 
 def build_system_prompt(

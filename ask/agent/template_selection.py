@@ -42,7 +42,7 @@ class SelectedTemplate(NamedTuple):
         text = self.template.prompt.strip()
         input_placeholders = [placeholder for placeholder in find_placeholders(text) if placeholder.name == INPUT_NAME]
         if not user_input and any(placeholder.default is None for placeholder in input_placeholders):
-            raise UsageError(f"the prompt {self.template.name} has nothing to work on", "pipe it in or say it in words")
+            raise UsageError(f"the template {self.template.name} needs input", "pipe text in, or add it as an argument")
         rendered = fill_placeholders(text, {**self.values, INPUT_NAME: user_input} if user_input else self.values)
         return rendered if input_placeholders or not user_input else f"{rendered}\n\n{user_input}"
 
@@ -59,7 +59,7 @@ class SelectedTemplate(NamedTuple):
             if name not in names:
                 suggestion = suggest(name, names)
                 advice = f"did you mean {suggestion}?" if suggestion else "ask tools lists them"
-                raise ConfigError(f"{file}: there is no tool {name!r}", advice)
+                raise ConfigError(f"{file}: unknown tool {name!r}", advice)
         return frozenset(allowed)
 
 
@@ -79,14 +79,14 @@ def select_template(
         ConfigError: the prompt is invalid.
     """
     if template_name is None:
-        raise UsageError("--var has no meaning without -t", "name a prompt: ask prompts list")
+        raise UsageError("--var needs a template", "add -t NAME (ask prompts list shows them)")
     template = find_template(decode_argument(template_name), user_directory)
     values = parse_variables(map(decode_argument, variables), template)
     for text in (template.system, "" if has_columns else template.prompt):
         for placeholder in find_placeholders(text):
             if placeholder.default is None and placeholder.name not in values and placeholder.name != INPUT_NAME:
                 name = placeholder.name
-                raise UsageError(f"the prompt {template.name} needs a value for {name}", f"add --var {name}=VALUE")
+                raise UsageError(f"the template {template.name} needs a value for {name}", f"add --var {name}=VALUE")
     check_template_options(template)
     return SelectedTemplate(template, values)
 
@@ -102,17 +102,17 @@ def parse_variables(pairs: Iterable[str], template: Template) -> dict[str, str]:
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not name or not equals:
-            raise UsageError(f"--var takes NAME=VALUE, not {pair!r}", "for example --var to=German")
+            raise UsageError(f"--var must be NAME=VALUE, not {pair!r}", "for example --var to=German")
         if name not in names:
             suggestion = suggest(name, names)
             advice = (
                 f"did you mean {suggestion}?"
                 if suggestion
-                else f"it has {', '.join(names)}"
+                else f"its placeholders: {', '.join(names)}"
                 if names
-                else "it has none"
+                else "it has no placeholders"
             )
-            raise UsageError(f"the prompt {template.name} has no placeholder {name!r}", advice)
+            raise UsageError(f"the template {template.name} has no placeholder {name!r}", advice)
         values[name] = value
     return values
 

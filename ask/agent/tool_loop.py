@@ -42,11 +42,10 @@ MAX_REPEATED_CALLS = 3
 """The same call with the same arguments is rejected when it is made this many times in a row."""
 MAX_CORRECTIONS = 2
 """How often the model is asked to correct an answer that does not match the schema."""
-CORRECTION_PROMPT = """\
-Your answer cannot be used: {problem}
-
-Answer again, with the JSON value that the schema asks for and nothing else."""
-COMPACTION_HINT = " (all of it stays saved, and ask -c --compact replaces what is old by a summary)"
+CORRECTION_PROMPT = (
+    "Your answer is not valid: {problem}\n\nAnswer again with only a JSON value that matches the schema."
+)
+COMPACTION_HINT = " (the saved conversation is complete; ask -c --compact summarizes older messages)"
 
 
 class RunResult:
@@ -171,7 +170,7 @@ class ToolLoop:
             result.error = error
         denial = self._tool_runner.unattended_denial
         if denial and not isinstance(result.error, RunInterruptedError):
-            message = f"a tool call was denied by {denial.rule}, as there is no terminal"
+            message = f"a tool call was denied by {denial.rule}: no terminal to confirm on"
             result.error = SafetyError(message, denial.hint)
         return result
 
@@ -190,7 +189,7 @@ class ToolLoop:
         tools, model = [tool.spec for tool in self._request.tools], self.connection.endpoint.model
         supported = not tools or self.connection.client.provider.supports_tools(model)
         if not supported:
-            self._on_event(Notice(f"{model} cannot call tools; asking without"))
+            self._on_event(Notice(f"{model} cannot call tools; continuing without them"))
         return tools if supported else ()
 
     def _offer_tools(self, tools: Sequence[ToolSpec]) -> None:
@@ -242,12 +241,15 @@ class ToolLoop:
         settings, result = self._request.settings, self._result
         if result.rounds >= settings.max_rounds:
             return LimitReachedError(
-                f"stopped after {settings.max_rounds} rounds of tool calls", "--max-rounds allows more"
+                f"reached the limit of {settings.max_rounds} tool round{'' if settings.max_rounds == 1 else 's'}",
+                "raise it with --max-rounds",
             )
         if result.rounds and self._is_over_budget():
             cost = result.cost
             kind = "an estimated" if cost.is_estimated else "a"
-            return LimitReachedError(f"stopped at {kind} cost of ${cost.dollars:.4f}", "--max-cost allows more")
+            return LimitReachedError(
+                f"reached the cost limit ({kind} cost ${cost.dollars:.4f})", "raise it with --max-cost"
+            )
         return None
 
     def _is_over_budget(self) -> bool:
@@ -264,11 +266,11 @@ class ToolLoop:
             self.connection.require_price()
             cost = result.cost
         if cost.dollars is None:
-            message = f"{endpoint.provider_name} reports neither cost nor tokens, as --max-cost needs"
+            message = f"{endpoint.provider_name} reports neither costs nor tokens, which --max-cost needs"
             raise ConfigError(message, "leave out --max-cost")
         if cost.is_estimated and not self._estimate_reported:
             self._estimate_reported = True
-            self._on_event(Notice(f"{endpoint.provider_name} reports no cost; --max-cost uses an estimate"))
+            self._on_event(Notice(f"{endpoint.provider_name} reports no costs; --max-cost uses an estimate"))
         return cost.dollars >= max_cost
 
     def _send_request(self, tool_choice: Literal["auto", "none"]) -> RequestResult:
@@ -322,16 +324,18 @@ class ToolLoop:
         if removed_count and not self._truncation_reported:
             self._truncation_reported = True
             hint = COMPACTION_HINT if settings.save else ""
-            self._on_event(Notice(f"{format_too_long(limit)}; going on {format_removed_messages(removed_count)}{hint}"))
+            self._on_event(
+                Notice(f"{format_too_long(limit)}; continuing {format_removed_messages(removed_count)}{hint}")
+            )
 
     def _adapt_request(self, error: ProviderError, response: RequestResult) -> bool:
         """Drop from the next request what the provider rejected; return whether it should be sent."""
         if self._schema is not None and error.retry_action is RetryAction.WITHOUT_SCHEMA:
-            self._on_event(Notice(f"{error.summary}; asking once more with the schema in words alone"))
+            self._on_event(Notice(f"{error.summary}; trying once more with the schema in the prompt"))
             self._schema = None
             return True
         if self._tools and error.retry_action is RetryAction.WITHOUT_TOOLS:
-            self._on_event(Notice(f"{error}; asking once more without tools"))
+            self._on_event(Notice(f"{error}; trying once more without tools"))
             self._offer_tools(())
             return True
         if response.answer.text or response.answer.reasoning:
@@ -342,7 +346,7 @@ class ToolLoop:
             return False
         removed_count = self._context_window.halve(self._result.messages)
         if removed_count:
-            self._on_event(Notice(f"{error.summary}; asking once more {format_removed_messages(removed_count)}"))
+            self._on_event(Notice(f"{error.summary}; trying once more {format_removed_messages(removed_count)}"))
         return removed_count > 0
 
     def _switch_model(self, error: AskError) -> bool:
@@ -383,7 +387,7 @@ class ToolLoop:
 
                 check_attachments_supported(self._request.user_message.attachments, connection.endpoint)
         except AskError as error:
-            self._on_event(Notice(f"the fallback {endpoint.full_name} is skipped: {error}"))
+            self._on_event(Notice(f"skipping the fallback {endpoint.full_name}: {error}"))
             return None
         return connection
 
@@ -392,7 +396,7 @@ class ToolLoop:
         messages = self._result.messages
         if not any(message.provider_state for message in messages):
             return False
-        self._on_event(Notice(f"{error.summary}; asking once more without the reasoning of earlier answers"))
+        self._on_event(Notice(f"{error.summary}; trying once more without earlier reasoning"))
         messages[:] = [message._replace(provider_state=None) for message in messages]
         return True
 
@@ -407,11 +411,11 @@ class ToolLoop:
         if not problem:
             return False
         if result.corrections == MAX_CORRECTIONS or self._is_over_budget():
-            advice = "ask again, or try another model or a simpler schema"
-            raise IncompleteResponseError(f"the answer does not fit the schema ({problem})", advice)
+            advice = "try again, or use another model or a simpler schema"
+            raise IncompleteResponseError(f"the answer does not match the schema ({problem})", advice)
         result.corrections += 1
-        progress = f"asking again ({result.corrections} of {MAX_CORRECTIONS})"
-        self._on_event(Notice(f"the answer does not fit the schema ({problem}); {progress}"))
+        progress = f"trying again ({result.corrections} of {MAX_CORRECTIONS})"
+        self._on_event(Notice(f"the answer does not match the schema ({problem}); {progress}"))
         self._add_message(MessageAdded(Message("user", CORRECTION_PROMPT.format(problem=problem))))
         return True
 

@@ -192,11 +192,14 @@ class ToolRunner:
         if self.interruption:
             raise ToolCallRejectedError("interrupted", NOT_RUN_RESULT)
         if repetitions:
-            reason = f"not run: this is the same call {repetitions} times in a row, its result would be the same"
+            reason = (
+                f"not run: this call was just made {repetitions} times with the same arguments; its result "
+                "would be the same"
+            )
             raise ToolCallRejectedError("repeated", reason)
         tool = self._tools.get(call.name)
         if tool is None:
-            reason = f"there is no tool {call.name!r}; there are: {', '.join(self._tools) or 'none'}"
+            reason = f"there is no tool {call.name!r}; available: {', '.join(self._tools) or 'none'}"
             raise ToolCallRejectedError("not offered", reason)
         try:
             return tool, parse_arguments(tool.spec, call.arguments)
@@ -221,8 +224,8 @@ class ToolRunner:
         response = self._request_approval(PendingToolCall(name, arguments, self._context, host))
         if response is None:
             self.unattended_denial = decision
-            self._on_event(Notice(f"{name} was denied by {decision.rule}: there is no terminal to ask on"))
-            raise ToolCallRejectedError(f"{decision.rule}: nobody to ask", "denied: nobody is there to approve it")
+            self._on_event(Notice(f"{name} was denied by {decision.rule}: no terminal to confirm on"))
+            raise ToolCallRejectedError(f"{decision.rule}: no terminal", "denied: no terminal to confirm on")
         from ask.safety.approval import ApprovalChoice
 
         if response.choice is ApprovalChoice.NO:

@@ -36,7 +36,7 @@ def create_search_tools(app: AppContext, settings: Settings, console: StderrCons
     if engine:
         yield create_search_tool(engine)
     elif engine_name and SEARCH_WEB.name not in settings.disabled_tools:
-        console.print_notice(f"{SEARCH_WEB.name} is left out: {format_search_setup_hint(engine_name)}")
+        console.print_notice(f"{SEARCH_WEB.name} is not available: {format_search_setup_hint(engine_name)}")
 
 
 def find_search_engine(app: AppContext, engine_name: str) -> SearchEngine | None:
@@ -103,8 +103,8 @@ class Toolset:
             ConfigError: a named prompt allows a tool that does not exist.
         """
         if self._functions and not settings.tools:
-            advice = "leave out what switches tools off"
-            raise UsageError("--tool has no meaning where the model may call no tools", advice)
+            advice = "remove the option or setting that disables tools"
+            raise UsageError("--tool cannot be used when tools are disabled", advice)
         tools = self.load_tools(settings) if settings.tools else list_builtin_tools()
         names = [tool.spec.name for tool in tools]
         names += [
@@ -115,7 +115,7 @@ class Toolset:
         for name in settings.disabled_tools.difference(names) if settings.tools else ():
             suggestion = suggest(name, names)
             advice = f"did you mean {suggestion}?" if suggestion else "ask tools lists them"
-            raise UsageError(f"there is no tool {name!r} to disable", advice)
+            raise UsageError(f"unknown tool {name!r} in --disable-tool", advice)
         allowed = selected_template.select_tools(names) if selected_template else frozenset(names)
         allowed -= settings.disabled_tools
         self._report_excluded_functions(settings, allowed)
@@ -132,9 +132,9 @@ class Toolset:
         for name in sorted(self._requested_names - self._excluded_names):
             is_unsandboxed = settings.safe and name not in settings.allow_tools
             if is_unsandboxed and name not in settings.disabled_tools:
-                self._report_exclusion(name, "runs outside the sandbox", f"--allow-tool {name} offers it")
+                self._report_exclusion(name, "runs outside the sandbox", f"add --allow-tool {name} to allow it")
             elif name not in allowed_names and name not in settings.disabled_tools:
-                self._report_exclusion(name, "is not one of the prompt's tools", "")
+                self._report_exclusion(name, "is not one of the template's tools", "")
 
     def _report_exclusion(self, name: str, reason: str, advice: str) -> None:
         self._excluded_names.add(name)
@@ -175,7 +175,7 @@ class Toolset:
         if settings.safe and not settings.allow_tools:
             for value in self._functions:
                 location, name, _ = parse_tool_option(value)
-                advice = f"--allow-tool {name or 'NAME'} offers it"
+                advice = f"add --allow-tool {name or 'NAME'} to allow it"
                 self._report_exclusion(decode_argument(location), "runs outside the sandbox", advice)
             self._missing_prefixes.append("")
             return []
@@ -184,10 +184,12 @@ class Toolset:
         for tool in tools:
             name = tool.spec.name
             if name in owners:
-                advice = "give it another, with @tool(name=...)"
-                raise UsageError(f"the name of the tool {name} of {tool.origin} is taken by {owners[name]}", advice)
+                advice = "rename it with @tool(name=...)"
+                raise UsageError(
+                    f"the name of the tool {name} of {tool.origin} is already used by {owners[name]}", advice
+                )
             if not TOOL_NAME_PATTERN.fullmatch(name):
-                raise UsageError(f"no provider takes a tool named {name!r}", "give it another, with @tool(name=...)")
+                raise UsageError(f"no provider accepts the tool name {name!r}", "rename it with @tool(name=...)")
             owners[name] = tool.origin
         self._requested_names |= {tool.spec.name for tool in tools}
         return tools
@@ -216,13 +218,13 @@ class Toolset:
         for tool in tools:
             name, origin = tool.spec.name, tool.origin
             if not TOOL_NAME_PATTERN.fullmatch(name):
-                self._console.print_notice(f"the tool {name!r} of {origin} is left out: no provider takes that name")
+                self._console.print_notice(f"skipping the tool {name!r} of {origin}: no provider accepts that name")
             elif name in owners:
                 self._console.print_notice(
-                    f"the tool {name} of {origin} is left out: {owners[name]} has one of that name"
+                    f"skipping the tool {name} of {origin}: {owners[name]} has a tool of the same name"
                 )
             elif problem := find_schema_problem(tool):
-                self._console.print_notice(f"the tool {name} of {origin} is left out: {problem}")
+                self._console.print_notice(f"skipping the tool {name} of {origin}: {problem}")
             else:
                 owners[name] = origin
                 yield tool

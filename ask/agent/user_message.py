@@ -48,7 +48,7 @@ def check_attachments_supported(attachments: Sequence[Attachment], endpoint: Mod
         if not is_supported(attachment.media_type):
             description = f"{describe_media_type(attachment.media_type)} ({attachment.name})"
             supported_types = format_supported_types(is_supported)
-            advice = "it takes text alone; name another model with -m, or -p"
+            advice = "it accepts only text; choose another model with -m"
             if supported_types:
-                advice = f"it takes {supported_types}"
-            raise ParameterError(f"{endpoint.model} of {endpoint.provider_name} takes no {description}", advice)
+                advice = f"it accepts {supported_types}"
+            raise ParameterError(f"{endpoint.model} of {endpoint.provider_name} does not accept {description}", advice)

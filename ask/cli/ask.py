@@ -92,7 +92,7 @@ def count_options(arguments: Sequence[str], names: OptionNames) -> int:
     while position < len(arguments) and is_option(arguments[position]) and arguments[position] != "--":
         option = arguments[position]
         if not option.startswith("--") and names.includes(f"-{option}"):
-            raise UsageError(f"{option} has one dash", f"write -{option}")
+            raise UsageError(f"{option} needs two dashes", f"write -{option}")
         position += 1
         if not takes_next_argument(option, names.valued) or position == len(arguments):
             continue
@@ -100,7 +100,7 @@ def count_options(arguments: Sequence[str], names: OptionNames) -> int:
         if value == "--" or names.includes(value):
             attached = f"{option}={value}" if option.startswith("--") else f"{option}{value}"
             raise UsageError(
-                f"{option} needs a value, and {value} is an option", f"write {attached} if it is the value"
+                f"{option} needs a value, but {value} is an option", f"write {attached} to use it as the value"
             )
         position += 1
     return position
@@ -115,7 +115,8 @@ def check_has_prompt_text(words: Sequence[str], names: OptionNames) -> None:
     long_option = next((word for word in words if word.startswith("--") and names.includes(word)), "")
     if long_option and count_options(words, names) == len(words):
         raise UsageError(
-            f"only options follow --, such as {long_option}", f'ask about an option in words: "what is {long_option}?"'
+            f"only options can follow --, such as {long_option}",
+            f'to ask about an option, write a sentence: "what is {long_option}?"',
         )
 
 
@@ -164,7 +165,7 @@ def parse_positive_amount(text: str, unit: str, maximum: float) -> float:
     except ValueError:
         number = 0.0
     if not 0 < number <= maximum:
-        raise click.BadParameter(f"{text!r} is no number of {unit} above 0")
+        raise click.BadParameter(f"must be a positive number of {unit}, not {text!r}")
     return number
 
 
@@ -187,11 +188,11 @@ class AskCommand(click.Command):
         if with_files and not parsed.explicit:
             check_no_stray_files(ctx.params["files"], parsed.words)
         if ctx.params["as_json"] and ctx.params["as_events"]:
-            raise UsageError("--json and --events are different outputs", "use one of them")
+            raise UsageError("--json and --events cannot be combined", "use one of them")
         if parsed.misplaced_option:
             option = parsed.misplaced_option
-            hint = f"put options first, or quote the question; to ask about {option}, put -- before the question"
-            raise UsageError(f"{option} is among the words of the question", hint)
+            hint = f"put options first or quote the question; to ask about {option}, put -- before the question"
+            raise UsageError(f"{option} appears among the words of the question", hint)
         ctx.meta["ask.words"], ctx.meta["ask.literal_options"] = parsed.words, parsed.literal_options
         ctx.meta["ask.explicit"] = parsed.explicit
         return rest
@@ -203,7 +204,7 @@ class AskCommand(click.Command):
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
         formatter.write_paragraph()
-        formatter.write_text("Options come first, or after a question in quotes. -- ends the options.")
+        formatter.write_text("Options come first, or after a quoted question. -- ends the options.")
 
 
 def find_mistyped_command(words: Sequence[str]) -> str:
@@ -242,8 +243,8 @@ def check_no_stray_files(files: Sequence[str], words: Sequence[str]) -> None:
     suggestion = " ".join(options if len(options) <= MAX_LISTED_FILES else [*options[:MAX_LISTED_FILES], "..."])
     question = " ".join(word for word in words if word not in stray_files and not word.startswith("-")) or "QUESTION"
     raise UsageError(
-        f"{join(stray_files[:1])} is a file, and a word of the question",
-        f"write ask {suggestion} {quote(question)}, or quote the pattern: -f '*.txt'",
+        f"{join(stray_files[:1])} is a file but appears among the words of the question",
+        f"try: ask {suggestion} {quote(question)}, or quote the pattern: -f '*.txt'",
     )
 
 
@@ -253,43 +254,51 @@ def parse_comma_list(_: click.Context, __: click.Parameter, value: tuple[str, ..
 
 
 @click.command("ask", cls=AskCommand, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("-p", "--provider", metavar="NAME", help="Ask this provider (ask providers lists them).")
-@click.option("-m", "--model", metavar="NAME", help="Ask this model; without -p also as provider:model.")
-@click.option("--fallback", metavar="MODEL", multiple=True, help="Ask this model next if one cannot answer.")
-@click.option("--base-url", metavar="URL", help="Reach the provider at this address.")
-@click.option("--key", metavar="KEY", help="Use this API key.")
-@click.option("-s", "--system", metavar="TEXT", help="Add to the system prompt; @file reads a file.")
-@click.option("-f", "--file", "files", metavar="PATH", multiple=True, help="Add a file, folder, image, PDF or URL.")
-@click.option("-o", "--option", "options", metavar="KEY=VALUE", multiple=True, help="Set a model parameter.")
-@click.option("-t", "--template", metavar="NAME", help="Ask with this named prompt, or NAME:TASK (ask prompts list).")
-@click.option("--var", "variables", metavar="K=V", multiple=True, help="With -t: fill in a {{placeholder}}.")
-@click.option("-c", "--continue", "go_on", is_flag=True, help="Go on with this terminal's newest conversation.")
-@click.option("--resume", metavar="ID", help="Go on with this conversation (ask history list).")
-@click.option("--compact", is_flag=True, help="With -c or --resume: first replace what is old by a summary.")
-@click.option("--no-save", is_flag=True, help="Keep neither the conversation nor what files held before.")
-@click.option("--no-tools", is_flag=True, help="Let the model call no tools.")
-@click.option("--disable-tool", metavar="A,B", multiple=True, callback=parse_comma_list, help="Leave these tools out.")
-@click.option("--tool", "functions", metavar="FILE:FUNCTION", multiple=True, help="Offer this Python function too.")
+@click.option("-p", "--provider", metavar="NAME", help="Provider to use (see ask providers).")
+@click.option("-m", "--model", metavar="NAME", help="Model to use; without -p also as provider:model.")
+@click.option("--fallback", metavar="MODEL", multiple=True, help="Model to try next if one cannot answer.")
+@click.option("--base-url", metavar="URL", help="Base URL of the provider.")
+@click.option("--key", metavar="KEY", help="API key.")
+@click.option("-s", "--system", metavar="TEXT", help="Extra system prompt; @file reads a file.")
+@click.option("-f", "--file", "files", metavar="PATH", multiple=True, help="Attach a file, folder, image, PDF or URL.")
+@click.option(
+    "-o", "--option", "options", metavar="KEY=VALUE", multiple=True, help="Model parameter, such as temperature=0.2."
+)
+@click.option("-t", "--template", metavar="NAME", help="Use a prompt template (see ask prompts).")
+@click.option("--var", "variables", metavar="K=V", multiple=True, help="With -t: value for a {{placeholder}}.")
+@click.option("-c", "--continue", "go_on", is_flag=True, help="Continue this terminal's last conversation.")
+@click.option("--resume", metavar="ID", help="Continue a conversation (see ask history).")
+@click.option("--compact", is_flag=True, help="With -c or --resume: summarize older messages first.")
+@click.option("--no-save", is_flag=True, help="Do not save the conversation or file backups.")
+@click.option("--no-tools", is_flag=True, help="Do not offer tools to the model.")
+@click.option(
+    "--disable-tool", metavar="A,B", multiple=True, callback=parse_comma_list, help="Do not offer these tools."
+)
+@click.option("--tool", "functions", metavar="FILE:FUNCTION", multiple=True, help="Offer a Python function as a tool.")
 @click.option("--max-rounds", metavar="N", type=click.IntRange(1), help="Allow N rounds of tool calls (10).")
 @click.option("--max-cost", metavar="USD", type=parse_dollars, help="Stop calling tools after this many US dollars.")
-@click.option("--command-timeout", metavar="S", type=parse_seconds, help="Stop a command after S s (30).")
-@click.option("--confirm", is_flag=True, help="Ask before every call that runs or writes.")
-@click.option("-y", "--yes", is_flag=True, help="Answer yes to what --confirm asks.")
-@click.option("--safe", is_flag=True, help="Confine what tools can do to this folder, without network.")
-@click.option("--allow-dir", "allow_dirs", metavar="DIR", multiple=True, help="With --safe: also write this folder.")
-@click.option("--allow-host", "allow_hosts", metavar="HOST", multiple=True, help="With --safe: fetch from this host.")
-@click.option("--allow-tool", "allow_tools", metavar="NAME", multiple=True, help="With --safe: offer this tool too.")
+@click.option("--command-timeout", metavar="S", type=parse_seconds, help="Kill a command after S seconds (30).")
+@click.option("--confirm", is_flag=True, help="Ask before each tool call that runs or writes.")
+@click.option("-y", "--yes", is_flag=True, help="Approve everything that --confirm asks.")
+@click.option("--safe", is_flag=True, help="Confine tools to this folder, without network.")
+@click.option(
+    "--allow-dir", "allow_dirs", metavar="DIR", multiple=True, help="With --safe: allow writing to this folder."
+)
+@click.option(
+    "--allow-host", "allow_hosts", metavar="HOST", multiple=True, help="With --safe: allow fetching from this host."
+)
+@click.option("--allow-tool", "allow_tools", metavar="NAME", multiple=True, help="With --safe: allow this tool.")
 @click.option("--cmd", is_flag=True, help="Answer with one shell command; on a terminal, offer to run it.")
-@click.option("--code", is_flag=True, help="Answer with code alone.")
-@click.option("--schema", metavar="S", help="Answer with JSON that fits: a JSON Schema, its file, or name, age int.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object when done.")
+@click.option("--code", is_flag=True, help="Answer with code only.")
+@click.option("--schema", metavar="S", help='Answer with JSON matching a schema (inline, file, or "name, age int").')
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
 @click.option("--events", "as_events", is_flag=True, help="Print events as JSON lines.")
-@click.option("--no-stream", is_flag=True, help="Print the answer when it is whole.")
+@click.option("--no-stream", is_flag=True, help="Print the answer only once it is complete.")
 @click.option("--plain", is_flag=True, help="No colour.")
-@click.option("-q", "--quiet", is_flag=True, help="Nothing on standard error but the error that ends the run.")
-@click.option("-v", "--verbose", is_flag=True, help="Show tool results, reasoning and what was used.")
-@click.option("--no-stdin", is_flag=True, help="Do not read standard input.")
-@click.option("--timeout", metavar="S", type=parse_seconds, help="Give up when the answer has not grown for S s (300).")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing to stderr except the final error.")
+@click.option("-v", "--verbose", is_flag=True, help="Show tool results, reasoning and token usage.")
+@click.option("--no-stdin", is_flag=True, help="Do not read stdin.")
+@click.option("--timeout", metavar="S", type=parse_seconds, help="Stop if no text arrives for S seconds (300).")
 @click.version_option(VERSION, "-V", "--version", message="ask %(version)s")
 @click.pass_context
 def command(ctx: click.Context, /, **flags: Any) -> int:

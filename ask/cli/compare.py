@@ -27,19 +27,21 @@ from ask.render.plain import PlainRenderer
 
 @subcommand("compare")
 @click.argument("words", metavar="[PROMPT]...", nargs=-1)
-@click.option("-m", "--model", "models", metavar="NAME", multiple=True, help="Ask this model; give it for each one.")
-@click.option("-p", "--provider", metavar="NAME", help="Ask this provider's models.")
-@click.option("-s", "--system", metavar="TEXT", help="Add to the system prompt; @file reads a file.")
-@click.option("-f", "--file", "files", metavar="PATH", multiple=True, help="Add a file, folder, image, PDF or URL.")
-@click.option("-o", "--option", "options", metavar="KEY=VALUE", multiple=True, help="Set a model parameter.")
+@click.option("-m", "--model", "models", metavar="NAME", multiple=True, help="Model to ask; repeat for each one.")
+@click.option("-p", "--provider", metavar="NAME", help="Provider of the models.")
+@click.option("-s", "--system", metavar="TEXT", help="Extra system prompt; @file reads a file.")
+@click.option("-f", "--file", "files", metavar="PATH", multiple=True, help="Attach a file, folder, image, PDF or URL.")
+@click.option(
+    "-o", "--option", "options", metavar="KEY=VALUE", multiple=True, help="Model parameter, such as temperature=0.2."
+)
 @click.option("--race", is_flag=True, help="Print the first complete answer; cancel the others.")
 @click.option("--judge", metavar="NAME", help="Have this model name the best answer and the reason.")
 @click.option("--combine", metavar="NAME", help="Have this model write one answer from all.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object when done, as in a pipe.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end, as in a pipe.")
 @click.option("--plain", is_flag=True, help="No color and no columns.")
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing to standard error except the final error.")
-@click.option("--no-stdin", is_flag=True, help="Do not read standard input.")
-@click.option("--timeout", metavar="S", type=parse_seconds, help="Give up when an answer has not grown for S s (300).")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing to stderr except the final error.")
+@click.option("--no-stdin", is_flag=True, help="Do not read stdin.")
+@click.option("--timeout", metavar="S", type=parse_seconds, help="Stop a model if no text arrives for S seconds (300).")
 def command(**flags: Any) -> None:
     """Ask several models the same question, at the same time.
 

@@ -39,7 +39,7 @@ def command() -> None:
 
 
 CONFIG_FILE_ORIGIN, DEFAULT_ORIGIN = "config.toml", "default"
-LIST_HINT = "ask config list shows all"
+LIST_HINT = "ask config list shows all settings"
 
 
 def read_overriding_variable(app: AppContext, key: str) -> tuple[str, Any]:
@@ -81,7 +81,7 @@ def find_effective_value(app: AppContext, parts: tuple[str, ...]) -> tuple[Any, 
 def list_settings(app: AppContext) -> Iterator[tuple[tuple[str, ...], str]]:
     """Yield the key paths of all settings with their descriptions: also aliases, model parameters and providers."""
     yield from ((tuple(key.split(".")), setting.description) for key, setting in SETTINGS.items())
-    yield from ((("aliases", name), "what -m takes for it") for name in app.config.aliases)
+    yield from ((("aliases", name), "the model that -m selects by this name") for name in app.config.aliases)
     yield from ((("options", name), "model parameter") for name in app.config.options)
     for name in sorted({*app.provider_names, *app.config.providers}):
         for key, description in PROVIDER_KEYS.items():
@@ -98,17 +98,17 @@ def change_setting(app: AppContext, parts: tuple[str, ...], value: Any) -> None:
         FileError: the file cannot be written.
     """
     if not update_config_file(app.app_dirs.config_file, parts, value):
-        print_notice(f"comments in {app.app_dirs.config_file} are lost")
+        print_notice(f"comments in {app.app_dirs.config_file} will be lost")
 
 
 def print_change_notices(app: AppContext, key: str) -> None:
     """Print notices about surprising effects of a change to config.toml."""
     provider = app.config.get("provider")
     if key == "provider" and provider and provider not in app.provider_names:
-        print_notice(f"there is no provider {provider!r} yet (ask providers lists them)")
+        print_notice(f"there is no provider {provider!r} yet (see ask providers)")
     variable, _ = read_overriding_variable(app, key)
     if variable:
-        print_notice(f"${variable} is set, and comes before config.toml")
+        print_notice(f"${variable} is set and takes precedence over config.toml")
     for warning in app.config.warnings:
         print_notice(warning)
 
@@ -137,11 +137,11 @@ def parse_key(dotted_key: str) -> ConfigKey:
         return ConfigKey((table, name), str)
     if match := API_KEY_PATTERN.fullmatch(dotted_key):
         provider = (match[1] or match[2] or "").removeprefix("options.").lower() or "PROVIDER"
-        raise UsageError("API keys are not kept in config.toml", f"ask keys set {provider}")
+        raise UsageError("API keys are not stored in config.toml", f"ask keys set {provider}")
     if table == "options" and name:
         if "." in name:
-            hint = f"set the whole of options.{name.split('.')[0]}, as JSON"
-            raise UsageError(f"{dotted_key} is within a value", hint)
+            hint = f"set all of options.{name.split('.')[0]} as JSON"
+            raise UsageError(f"{dotted_key} is inside a value", hint)
         return ConfigKey((table, name), None)
     if table != "providers":
         raise UsageError(format_unknown_key(dotted_key, [*SETTINGS, "options.", "aliases."]), LIST_HINT)
@@ -162,7 +162,7 @@ def parse_value(key: ConfigKey, text: str) -> Any:
     if key.type is None:
         name = key.parts[1]
         if name in DEDICATED_OPTIONS:
-            raise UsageError(f"{name} is no model parameter", f"use {DEDICATED_OPTIONS[name]}")
+            raise UsageError(f"{name} is not a model parameter", f"use {DEDICATED_OPTIONS[name]}")
         value = parse_model_options([f"{name}={text}"])[name]
     else:
         try:
@@ -177,7 +177,7 @@ def parse_value(key: ConfigKey, text: str) -> Any:
         tomli_w.dumps(values)
         check_config(Path(), values)
     except TypeError:
-        raise UsageError("config.toml cannot hold null", "ask config unset takes a key out") from None
+        raise UsageError("config.toml cannot contain null", "ask config unset removes a setting") from None
     except ConfigError as error:
         raise UsageError(error.message.partition(": ")[2], error.hint) from None
     return value
@@ -230,7 +230,7 @@ def is_json(text: str) -> bool:
     return True
 
 
-@command.command("list", short_help="List every setting with its value, and where that is from.")
+@command.command("list", short_help="List all settings with their values and origins.")
 @JSON_OPTION
 def list_command(*, as_json: bool) -> None:
     """List every setting with its value and where that is from: a variable, config.toml, or the default."""
@@ -257,7 +257,7 @@ def get_command(*, key: str, as_json: bool) -> None:
     existing_key = () if dotted_key in SETTINGS else find_existing_key(app.config.values, dotted_key)
     value, _ = find_effective_value(app, existing_key or parse_key(dotted_key).parts)
     if value is None or value == "":
-        raise ConfigError(f"{dotted_key} is not set", "ask config list shows what is")
+        raise ConfigError(f"{dotted_key} is not set", "ask config list shows which settings are set")
     text = json.dumps(value, ensure_ascii=False) if as_json else format_value(dotted_key, value)
     StandardOutput().write(text + "\n")
 
@@ -266,7 +266,7 @@ SET_CONTEXT_SETTINGS = {"ignore_unknown_options": True}
 """Lets a value begin with a dash."""
 
 
-@command.command("set", short_help="Set a setting in config.toml.", context_settings=SET_CONTEXT_SETTINGS)
+@command.command("set", short_help="Change a setting in config.toml.", context_settings=SET_CONTEXT_SETTINGS)
 @click.argument("key")
 @click.argument("value")
 def set_command(*, key: str, value: str) -> None:
@@ -283,7 +283,7 @@ def set_command(*, key: str, value: str) -> None:
     print_change_notices(app, ".".join(config_key.parts))
 
 
-@command.command("unset", short_help="Take a setting out of config.toml.")
+@command.command("unset", short_help="Remove a setting from config.toml.")
 @click.argument("key")
 def unset_command(*, key: str) -> None:
     """Take KEY out of config.toml: a setting, a table such as providers.groq, or what is misspelt there."""
@@ -291,13 +291,13 @@ def unset_command(*, key: str) -> None:
     parts = find_existing_key(read_toml(app.app_dirs.config_file), dotted_key)
     if not parts:
         parse_key(dotted_key)
-        hint = "ask config list shows where values are from"
+        hint = "ask config list shows where each value comes from"
         raise ConfigError(f"{dotted_key} is not set in {app.app_dirs.config_file}", hint)
     change_setting(app, parts, UNSET)
     print_change_notices(app, dotted_key)
 
 
-@command.command("path", short_help="Print where config.toml is.")
+@command.command("path", short_help="Print the path of config.toml.")
 def path_command() -> None:
     """Print where config.toml is, or would be."""
     StandardOutput().write(f"{AppContext().app_dirs.config_file}\n")
@@ -307,7 +307,7 @@ NEW_CONFIG_TEXT = b"# The settings of ask: `ask config list` shows them all.\n"
 """Initial content of a new file in the editor."""
 
 
-@command.command("edit", short_help="Change config.toml in your editor.")
+@command.command("edit", short_help="Edit config.toml in your editor.")
 def edit_command() -> None:
     """Change config.toml in the editor that VISUAL or EDITOR names.
 

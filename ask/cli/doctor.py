@@ -10,7 +10,7 @@ from ask.errors import ConfigError
 
 
 @subcommand("doctor")
-@click.option("--offline", is_flag=True, help="Do not try to reach the providers.")
+@click.option("--offline", is_flag=True, help="Do not contact the providers.")
 @JSON_OPTION
 def command(*, offline: bool, as_json: bool) -> None:
     """Look for what is missing or broken, and say what to do about it.
@@ -22,5 +22,5 @@ def command(*, offline: bool, as_json: bool) -> None:
 
     problems = print_results(run_checks(AppContext(), offline=offline), as_json=as_json)
     if problems:
-        summary = "1 problem was" if problems == 1 else f"{problems} problems were"
-        raise ConfigError(f"{summary} found", "what to do stands beside each")
+        summary = "1 problem" if problems == 1 else f"{problems} problems"
+        raise ConfigError(f"{summary} found")

@@ -110,7 +110,7 @@ def run_checks(app: AppContext, *, offline: bool) -> list[CheckResult]:
             results += check(app)
         except Exception as error:  # noqa: BLE001 - a failed check must not prevent the others
             ask_error = error if isinstance(error, AskError) else to_ask_error(error)
-            results.append(problem(name, ask_error.summary, ask_error.hint or "see whether you may use it"))
+            results.append(problem(name, ask_error.summary, ask_error.hint or "check its permissions"))
     redact = app.collect_secrets().redact
     return [result._replace(found=redact(result.found), fix=redact(result.fix)) for result in results]
 
@@ -136,10 +136,10 @@ def check_launcher(_: AppContext) -> Iterator[CheckResult]:
     """Check that a shell finds this `ask`."""
     own_launcher, launcher_on_path = find_launcher(), shutil.which("ask")
     if launcher_on_path is None:
-        yield warning("PATH", "there is no ask in the folders of PATH", f"add {own_launcher.parent} to it")
+        yield warning("PATH", "PATH has no ask", f"add {own_launcher.parent} to it")
     elif own_launcher.exists() and not Path(launcher_on_path).samefile(own_launcher):
-        found = f"ask is {launcher_on_path}, and this one is {own_launcher}"
-        yield warning("PATH", found, "put the folder of yours first")
+        found = f"PATH finds {launcher_on_path}, but this is {own_launcher}"
+        yield warning("PATH", found, "put your folder first in PATH")
     else:
         yield ok("PATH", f"ask is {launcher_on_path}")
 
@@ -152,7 +152,7 @@ def check_config_file(app: AppContext) -> Iterator[CheckResult]:
         yield from (warning("config.toml", text, fix) for text in warnings)
         if not warnings:
             path = app.app_dirs.config_file
-            yield ok("config.toml", str(path) if path.exists() else f"there is none, and none is needed ({path})")
+            yield ok("config.toml", str(path) if path.exists() else f"not created ({path})")
     except ConfigError as error:
         app.config = Config()
         yield problem("config.toml", str(error), fix)
@@ -180,19 +180,23 @@ def check_keys(app: AppContext) -> Iterator[CheckResult]:
         yield problem("keys.toml", str(error), f"correct {path}, or move it away")
         return
     if saved_keys and path.stat().st_mode & PUBLIC_BITS:
-        yield warning("keys.toml", f"others can read {path}", f"chmod 600 {path}")
+        yield warning("keys.toml", f"other users can read {path}", f"run chmod 600 {path}")
     elif saved_keys:
         yield ok("keys.toml", f"{format_count(len(saved_keys), 'key')} in {path}")
     else:
-        yield ok("keys.toml", "no key is kept", "ask keys set PROVIDER keeps one")
+        yield ok("keys.toml", "no saved keys", "ask keys set PROVIDER saves one")
     for name in sorted(saved_keys.keys() - {*app.provider_names, *KEYED_ENGINES}):
-        yield warning("keys.toml", f"there is no provider {name}", f"install it, or ask keys remove {name}")
+        yield warning(
+            "keys.toml",
+            f"it has a key for {name}, which is not a provider",
+            f"install the provider, or run ask keys remove {name}",
+        )
 
 
 UNWRITABLE_FOLDER_RESULTS = {
     "config": (WARNING, "settings and keys cannot be changed"),
-    "data": (PROBLEM, "conversations and what files held before cannot be kept"),
-    "cache": (WARNING, "every start takes longer"),
+    "data": (PROBLEM, "conversations and file backups cannot be saved"),
+    "cache": (WARNING, "every start is slower"),
 }
 """State and consequence for each folder if it cannot be written."""
 MIN_FREE_BYTES = 10_000_000
@@ -206,13 +210,13 @@ def check_folders(app: AppContext) -> Iterator[CheckResult]:
         check = f"{name} folder"
         existing = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
         if not (existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)):
-            fix = f"make {existing} a folder that you can write, or set XDG_{name.upper()}_HOME to another place"
-            yield CheckResult(state, check, f"{existing} cannot be written: {consequence}", fix)
+            fix = f"make {existing} writable, or set XDG_{name.upper()}_HOME to another folder"
+            yield CheckResult(state, check, f"{existing} is not writable: {consequence}", fix)
         elif (free := shutil.disk_usage(existing).free) < MIN_FREE_BYTES:
-            found = f"{folder} is on a disk with {format_compact_number(free)} bytes left"
-            yield CheckResult(state, check, found, "make room on it")
+            found = f"{folder} is on a disk with only {format_compact_number(free)} bytes free"
+            yield CheckResult(state, check, found, "free some space")
         else:
-            yield ok(check, str(folder) if existing == folder else f"{folder}, not made yet")
+            yield ok(check, str(folder) if existing == folder else f"{folder} (not created yet)")
 
 
 HISTORY_LOCK_TIMEOUT = 1.0
@@ -223,14 +227,14 @@ def check_history(app: AppContext) -> Iterator[CheckResult]:
     """Check that the saved conversations can be read, and only by the user."""
     path = app.app_dirs.history_file
     if not path.exists():
-        yield ok("history", "no conversation is saved yet")
+        yield ok("history", "no saved conversations")
         return
     with Store(path, create=False, lock_timeout=HISTORY_LOCK_TIMEOUT) as store:
         [(count,)] = store.fetch_rows("SELECT count(*) FROM conversations")
     status = path.stat()
     found = f"{format_count(count, 'conversation')} in {format_compact_number(status.st_size)} bytes"
     if status.st_mode & PUBLIC_BITS:
-        yield warning("history", f"{found}; others can read it", f"chmod 600 {path}")
+        yield warning("history", f"{found}; other users can read it", f"run chmod 600 {path}")
     else:
         yield ok("history", found)
 
@@ -242,22 +246,22 @@ def check_tools(app: AppContext) -> Iterator[CheckResult]:
     names = [*(tool.spec.name for tool in list_builtin_tools()), SEARCH_WEB.name]
     offered = [name for name in (names if engine else names[:-1]) if name not in settings.disabled_tools]
     if settings.tools:
-        yield ok("tools", ", ".join(offered) or "all are left out")
+        yield ok("tools", ", ".join(offered) or "all are disabled")
     else:
-        yield ok("tools", "switched off", "ask config set tools.enabled true switches them on")
+        yield ok("tools", "switched off", "ask config set tools.enabled true enables them")
     # A name with two underscores may be a tool of an MCP server, and no server is started here.
     unknown_names = {name for name in settings.disabled_tools.difference(names) if "__" not in name}
     if unknown_names:
         unknown_names -= {tool.spec.name for tools in load_tool_plugins(app)[0].values() for tool in tools}
     for name in sorted(unknown_names):
-        yield warning("tools", f"tools.disabled names {name}, which there is not", "ask tools lists them")
+        yield warning("tools", f"tools.disabled contains the unknown tool {name}", "ask tools lists them")
     if engine:
         yield ok("web search", f"asks {engine.name}")
     elif settings.search_engine:
         yield warning("web search", *format_search_setup_hint(settings.search_engine).split(": ", 1))
     else:
-        fix = f"{format_search_setup_hint(DUCKDUCKGO)}, or keep a key for {' or '.join(KEYED_ENGINES)}"
-        yield ok("web search", "there is none", fix)
+        fix = f"{format_search_setup_hint(DUCKDUCKGO)}, or set a key for {' or '.join(KEYED_ENGINES)}"
+        yield ok("web search", "no search engine is available", fix)
     if settings.tools and "bash" in offered and not shutil.which("bash"):
         yield problem("tools", "bash is not installed", "install it, or use --disable-tool bash")
 
@@ -266,11 +270,11 @@ def check_tool_plugins(app: AppContext) -> Iterator[CheckResult]:
     """Check each package with tools."""
     tools, load_errors = load_tool_plugins(app)
     if not app.tool_plugins:
-        yield ok("tool plugins", "none is installed, and none is needed")
+        yield ok("tool plugins", "none installed")
     for distribution in app.tool_plugins:
         if distribution in load_errors:
-            found = f"its tools cannot be loaded: {load_errors[distribution]}"
-            yield problem(distribution, found, "ask its author, or uninstall it")
+            found = f"cannot load its tools: {load_errors[distribution]}"
+            yield problem(distribution, found, "contact its author, or uninstall it")
         else:
             names = ", ".join(tool.spec.name for tool in tools.get(distribution, ()))
             yield ok(distribution, f"tools: {names}" if names else "it has no tools")
@@ -295,14 +299,14 @@ def check_mcp_servers(app: AppContext) -> Iterator[CheckResult]:
     """Check which MCP servers are configured, and that their variables and programs exist."""
     check, server_index = "mcp", find_servers(app.config, app.app_dirs.config)
     for text in server_index.warnings:
-        yield warning(check, text, "ask mcp list shows those that are understood")
+        yield warning(check, text, "ask mcp list shows the valid servers")
     servers = [server for server in server_index.servers.values() if server.enabled]
     names = ", ".join(server.name for server in servers)
     if not servers:
-        yield ok(check, "no server is used", "ask mcp add adds one")
+        yield ok(check, "no servers configured", "ask mcp add adds one")
         return
     if not is_mcp_installed():
-        found = f"the package mcp is not installed, and {names} cannot be used"
+        found = f"{names} cannot be used: the package mcp is not installed"
         yield warning(check, found, format_install_command(MCP_EXTRA))
         return
     for server in servers:
@@ -313,8 +317,8 @@ def check_mcp_servers(app: AppContext) -> Iterator[CheckResult]:
             continue
         path = expanded.env.get("PATH", app.environment.get("PATH"))
         if expanded.command and not shutil.which(Path(expanded.command).expanduser(), path=path):
-            found = f"the MCP server {server.name} does not start: there is no program {expanded.command!r}"
-            yield warning(check, found, "install it, or give its whole path")
+            found = f"cannot start the MCP server {server.name}: {expanded.command!r} is not installed"
+            yield warning(check, found, "install it, or use its full path")
     yield ok(check, f"{format_count(len(servers), 'server')}: {names}", "ask mcp test starts them")
 
 
@@ -345,8 +349,8 @@ def check_safe_mode(app: AppContext) -> Iterator[CheckResult]:
     if results[-1].state == PROBLEM:
         yield results[-1]._replace(state=PROBLEM if settings.safe else WARNING, check="safe mode")
     else:
-        description = "on for every run" if settings.safe else "to be had with --safe"
-        yield ok("safe mode", f"{description}, by {results[0].found}: `ask safe` tells more")
+        description = "enabled for every run" if settings.safe else "available with --safe"
+        yield ok("safe mode", f"{description} ({results[0].found}); see ask safe")
 
 
 def probe_sandbox(settings: Settings, directory: Path, app: AppContext) -> Iterator[CheckResult]:
@@ -365,38 +369,38 @@ def probe_sandbox(settings: Settings, directory: Path, app: AppContext) -> Itera
         overflow_directory = app.app_dirs.results / generate_conversation_id()
         sandbox_config = prepare_sandbox_config(settings, directory, overflow_directory, app)
         with Sandbox(sandbox_config) as sandbox:
-            yield from (ok(result.name, "tried: it cannot be done") for result in sandbox.self_test_results)
-            yield from (warning("what is guarded", text) for text in sandbox.warnings)
+            yield from (ok(result.name, "blocked (verified)") for result in sandbox.self_test_results)
+            yield from (warning("protected files", text) for text in sandbox.warnings)
     except SafetyError as error:
         yield problem("sandbox", error.message, error.hint)
         return
     yield ok("can be written", ", ".join(map(str, sandbox_config.writable_folders)))
     yield ok("can be fetched from", f"{hosts}; other hosts after asking" if hosts else "any host, after asking")
-    yield ok("refused before it starts", deny_rules)
-    yield ok("on for every run", "yes" if settings.safe else "no, with --safe alone")
+    yield ok("refused", deny_rules)
+    yield ok("enabled for every run", "yes" if settings.safe else "no, only with --safe")
 
 
 def check_shell(app: AppContext) -> Iterator[CheckResult]:
     """Check whether the integration is on in this shell, and that its completions are installed and up to date."""
     shell, is_integrated = Path(app.environment.get("SHELL", "")).name, bool(app.environment.get("ASK_SESSION"))
     if is_integrated:
-        yield ok("shell", "the integration is on ($ASK_SESSION is set)")
+        yield ok("shell", "integration is enabled ($ASK_SESSION is set)")
     elif shell in SHELLS:
-        fix = f"{EVAL_LINES[shell]} in {RC_FILES[shell]} switches it on"
-        yield ok("shell", "the integration is off", fix)
+        fix = f"add {EVAL_LINES[shell]} to {RC_FILES[shell]} to enable it"
+        yield ok("shell", "integration is not enabled", fix)
     else:
-        yield ok("shell", f"the integration is off; it is for {', '.join(SHELLS)}")
+        yield ok("shell", f"integration is not enabled; it supports {', '.join(SHELLS)}")
     if shell not in SHELLS:
         return
     file, fix = find_install_path(shell, app.environment), f"ask init {shell} --install"
     if is_installed_by_ask(file):
         is_current = file.read_bytes() == find_completion_script(shell).read_bytes()
-        found = str(file) if is_current else f"{file} is of another version of ask"
+        found = str(file) if is_current else f"{file} belongs to another version of ask"
         yield ok("completions", found) if is_current else warning("completions", found, fix)
     elif is_integrated:
-        yield ok("completions", "they come with the integration")
+        yield ok("completions", "included in the integration")
     else:
-        yield ok("completions", f"not installed for {shell}", f"{fix} does it")
+        yield ok("completions", f"not installed for {shell}", f"{fix} installs them")
 
 
 def check_default(app: AppContext) -> Iterator[CheckResult]:
@@ -426,7 +430,7 @@ def check_providers(app: AppContext, *, offline: bool) -> Iterator[CheckResult]:
         elif endpoint:
             # Not an executor: shutting it down would wait for connections that never complete.
             threads.append(threading.Thread(target=query, args=(result, endpoint), daemon=True))
-            reason = f"no whole answer came within {ALL_PROVIDERS_TIMEOUT:g} s"
+            reason = f"no complete response within {ALL_PROVIDERS_TIMEOUT:g} s"
             result = add_failure(result, reason, "check the network and the base URL")
         results[name] = result
     for thread in threads:
@@ -446,11 +450,11 @@ def inspect_provider(app: AppContext, name: str) -> tuple[CheckResult, ModelEndp
     try:
         loaded = load_provider(app, name)
     except ConfigError as error:
-        fix = "ask its author, or uninstall it" if origin != "config.toml" else "correct it with ask config edit"
+        fix = "contact its author, or uninstall it" if origin != "config.toml" else "correct it with ask config edit"
         return problem(name, str(error), fix), None
     info, environment = loaded.info, app.environment
     if name != info.name and info.name in app.provider_names:
-        return ok(name, f"another name of {info.name}"), None
+        return ok(name, f"another name for {info.name}"), None
     key, key_origin = app.key_store.find(info.name, app.find_key_variables(info.name, info.key_env))
     prefix, base_url = format_variable_prefix(info.name), resolve_base_url(app, info)
     is_configured = (
@@ -473,7 +477,7 @@ def query_provider(loaded: CheckResult, endpoint: ModelEndpoint) -> CheckResult:
         count = len(create_client(endpoint, lambda _: None, settings).list_models())
     except Exception as error:  # noqa: BLE001 - a server may send anything
         # Not to_ask_error(), which asks for a report: the plugin may be to blame.
-        advice = "-v with a question shows where it arose"
+        advice = "-v with a question shows the traceback"
         unforeseen = AskError(f"{type(error).__name__}: {error}", advice)
         ask_error = error if isinstance(error, AskError) else unforeseen
         return add_failure(loaded, ask_error.summary, ask_error.hint)

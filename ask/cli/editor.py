@@ -34,7 +34,7 @@ def edit_file(path: Path, template: bytes, validate: FileValidator) -> None:
         copy.write_bytes(old_content or template)
         new_content = edit_until_valid(copy, path, validate)
     if new_content == (old_content or template):
-        print_notice("nothing was changed")
+        print_notice("no changes were saved")
         return
     with lock_file(path):
         if read_current_content(path) == old_content:
@@ -42,7 +42,7 @@ def edit_file(path: Path, template: bytes, validate: FileValidator) -> None:
             return
         saved_copy = path.with_name(f"{path.name}.edited")
         replace_file_content(saved_copy, new_content)
-        raise ConfigError(f"{path} was changed meanwhile", f"what you wrote is in {saved_copy}")
+        raise ConfigError(f"{path} was changed by another program", f"your version is in {saved_copy}")
 
 
 def edit_until_valid(copy: Path, path: Path, validate: FileValidator) -> bytes:
@@ -60,7 +60,7 @@ def edit_until_valid(copy: Path, path: Path, validate: FileValidator) -> bytes:
         try:
             click.edit(filename=str(copy))
         except click.ClickException as error:
-            hint = "nothing was changed; EDITOR names another editor"
+            hint = "no changes were saved; set EDITOR to use another editor"
             raise MissingDependencyError(error.format_message(), hint) from None
         try:
             for warning in validate(copy):
@@ -69,10 +69,10 @@ def edit_until_valid(copy: Path, path: Path, validate: FileValidator) -> bytes:
         except ConfigError as error:
             message = error.message.replace(str(copy), str(path))
             if sys.stdin is None or not sys.stdin.isatty():
-                raise ConfigError(message, "nothing was changed") from None
+                raise ConfigError(message, "no changes were saved") from None
             print_notice(f"{message}: {error.hint}")
-        if not confirm("Edit it again? No gives up what you wrote.", default=True):
-            raise ConfigError("what you wrote is not valid", "nothing was changed")
+        if not confirm("Edit it again? No discards your changes.", default=True):
+            raise ConfigError("the edited text is not valid", "no changes were saved")
 
 
 def read_current_content(path: Path) -> bytes:

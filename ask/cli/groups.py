@@ -66,7 +66,11 @@ def make_usage_error(error: click.UsageError, ctx: click.Context, arguments: lis
     """Create the error for invalid arguments of a subcommand."""
     words = [*ctx.command_path.split()[1:], *arguments]
     reason = error.format_message().rstrip(".")
-    question = "" if any(word.startswith("-") for word in arguments) else f"; as a question: ask -- {shlex.join(words)}"
+    question = (
+        ""
+        if any(word.startswith("-") for word in arguments)
+        else (f"; to ask it as a question: ask -- {shlex.join(words)}")
+    )
     return UsageError(reason, f"see {ctx.command_path} --help{question}")
 
 

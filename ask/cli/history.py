@@ -52,9 +52,9 @@ TERMINAL_LIST_LIMIT = 20
 """Default number of conversations that are listed on a terminal."""
 
 
-@command.command("list", short_help="List the conversations, the newest first.")
+@command.command("list", short_help="List conversations, newest first.")
 @click.option("-n", "--limit", metavar="N", type=click.IntRange(0), help="List the newest N; 0 lists all.")
-@click.option("--here", is_flag=True, help="List those that took place in this directory.")
+@click.option("--here", is_flag=True, help="List only conversations from this folder.")
 @JSON_OPTION
 def list_command(*, limit: int | None, here: bool, as_json: bool) -> None:
     """List the conversations, the newest first: the newest 20 on a terminal, all in a pipe.
@@ -77,7 +77,7 @@ def list_command(*, limit: int | None, here: bool, as_json: bool) -> None:
     else:
         output.write(format_overview_lines(listed))
     if output.is_terminal and not overviews:
-        print_notice("no conversation is saved" + (" from this directory" if here else ""))
+        print_notice("no saved conversations" + (" from this directory" if here else ""))
     elif output.is_terminal and limit is None and len(overviews) > len(listed):
         console = StderrConsole(os.environ, quiet=False, plain=False)
         console.print_dim(f"· the newest {TERMINAL_LIST_LIMIT}; -n 0 lists all\n")
@@ -86,8 +86,8 @@ def list_command(*, limit: int | None, here: bool, as_json: bool) -> None:
 @command.command("show", short_help="Show a conversation.")
 @click.argument("conversation_id", metavar="[ID]", required=False)
 @click.option("-n", "--last", metavar="N", type=click.IntRange(1), help="Show the last N runs.")
-@click.option("--tools", is_flag=True, help="Show tool calls with all arguments and their results.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, as an export holds it.")
+@click.option("--tools", is_flag=True, help="Show full tool arguments and results.")
+@click.option("--json", "as_json", is_flag=True, help="Print the conversation as JSON, in the export format.")
 def show_command(*, conversation_id: str | None, last: int | None, tools: bool, as_json: bool) -> None:
     """Show a conversation, the newest where none is named.
 
@@ -114,10 +114,15 @@ def show_command(*, conversation_id: str | None, last: int | None, tools: bool, 
 SEARCH_LIMIT = 20
 
 
-@command.command("search", short_help="Find words in all conversations.")
+@command.command("search", short_help="Search all conversations.")
 @click.argument("words", nargs=-1, required=True)
 @click.option(
-    "-n", "--limit", metavar="N", type=click.IntRange(0), default=SEARCH_LIMIT, help="Find N (20); 0 finds all."
+    "-n",
+    "--limit",
+    metavar="N",
+    type=click.IntRange(0),
+    default=SEARCH_LIMIT,
+    help="Show N results (20); 0 shows all.",
 )
 @JSON_OPTION
 def search_command(*, words: tuple[str, ...], limit: int, as_json: bool) -> None:
@@ -132,7 +137,7 @@ def search_command(*, words: tuple[str, ...], limit: int, as_json: bool) -> None
     output = StandardOutput(color=should_use_color(os.environ))
     decoded_words = list(map(decode_argument, words))
     if not build_match_expression(decoded_words):
-        raise UsageError("there is no letter or digit in what to search for", "ask history search --help")
+        raise UsageError("a search needs at least one letter or digit", "see ask history search --help")
     with open_history() as store:
         hits = search_conversations(store, decoded_words, limit or -1)
     if as_json or not output.is_terminal:
@@ -142,7 +147,7 @@ def search_command(*, words: tuple[str, ...], limit: int, as_json: bool) -> None
     for hit in hits:
         write_hit(output, hit, now)
     if not hits:
-        print_notice("nothing was found")
+        print_notice("no matches")
 
 
 FORMATS_BY_SUFFIX = {".json": "json", ".jsonl": "json", ".html": "html", ".htm": "html"}
@@ -150,17 +155,17 @@ FORMATS_BY_SUFFIX = {".json": "json", ".jsonl": "json", ".html": "html", ".htm":
 STDOUT = STDIN = "-"
 
 
-@command.command("export", short_help="Write conversations as Markdown, JSON or a web page.")
+@command.command("export", short_help="Export conversations as Markdown, JSON or HTML.")
 @click.argument("ids", metavar="[ID]...", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="Export all conversations, the oldest first.")
+@click.option("--all", "everything", is_flag=True, help="Export all conversations, oldest first.")
 @click.option(
     "--format",
     "format_name",
     type=click.Choice(("md", "json", "html")),
-    help="Write it so; else as the file's name ends, or md.",
+    help="Output format (by the file's name, or md).",
 )
-@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
-@click.option("-o", "--output", metavar="FILE", default=STDOUT, help="Write to this file, in place of what it holds.")
+@click.option("--json", "as_json", is_flag=True, help="Same as --format json.")
+@click.option("-o", "--output", metavar="FILE", default=STDOUT, help="Write to this file, replacing it.")
 def export_command(
     *, ids: tuple[str, ...], everything: bool, format_name: str | None, as_json: bool, output: str
 ) -> None:
@@ -170,9 +175,9 @@ def export_command(
     else: no network, no scripts.
     """
     if ids and everything:
-        raise UsageError("--all and an ID name different things", "use one of them")
+        raise UsageError("--all and an ID cannot be combined", "use one of them")
     if as_json and format_name not in (None, "json"):
-        raise UsageError(f"--json and --format {format_name} name different formats", "use one of them")
+        raise UsageError(f"--json and --format {format_name} cannot be combined", "use one of them")
     export_conversations(ids, output, "json" if as_json else format_name or "", everything=everything)
 
 
@@ -195,7 +200,7 @@ def export_conversations(ids: Iterable[str], output: str, format_name: str = "",
             conversations = [Conversation(*row) for row in rows]
         else:
             if not ids and not store.fetch_rows("SELECT 1 FROM conversations LIMIT 1"):
-                raise UsageError("there is no conversation to export", "they are saved as you ask")
+                raise UsageError("there are no conversations to export", "ask saves each conversation automatically")
             found = (find_conversation(store, decode_argument(wanted)) for wanted in ids or ("1",))
             conversations = list(dict.fromkeys(found))
         chunks = format_export(format_name, store, conversations)
@@ -224,10 +229,10 @@ ImportFile = tuple[str, BinaryIO]
 """A file to read, and its name in errors."""
 
 
-@command.command("import", short_help="Take in what was exported as JSON.")
+@command.command("import", short_help="Import conversations from a JSON export.")
 @click.argument("files", metavar="[FILE]...", nargs=-1)
-@click.option("--as-new", is_flag=True, help="Give one whose id stands for another conversation here a new id.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON array of what became of each.")
+@click.option("--as-new", is_flag=True, help="Import a conversation under a new id if its id is taken.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array of results.")
 def import_command(*, files: tuple[str, ...], as_new: bool, as_json: bool) -> None:
     """Import conversations from FILE, or from standard input: all in it, or none.
 
@@ -238,7 +243,7 @@ def import_command(*, files: tuple[str, ...], as_new: bool, as_json: bool) -> No
     from ask.history.importer import import_conversations
 
     if (STDIN in files or not files) and (sys.stdin is None or sys.stdin.isatty()):
-        raise UsageError("there is nothing to import", "name a file that ask history export --json wrote")
+        raise UsageError("no file given", "pass a file written by ask history export --json")
     with ExitStack() as cleanup:
         copies = [copy_import_file(name, cleanup.enter_context(TemporaryFile())) for name in files or (STDIN,)]
         for _ in read_imported_conversations(copies):
@@ -285,13 +290,13 @@ def print_import_results(results: Sequence[ImportResult], *, as_json: bool) -> N
         return
     for result in results:
         if result.became is ImportStatus.RENAMED:
-            click.echo(f"{result.id} stands for another conversation here; imported as {result.here}.", err=True)
+            click.echo(f"{result.id} is already used by another conversation; imported as {result.here}.", err=True)
     present_count = sum(result.became is ImportStatus.ALREADY_PRESENT for result in results)
     imported_count = len(results) - present_count
     if imported_count or not present_count:
         click.echo(f"Imported {format_count(imported_count, 'conversation')}.", err=True)
     if present_count:
-        click.echo(f"Left {format_count(present_count, 'conversation')} alone, already here.", err=True)
+        click.echo(f"Skipped {format_count(present_count, 'conversation')}, already imported.", err=True)
 
 
 SECONDS_PER_UNIT = {"h": 3_600, "d": 86_400, "w": 7 * 86_400, "y": 365 * 86_400}
@@ -307,16 +312,16 @@ def parse_age(text: str) -> float:
     """
     match = re.fullmatch(r"([0-9]{1,6})([hdwy])", text)
     if not match:
-        raise click.BadParameter(f"{text!r} is no length of time such as 12h, 30d, 8w or 1y")
+        raise click.BadParameter(f"must be a duration such as 12h, 30d, 8w or 1y, not {text!r}")
     return int(match[1]) * SECONDS_PER_UNIT[match[2]]
 
 
 @command.command("delete", short_help="Delete conversations.")
 @click.argument("ids", metavar="[ID]...", nargs=-1)
 @click.option(
-    "--older-than", metavar="AGE", type=parse_age, help="Those not gone on with for so long: 12h, 30d, 8w, 1y."
+    "--older-than", metavar="AGE", type=parse_age, help="Delete conversations unused for this long: 12h, 30d, 8w, 1y."
 )
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 @JSON_OPTION
 def delete_command(*, ids: tuple[str, ...], older_than: float | None, yes: bool, as_json: bool) -> None:
     """Delete conversations for good. On a terminal it asks first.
@@ -328,7 +333,7 @@ def delete_command(*, ids: tuple[str, ...], older_than: float | None, yes: bool,
     from ask.undo.pruning import delete_backups
 
     if not ids and older_than is None:
-        raise UsageError("nothing is named to delete", "ask history delete ID, or --older-than AGE")
+        raise UsageError("no conversation given", "use ask history delete ID, or --older-than AGE")
     app_dirs, console = AppDirs.from_environment(os.environ), StderrConsole(os.environ, quiet=False, plain=False)
     with Store(app_dirs.history_file, create=False) as store:
         with store.read_transaction():
@@ -367,7 +372,7 @@ def confirm_deletion(conversations: Sequence[Conversation], console: StderrConso
     subject = "this conversation" if len(conversations) == 1 else f"these {len(conversations)} conversations"
     answer = confirm(f"Delete {subject}?")
     if answer is None:
-        raise UsageError("nobody can be asked whether to delete", "--yes deletes without asking")
+        raise UsageError("no terminal to confirm on", "pass --yes to delete without asking")
     if not answer:
         raise click.Abort
 
@@ -375,8 +380,8 @@ def confirm_deletion(conversations: Sequence[Conversation], console: StderrConso
 MAX_DAYS = 100_000
 
 
-@command.command("stats", short_help="Tell runs, tokens and cost by day, model and tool.")
-@click.option("--days", metavar="N", type=click.IntRange(1, MAX_DAYS), default=30, help="Count the last N days (30).")
+@command.command("stats", short_help="Show runs, tokens and cost by day, model and tool.")
+@click.option("--days", metavar="N", type=click.IntRange(1, MAX_DAYS), default=30, help="Include the last N days (30).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def stats_command(*, days: int, as_json: bool) -> None:
     """Tell runs, tokens and cost by day and model, and calls by tool, of the last 30 days.
@@ -404,4 +409,4 @@ def stats_command(*, days: int, as_json: bool) -> None:
     elif statistics.total.runs:
         write_charts(output, statistics, first_day.isoformat())
     elif output.is_terminal:
-        print_notice("no run is saved from these days")
+        print_notice("no runs in this period")

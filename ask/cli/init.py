@@ -17,7 +17,7 @@ from ask.errors import FileError
 SHELLS = ("bash", "zsh", "fish")
 COMPLETIONS_MARKER = "# ask: completions for "
 """Start of the first or second line of a completion file that ask has installed."""
-RC_FILES = {"bash": "~/.bashrc", "zsh": "~/.zshrc, behind compinit", "fish": "~/.config/fish/config.fish"}
+RC_FILES = {"bash": "~/.bashrc", "zsh": "~/.zshrc, after compinit", "fish": "~/.config/fish/config.fish"}
 EVAL_LINES = {"bash": 'eval "$(ask init bash)"', "zsh": 'eval "$(ask init zsh)"', "fish": "ask init fish | source"}
 KEY_PATTERN = re.compile(r"alt-([a-z0-9])|ctrl-([abe-hkln-z])|([a-z0-9])")
 """A key. Enter, Tab and the keys for interrupt, suspend and end of file are not allowed."""
@@ -33,20 +33,20 @@ class KeySequenceType(click.ParamType[str]):
         keys = value.lower().split()
         is_valid = all(KEY_PATTERN.fullmatch(key) for key in keys) and keys and len(keys[0]) > 1
         if not is_valid and value != NO_KEY:
-            self.fail(f"{value!r} is not a key: alt-a, ctrl-g, 'ctrl-x a', or none", param, ctx)
+            self.fail(f"must be a key such as alt-a, ctrl-g or 'ctrl-x a', or none, not {value!r}", param, ctx)
         return " ".join(keys)
 
 
 @subcommand("init")
 @click.argument("shell", type=click.Choice(SHELLS), metavar="SHELL")
 @click.option(
-    "--key", metavar="KEYS", type=KeySequenceType(), help="Turn words into a command by this key (alt-a); or none."
+    "--key", metavar="KEYS", type=KeySequenceType(), help="Key that turns words into a command (alt-a), or none."
 )
 @click.option(
-    "--explain-key", metavar="KEYS", type=KeySequenceType(), help="Explain a failure by this key (alt-e); or none."
+    "--explain-key", metavar="KEYS", type=KeySequenceType(), help="Key that explains a failure (alt-e), or none."
 )
-@click.option("--install", is_flag=True, help="Put completions where the shell looks for them.")
-@click.option("--uninstall", is_flag=True, help="Take them away again.")
+@click.option("--install", is_flag=True, help="Install completions where the shell finds them.")
+@click.option("--uninstall", is_flag=True, help="Remove installed completions.")
 def command(*, shell: str, key: str | None, explain_key: str | None, install: bool, uninstall: bool) -> None:
     """Print what makes ask a part of bash, zsh or fish: eval "$(ask init bash)" in ~/.bashrc.
 
@@ -54,7 +54,7 @@ def command(*, shell: str, key: str | None, explain_key: str | None, install: bo
     and -c means this shell's conversation.
     """
     if install and uninstall:
-        raise click.UsageError("--install and --uninstall are opposites")
+        raise click.UsageError("--install and --uninstall cannot be combined")
     if install:
         install_completions(shell, os.environ)
     elif uninstall:
@@ -135,17 +135,17 @@ def install_completions(shell: str, environment: Mapping[str, str]) -> None:
     """
     file = find_install_path(shell, environment)
     if os.path.lexists(file) and not is_installed_by_ask(file):
-        raise FileError(f"{file} is not from ask", "move it away first")
+        raise FileError(f"{file} was not created by ask", "move it away first")
     try:
         write_private_file(file, find_completion_script(shell).read_bytes(), keep_mode=True)
     except OSError as error:
         raise FileError(f"cannot write {file} ({error.strerror})") from error
-    click.echo(f"The completions for {shell} are in {file}.", err=True)
+    click.echo(f"Installed completions for {shell} in {file}.", err=True)
     if shell == "zsh":
-        click.echo(f"zsh finds them with this in ~/.zshrc, before compinit: fpath+=({file.parent})", err=True)
+        click.echo(f"zsh needs this line in ~/.zshrc, before compinit: fpath+=({file.parent})", err=True)
     elif shell == "bash":
-        click.echo("bash finds them if the package bash-completion is on, or with the line below.", err=True)
-    click.echo(f"For the keys and ask -c, put this into {RC_FILES[shell]}: {EVAL_LINES[shell]}", err=True)
+        click.echo("bash finds them if the package bash-completion is installed, or with the line below.", err=True)
+    click.echo(f"For the key bindings, add this to {RC_FILES[shell]}: {EVAL_LINES[shell]}", err=True)
 
 
 def uninstall_completions(shell: str, environment: Mapping[str, str]) -> None:
@@ -159,9 +159,9 @@ def uninstall_completions(shell: str, environment: Mapping[str, str]) -> None:
         click.echo(f"There are no completions in {file}.", err=True)
         return
     if not is_installed_by_ask(file):
-        raise FileError(f"{file} is not from ask", "nothing was removed")
+        raise FileError(f"{file} was not created by ask", "nothing was removed")
     try:
         file.unlink()
     except OSError as error:
         raise FileError(f"cannot remove {file} ({error.strerror})") from error
-    click.echo(f"Removed {file}. What stands in {RC_FILES[shell].partition(',')[0]} is yours to remove.", err=True)
+    click.echo(f"Removed {file}. Lines in {RC_FILES[shell].partition(',')[0]} are unchanged.", err=True)

@@ -33,11 +33,11 @@ def set_key(provider: str) -> None:
         provider = load_provider(app, provider).info.name
     key = read_key(f"Key for {provider}").strip()
     if not key:
-        raise UsageError("no key was given", f"ask keys set {provider}")
+        raise UsageError("no key entered", f"run ask keys set {provider} again")
     if not (key.isascii() and key.isprintable()):
-        raise UsageError("the key holds a character that no key has", f"ask keys set {provider}")
+        raise UsageError("the key contains an invalid character", f"run ask keys set {provider} again")
     app.key_store.save(provider, key)
-    click.echo(f"The key for {provider} is kept in {app.key_store.path}.", err=True)
+    click.echo(f"Saved the key for {provider} in {app.key_store.path}.", err=True)
 
 
 def read_key(prompt: str) -> str:
@@ -69,6 +69,6 @@ def remove_key(provider: str) -> None:
     """Forget the kept key of PROVIDER."""
     app = AppContext()
     if provider not in app.key_store.read_saved_keys():
-        raise ConfigError(f"no key is kept for {provider}", "ask keys list shows where keys are from")
+        raise ConfigError(f"there is no saved key for {provider}", "ask keys list shows where each key comes from")
     app.key_store.save(provider, "")
-    click.echo(f"The key for {provider} is forgotten.", err=True)
+    click.echo(f"Removed the saved key for {provider}.", err=True)

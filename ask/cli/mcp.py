@@ -40,7 +40,7 @@ def command() -> None:
     """See and keep the MCP servers, whose tools a model may call. Without a command it lists them."""
 
 
-ADD_SERVER_HINT = "ask mcp add --help tells how to add one"
+ADD_SERVER_HINT = "ask mcp add adds one"
 
 
 def read_configured_servers(app: AppContext) -> Mapping[str, ServerConfig]:
@@ -53,7 +53,7 @@ def read_configured_servers(app: AppContext) -> Mapping[str, ServerConfig]:
 
 def make_unknown_server_error(problem: str, name: str, servers: Mapping[str, ServerConfig]) -> UsageError:
     """Create the error for the name of a server that does not exist."""
-    others = f"there are {', '.join(servers)}" if servers else ADD_SERVER_HINT
+    others = f"configured: {', '.join(servers)}" if servers else ADD_SERVER_HINT
     return UsageError(f"{problem} {name!r}", format_suggestion(name, servers, others))
 
 
@@ -69,13 +69,13 @@ def select_servers(app: AppContext, names: Sequence[str]) -> list[ServerConfig]:
     servers = read_configured_servers(app)
     for name in names:
         if name not in servers:
-            raise make_unknown_server_error("there is no MCP server", name, servers)
+            raise make_unknown_server_error("unknown MCP server", name, servers)
     return [servers[name] for name in names] if names else [server for server in servers.values() if server.enabled]
 
 
 @command.command("list", short_help="List the MCP servers, or the tools of one.")
 @click.argument("names", metavar="[SERVER]...", nargs=-1)
-@click.option("--tools", is_flag=True, help="Start all servers, and list their tools.")
+@click.option("--tools", is_flag=True, help="Start all servers and list their tools.")
 @JSON_OPTION
 def list_command(*, names: tuple[str, ...], tools: bool, as_json: bool) -> None:
     """List the MCP servers and where they are from. With a name, start that server and list its tools."""
@@ -126,21 +126,19 @@ def load_tool_rows(servers: Sequence[ServerConfig], app: AppContext) -> list[dic
             for tool in collect_server_tools(entry, lazy_servers, console)
         ]
     if server_tools and all(entry.failure for entry in server_tools):
-        raise ConfigError("no MCP server can be used", "ask mcp test says more")
+        raise ConfigError("no MCP server works", "ask mcp test shows why")
     return [{**to_tool_row(tool), "server": server_name} for server_name, tool in tools]
 
 
 @command.command("add", short_help="Add an MCP server to config.toml.")
 @click.argument("words", metavar="[SERVER] [URL] [-- COMMAND...]", nargs=-1)
-@click.option("--env", metavar="K=V", multiple=True, help="Set a variable for the command.")
-@click.option("--header", "headers", metavar="K=V", multiple=True, help="Send a header to the URL.")
-@click.option("--cwd", metavar="DIR", help="Run the command in this folder.")
-@click.option("--timeout", metavar="S", type=float, help="Let it take S s to start (10).")
-@click.option(
-    "--only", "tools", metavar="TOOL", multiple=True, help="Offer this tool of it, and no other that is not named."
-)
-@click.option("--sse", "type", flag_value="sse", help="Speak to the URL as older servers want it.")
-@click.option("--from", "source", metavar="FILE", help="Take servers over from the mcp.json of another program.")
+@click.option("--env", metavar="K=V", multiple=True, help="Environment variable for the command.")
+@click.option("--header", "headers", metavar="K=V", multiple=True, help="HTTP header for the URL.")
+@click.option("--cwd", metavar="DIR", help="Working directory of the command.")
+@click.option("--timeout", metavar="S", type=float, help="Allow S seconds for starting (10).")
+@click.option("--only", "tools", metavar="TOOL", multiple=True, help="Offer only this tool; repeatable.")
+@click.option("--sse", "type", flag_value="sse", help="Use the older SSE transport for the URL.")
+@click.option("--from", "source", metavar="FILE", help="Import servers from another program's mcp.json.")
 def add_command(*, words: tuple[str, ...], source: str | None, **options: Any) -> None:
     """Add an MCP server to config.toml: a command, which is started when a model calls its tools, or a URL.
 
@@ -157,18 +155,20 @@ def add_command(*, words: tuple[str, ...], source: str | None, **options: Any) -
     table = {key: decode_option(value) for key, value in options.items() if value}
     if source is not None:
         if table:
-            raise UsageError("--from takes the servers as they are", "leave the other options out")
+            raise UsageError("--from cannot be combined with other options", "leave out the other options")
         servers = read_servers_file(Path(decode_argument(source)).expanduser(), words)
     else:
         servers = [parse_server(words, table, app.app_dirs.config_file)]
     for server in servers:
         if server.name in app.config.get("mcp.servers", {}):
-            hint = f"ask mcp remove {server.name} takes it out"
-            raise UsageError(f"there is an MCP server {server.name} already", hint)
+            hint = f"run ask mcp remove {server.name} first"
+            raise UsageError(f"the MCP server {server.name} already exists", hint)
     for server in servers:
         change_setting(app, ("mcp", "servers", server.name), to_server_table(server))
         open_tool_list_cache(app).delete(server.name)
-        click.echo(f"{server.name} is in {app.app_dirs.config_file}; ask mcp test {server.name} tries it.", err=True)
+        click.echo(
+            f"Added {server.name} to {app.app_dirs.config_file}; ask mcp test {server.name} checks it.", err=True
+        )
 
 
 def decode_option(value: Any) -> Any:
@@ -187,12 +187,12 @@ def read_servers_file(path: Path, names: Sequence[str]) -> list[ServerConfig]:
     try:
         server_index = read_servers(path)
     except ConfigError as error:
-        raise ConfigError(error.message, "name a JSON file that lists MCP servers") from None
+        raise ConfigError(error.message, "pass a JSON file with MCP servers") from None
     for name in names:
         if name not in server_index.servers:
-            raise make_unknown_server_error(f"{path} names no MCP server", name, server_index.servers)
+            raise make_unknown_server_error(f"{path} contains no MCP servers", name, server_index.servers)
     if not names and server_index.warnings:
-        raise ConfigError(server_index.warnings[0].removesuffix("; it is left out"), "name those that you want")
+        raise ConfigError(server_index.warnings[0].removesuffix("; skipping it"), "add the ones you want by name")
     return [server_index.servers[name] for name in names or server_index.servers]
 
 
@@ -207,16 +207,16 @@ def parse_server(words: Sequence[str], options: Mapping[str, Any], origin: Path)
         UsageError: they are incomplete or contradictory.
     """
     if len(words) < 2:
-        problem = "its command or URL is missing" if words else "no server is named"
+        problem = "its command or URL is missing" if words else "no server given"
         raise UsageError(problem, "ask mcp add NAME -- COMMAND..., or ask mcp add NAME URL")
     name, target, *arguments = words
     is_url = target.startswith(("http://", "https://"))
     if is_url and arguments:
-        raise UsageError(f"{arguments[0]!r} stands behind the URL", "name one server at a time")
+        raise UsageError(f"unexpected argument {arguments[0]!r} after the URL", "add one server at a time")
     for key in ("env", "cwd") if is_url else ("headers", "type"):
         if key in options:
             kind = "URL" if is_url else "command"
-            raise UsageError(f"{OPTION_NAMES[key]} has no meaning for a {kind}", "leave it out")
+            raise UsageError(f"{OPTION_NAMES[key]} cannot be used with a {kind}", "leave it out")
     table: dict[str, Any] = {**options, "url" if is_url else "command": target}
     if arguments:
         table["args"] = arguments
@@ -245,22 +245,22 @@ def parse_pairs(values: Sequence[str], option: str, separators: str) -> dict[str
     return pairs
 
 
-@command.command("remove", short_help="Take an MCP server out of config.toml.")
+@command.command("remove", short_help="Remove an MCP server from config.toml.")
 @click.argument("name", metavar="SERVER")
 def remove_command(*, name: str) -> None:
     """Take an MCP server out of config.toml."""
     app = AppContext()
     servers, name = read_configured_servers(app), decode_argument(name)
     if name not in servers:
-        raise make_unknown_server_error("there is no MCP server", name, servers)
+        raise make_unknown_server_error("unknown MCP server", name, servers)
     if name not in app.config.get("mcp.servers", {}):
-        raise UsageError(f"the MCP server {name} is from {servers[name].origin}", "take it out there")
+        raise UsageError(f"the MCP server {name} is configured in {servers[name].origin}", "remove it there")
     change_setting(app, ("mcp", "servers", name), UNSET)
     open_tool_list_cache(app).delete(name)
-    click.echo(f"{name} is out of {app.app_dirs.config_file}.", err=True)
+    click.echo(f"Removed {name} from {app.app_dirs.config_file}.", err=True)
 
 
-@command.command("test", short_help="Start MCP servers, and say what they are.")
+@command.command("test", short_help="Start MCP servers and check that they work.")
 @click.argument("names", metavar="[SERVER]...", nargs=-1)
 @JSON_OPTION
 def test_command(*, names: tuple[str, ...], as_json: bool) -> None:
@@ -271,7 +271,7 @@ def test_command(*, names: tuple[str, ...], as_json: bool) -> None:
     app, output = AppContext(), StandardOutput()
     servers = select_servers(app, names)
     if not servers:
-        raise UsageError("no MCP server is configured", ADD_SERVER_HINT)
+        raise UsageError("no MCP servers are configured", ADD_SERVER_HINT)
     with ExitStack() as cleanup:
         console = StderrConsole(app.environment, quiet=False, plain=False)
         results = create_lazy_servers(app, console, cleanup).start(servers)
@@ -290,4 +290,4 @@ def test_command(*, names: tuple[str, ...], as_json: bool) -> None:
     failed = sum(bool(status.failure) for status in results)
     if failed:
         summary = "1 MCP server" if failed == 1 else f"{failed} MCP servers"
-        raise ConfigError(f"{summary} cannot be used", "why stands beside each")
+        raise ConfigError(f"{summary} failed", "see the reasons above")

@@ -15,9 +15,9 @@ from ask.settings import resolve_settings
 
 
 @subcommand("models")
-@click.option("-p", "--provider", metavar="NAME", help="List this provider's models.")
+@click.option("-p", "--provider", metavar="NAME", help="Provider whose models to list.")
 @click.option(
-    "--timeout", metavar="S", type=parse_seconds, default=30.0, help="Give up when nothing comes for S s (30)."
+    "--timeout", metavar="S", type=parse_seconds, default=30.0, help="Stop if nothing arrives for S seconds (30)."
 )
 @JSON_OPTION
 def command(*, provider: str | None, timeout: float, as_json: bool) -> None:
@@ -37,7 +37,9 @@ def command(*, provider: str | None, timeout: float, as_json: bool) -> None:
         settings = resolve_settings({"timeout": timeout}, app.environment, app.config)
         models = create_client(endpoint, console.print_notice, settings).list_models()
         if not models:
-            raise ProviderError(f"{endpoint.provider_name} lists no models", hint="see its documentation, and use -m")
+            raise ProviderError(
+                f"{endpoint.provider_name} does not list its models", hint="choose one from its documentation with -m"
+            )
         write_models(get_cache_file(app.app_dirs.cache, endpoint.provider_name, endpoint.base_url), models)
         prices = find_list_prices(app, endpoint, models, settings)
     rows = [

@@ -34,7 +34,7 @@ def command() -> None:
     """See and keep named prompts, which `ask -t NAME` asks with. Without a command it lists them."""
 
 
-@command.command("list", short_help="List the named prompts, yours and those that come with ask.")
+@command.command("list", short_help="List the templates, yours and the built-in ones.")
 @JSON_OPTION
 def list_command(*, as_json: bool) -> None:
     """List the named prompts with their tasks; ask -t takes NAME or NAME:TASK.
@@ -54,9 +54,9 @@ def list_command(*, as_json: bool) -> None:
     write_table(StandardOutput(), rows, as_json=as_json, wrap_last=True)
 
 
-@command.command("show", short_help="Print a named prompt.")
+@command.command("show", short_help="Print a template.")
 @click.argument("name", metavar="NAME")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with what the file says.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def show_command(*, name: str, as_json: bool) -> None:
     """Print the file of a named prompt, or of NAME:TASK the text that is asked."""
     template = find_template(decode_argument(name), AppContext().app_dirs.templates)
@@ -69,7 +69,7 @@ def show_command(*, name: str, as_json: bool) -> None:
     StandardOutput().write(text.rstrip("\n") + "\n")
 
 
-@command.command("new", short_help="Make one of your own.")
+@command.command("new", short_help="Create a template.")
 @click.argument("name", metavar="NAME")
 def new_command(*, name: str) -> None:
     """Make a named prompt of your own, and print where it is. On a terminal the editor opens."""
@@ -79,15 +79,15 @@ def new_command(*, name: str) -> None:
     path = get_user_template_path(name, app.app_dirs.templates)
     with lock_file(path):
         if name in list_template_files(app.app_dirs.templates):
-            hint = f"ask prompts edit {name} changes it, or a copy of it"
-            raise UsageError(f"there is a prompt {name} already", hint)
+            hint = f"edit it, or a copy of it, with ask prompts edit {name}"
+            raise UsageError(f"the template {name} already exists", hint)
         replace_file_content(path, read_new_template_text(name).encode())
     StandardOutput().write(f"{decode_argument(str(path))}\n")
     if sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty():
         edit_file(path, b"", validate_template_file)
 
 
-@command.command("edit", short_help="Change one of yours, or a copy of one that comes with ask.")
+@command.command("edit", short_help="Edit a template, or a copy of a built-in one.")
 @click.argument("name", metavar="NAME")
 def edit_command(*, name: str) -> None:
     """Change a named prompt in the editor that VISUAL or EDITOR names.

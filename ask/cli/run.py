@@ -98,7 +98,7 @@ def redact_errors(console: StderrConsole, *, verbose: bool) -> Iterator[None]:
 def warn_literal_options(literal_options: Sequence[str], console: StderrConsole) -> None:
     """On a terminal, name the short options that were read as part of the prompt."""
     if literal_options and console.is_terminal:
-        console.print_notice(f"read as part of the question, not as options: {' '.join(literal_options)}")
+        console.print_notice(f"treated as part of the question: {' '.join(literal_options)}")
 
 
 def create_renderer(flags: Mapping[str, Any], request: RunRequest, console: StderrConsole) -> Renderer:

@@ -21,4 +21,4 @@ def command(*, as_json: bool) -> None:
     app, directory = AppContext(), get_working_directory()
     settings = resolve_settings({}, app.environment, app.config)
     if print_results(probe_sandbox(settings, directory, app), as_json=as_json):
-        raise SafetyError(f"safe mode cannot be had in {directory}", "what to do stands beside the problem")
+        raise SafetyError(f"safe mode does not work in {directory}", "see the hints above")

@@ -26,12 +26,10 @@ EDIT_ANSWERS = ("e", "edit")
 EXPLAIN_ANSWERS = ("x", "explain", "?")
 CANCEL_ANSWERS = ("", "c", "cancel", "n", "no", "q", "quit")
 CHOICES = "r(un), e(dit), x (explain), C(ancel)"
-EXPLAIN_COMMAND_PROMPT = """\
-Explain this shell command briefly: what each part does, what it changes, and what could go wrong.
-
-```sh
-{command}
-```"""
+EXPLAIN_COMMAND_PROMPT = (
+    "Briefly explain this shell command: what each part does, what it changes, and what "
+    "could go wrong.\n\n```sh\n{command}\n```"
+)
 
 
 def offer_command(command: str, request: RunRequest, run_follow_up: Callable[[RunRequest], RunResult]) -> str:
@@ -55,7 +53,7 @@ def offer_command(command: str, request: RunRequest, run_follow_up: Callable[[Ru
                 remaining_attempts -= 1
                 continue
             prompt = print_command(terminal, command)
-        terminal.write("Not understood: taken as cancel.\n")
+        terminal.write("Not understood; canceled.\n")
     return ""
 
 
@@ -63,7 +61,7 @@ def print_command(terminal: Terminal, command: str) -> str:
     """Show a command with everything unprintable escaped; return the question to ask."""
     escaped = escape_non_ascii(command)
     if escaped != command:
-        terminal.write("[what is not plain ASCII is shown as an escape]\n")
+        terminal.write("[non-ASCII characters are shown as escapes]\n")
     terminal.write("\n")
     count = terminal.show(escaped)
     terminal.write("\n")
@@ -78,7 +76,7 @@ def explain_command(
     message = Message("user", EXPLAIN_COMMAND_PROMPT.format(command=command))
     run_result = run_follow_up(request._replace(user_message=message, reported_usage=ReportedUsage(), output_format=""))
     if run_result.error is not None:
-        terminal.write(f"There is no explanation: {escape_non_ascii(request.secrets.redact(str(run_result.error)))}\n")
+        terminal.write(f"No explanation: {escape_non_ascii(request.secrets.redact(str(run_result.error)))}\n")
 
 
 def exec_in_shell(command: str, environment: Mapping[str, str]) -> NoReturn:
@@ -98,5 +96,5 @@ def exec_in_shell(command: str, environment: Mapping[str, str]) -> NoReturn:
         os.execvpe(shell, [shell, "-c", command], dict(environment))  # noqa: S606 - the user's own shell
     except OSError as error:
         raise MissingDependencyError(
-            f"cannot run {shell} ({error.strerror})", "set SHELL to the shell that you use"
+            f"cannot run {shell} ({error.strerror})", "set SHELL to the path of your shell"
         ) from None

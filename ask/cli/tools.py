@@ -33,7 +33,7 @@ If it is allowed, safe mode also loads the tools of plugins, because one of them
 
 
 @subcommand("tools")
-@click.option("--tool", "functions", metavar="FILE:FUNCTION", multiple=True, help="List this Python function too.")
+@click.option("--tool", "functions", metavar="FILE:FUNCTION", multiple=True, help="Also list this Python function.")
 @JSON_OPTION
 def command(*, functions: tuple[str, ...], as_json: bool) -> None:
     """List the tools that a model may call, with their parameters; optional ones are marked with a question mark."""

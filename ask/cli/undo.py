@@ -78,7 +78,7 @@ def print_diffs(steps: Sequence[RestoreStep], app: AppContext, *, diff_only: boo
             else:
                 _print_folder_change(output, change)
         if len(shown_changes) < len(changes):
-            output.write(f"[{len(changes) - len(shown_changes):,} more; ask undo --list names them]\n", BOLD)
+            output.write(f"[{len(changes) - len(shown_changes):,} more; ask undo --list shows them]\n", BOLD)
     except BrokenOutputError:
         if diff_only:
             raise
@@ -102,7 +102,7 @@ def _print_folder_change(output: StandardOutput, change: PathChange) -> None:
                 output.write(f"{name} (cannot be shown: {error.strerror})\n", BOLD)
         if is_created or current.mode == original.mode:
             return
-    output.write(f"{name}: {_describe_state(current)} now, {_describe_state(original)} once put back\n", BOLD)
+    output.write(f"{name}: {_describe_state(current)} now, {_describe_state(original)} after undo\n", BOLD)
 
 
 def _describe_state(state: PathState) -> str:
@@ -202,12 +202,12 @@ class UndoSelection(NamedTuple):
 
 @subcommand("undo")
 @click.argument("conversation_id", metavar="[ID]", required=False)
-@click.option("--all", "all_runs", is_flag=True, help="Put back what all runs of the conversation changed.")
-@click.option("--redo", is_flag=True, help="Bring back what the last undo took away.")
-@click.option("-n", "--dry-run", is_flag=True, help="Only show the difference.")
-@click.option("--list", "list_only", is_flag=True, help="Only list the files, and what would become of each.")
-@click.option("--force", is_flag=True, help="Put back also what has changed since.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("--all", "all_runs", is_flag=True, help="Undo all runs of the conversation.")
+@click.option("--redo", is_flag=True, help="Reverse the last undo.")
+@click.option("-n", "--dry-run", is_flag=True, help="Only show the diff.")
+@click.option("--list", "list_only", is_flag=True, help="Only list the files and what would happen to them.")
+@click.option("--force", is_flag=True, help="Also restore files that have changed since.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 def command(**flags: bool) -> None:
     """Put back the files that write_file and edit_file changed in the last run on this terminal.
 
@@ -238,14 +238,12 @@ def run_undo(selection: UndoSelection, app: AppContext) -> None:
         runs = f"{len(selected_sets)} runs until" if len(selected_sets) > 1 else "the run of"
         print_notice(f"conversation {newest.header.conversation}, {runs} {format_local_time(newest.started)}")
         if any(backup_set.has_snapshot and not backup_set.has_diff for backup_set in current_sets):
-            print_notice("the run did not come to its end: what has changed since cannot be told from what it changed")
+            print_notice("the run did not finish, so its changes cannot be told apart from later ones")
         uncopied_folders = {
             path: reason for backup_set in current_sets for path, reason in backup_set.uncopied_folders.items()
         }
         if uncopied_folders:
-            print_notice(
-                f"there is no copy of {format_folders(uncopied_folders)}: what the run changed there is not put back"
-            )
+            print_notice(f"{format_folders(uncopied_folders)} was not backed up: changes there are not restored")
         if selection.list_only:
             rows = [{"file": format_change_name(step.change), "what": str(step.status)} for step in steps]
             write_table(StandardOutput(), rows, as_json=False)
@@ -263,7 +261,7 @@ def select_backup_sets(backup_sets: Sequence[BackupSet], selection: UndoSelectio
         UsageError: there are none, or the options contradict each other.
     """
     if selection.redo and selection.all_runs:
-        raise UsageError("--redo brings back what the last undo took away, all of it", "leave out --all")
+        raise UsageError("--redo reverses the whole last undo", "leave out --all")
     kind = UNDO if selection.redo else RUN
     undone_names = find_undone_names(backup_sets)
     of_kind = [
@@ -274,9 +272,9 @@ def select_backup_sets(backup_sets: Sequence[BackupSet], selection: UndoSelectio
     restorable = [backup_set for backup_set in of_kind if backup_set.name not in undone_names]
     matching = filter_backup_sets(restorable, selection.conversation_id, app)
     if not matching:
-        problem = "there is no undo to take back" if selection.redo else "there are no files to put back"
+        problem = "there is no undo to reverse" if selection.redo else "no files to restore"
         scope = f"in conversation {selection.conversation_id}" if selection.conversation_id else "from here"
-        raise UsageError(f"{problem} {scope}", "ask undo ID takes a conversation, ask history list shows them")
+        raise UsageError(f"{problem} {scope}", "ask undo ID undoes a conversation from ask history list")
     newest = matching[-1]
     if selection.conversation_id is None and not selection.redo:
         check_last_run(newest, backup_sets, selection, app)
@@ -311,9 +309,9 @@ def check_last_run(
         if is_last and backup_set.header.kind == RUN and (backup_set.changes or backup_set.has_snapshot):
             return
     last = f"the last run (conversation {conversation}, {format_local_time(started)})"
-    message = f"{last} changed no files that can be put back"
+    message = f"{last} changed no files that can be restored"
     if selection.yes and not (selection.dry_run or selection.list_only):
-        hint = f"ask undo asks about an earlier run; ask undo -y {selected.header.conversation} takes that one"
+        hint = f"ask undo offers an earlier run; ask undo -y {selected.header.conversation} undoes that one"
         raise UsageError(message, hint)
     print_notice(f"{message}; this is an earlier one")
 
@@ -345,7 +343,7 @@ def filter_backup_sets(
         with Store(app.app_dirs.history_file, create=False) as store:
             full_id = find_conversation(store, decode_argument(conversation_id)).id
     except UsageError as error:
-        prompt_hint = f"as a question: ask -- undo {conversation_id}"
+        prompt_hint = f"to ask it as a question: ask -- undo {conversation_id}"
         raise UsageError(error.message, f"{error.hint}; {prompt_hint}") from None
     return [backup_set for backup_set in backup_sets if backup_set.header.conversation == full_id]
 
@@ -360,14 +358,14 @@ def check_restorable(steps: Sequence[RestoreStep], *, force: bool) -> None:
     """
     conflicts = format_steps(step for step in steps if step.status in CONFLICT_STATUSES)
     if conflicts and not force:
-        raise FileError(f"nothing is put back because of {conflicts}", "--force puts back what can be")
+        raise FileError(f"nothing was restored because of {conflicts}", "--force restores what it can")
     unrestored = format_steps(
         step
         for step in steps
         if step.status in (*CONFLICT_STATUSES, *REMAINING_FOLDER_STATUSES, RestoreStatus.SPECIAL_FILE)
     )
     if unrestored:
-        print_notice(f"left as it is: {unrestored}")
+        print_notice(f"not restored: {unrestored}")
 
 
 def confirm_and_restore(
@@ -386,18 +384,20 @@ def confirm_and_restore(
     summary = summarize_steps(steps)
     lost_count = count_too_large(change for change, status in steps if status in ACTION_STATUSES)
     if lost_count:
-        print_notice(f"--redo will not bring back {lost_count} of these files, which are too large to be kept")
+        print_notice(f"--redo cannot restore {lost_count} of these files, which are too large to back up")
     if summary and not selection.yes:
         answer = confirm(f"{summary.capitalize()}?")
         if answer is None:
-            raise UsageError("there is no terminal to ask on", "--yes does it without asking, --dry-run only shows it")
+            raise UsageError(
+                "no terminal to confirm on", "pass --yes to skip the question, or --dry-run to only show the diff"
+            )
         if not answer:
-            print_notice("nothing is put back")
+            print_notice("nothing was restored")
             raise click.Abort
     changes = [step.change for step in steps]
     # The files may have changed while the user was asked.
     if not selection.yes and plan_restore(changes, force=selection.force, progress=progress) != steps:
-        raise FileError("nothing is put back: a file has changed in the meantime", "try again")
+        raise FileError("nothing was restored: a file has just changed", "try again")
     terminal, directory = identify_place(app)
     header = JournalHeader(
         conversation=backup_sets[-1].header.conversation,
@@ -410,7 +410,7 @@ def confirm_and_restore(
     progress.clear()
     failed_paths = {step.change.path for step in failed_steps}
     summary = summarize_steps(step for step in steps if step.change.path not in failed_paths)
-    redo_hint = "" if selection.redo else "; ask undo --redo takes that back"
-    print_notice(f"done: {summary}{redo_hint}" if summary else "there is nothing to put back")
+    redo_hint = "" if selection.redo else "; ask undo --redo reverses this"
+    print_notice(f"done: {summary}{redo_hint}" if summary else "there is nothing to restore")
     if failed_steps:
-        raise FileError(f"not removed: {format_steps(failed_steps)}", "see what is in it, and remove it yourself")
+        raise FileError(f"not removed: {format_steps(failed_steps)}", "check its content and remove it yourself")

@@ -57,9 +57,9 @@ def find_ca_bundle(environment: Mapping[str, str] | None = None) -> CaBundle | N
         paths = [path for path in paths[0].split(os.pathsep) if path] or paths
     path = next((path for path in paths if os.path.exists(path)), "")
     if not path:
-        raise ConfigError(f"{variable} names {paths[0]}, which does not exist", f"correct or unset {variable}")
+        raise ConfigError(f"{variable} is set to {paths[0]}, which does not exist", f"correct or unset {variable}")
     if not os.access(path, os.R_OK):
-        raise ConfigError(f"{variable} names {path}, which cannot be read", f"correct or unset {variable}")
+        raise ConfigError(f"{variable} is set to {path}, which cannot be read", f"correct or unset {variable}")
     return CaBundle(path, variable)
 
 
@@ -77,7 +77,7 @@ def create_ssl_context(bundle: CaBundle) -> SSLContext:
         return ssl.create_default_context(cafile=bundle.path)
     except (OSError, ValueError):
         hint = f"correct or unset {bundle.variable}"
-        raise ConfigError(f"{bundle.variable} names {bundle.path}, which holds no certificates", hint) from None
+        raise ConfigError(f"{bundle.variable} is set to {bundle.path}, which contains no certificates", hint) from None
 
 
 def explain_certificate_error(error: BaseException, bundle: CaBundle | None) -> CertificateError | None:
@@ -93,11 +93,13 @@ def explain_certificate_error(error: BaseException, bundle: CaBundle | None) -> 
         if bundle is not None:
             create_ssl_context(bundle)
         return None
-    reason = f"its certificate is not valid: {rejection.verify_message.rstrip('.')}"
+    reason = f"its certificate is invalid: {rejection.verify_message.rstrip('.')}"
     if rejection.verify_code in _DATE_ERRORS:
-        return CertificateError(reason, "check the date of this machine, or tell the operator of the server")
+        return CertificateError(reason, "check this machine's date, or report it to the server's operator")
     if rejection.verify_code in _NAME_ERRORS:
         return CertificateError(reason, "check the address")
     if bundle is None:
-        return CertificateError(reason, f"to trust its issuer, name a file with its certificate in {CA_VARIABLES[0]}")
-    return CertificateError(reason, f"the trusted certificates are those in {bundle}")
+        return CertificateError(
+            reason, f"to trust its issuer, set {CA_VARIABLES[0]} to a file with the issuer's certificate"
+        )
+    return CertificateError(reason, f"trusted certificates come from {bundle}")

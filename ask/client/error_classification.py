@@ -72,10 +72,10 @@ def classify_error(error: ProviderError) -> ProviderError:
         error.hint = error.hint or "use --no-tools, or a model that can call tools"
     elif error.retry_action == RetryAction.NONE and (error.status == 413 or is_context_exceeded(error)):
         error.retry_action = RetryAction.SHORTER
-        error.hint = error.hint or "send less, or use a model with a longer context"
+        error.hint = error.hint or "send less, or use a model with a larger context window"
     elif error.retry_action.kind == "retry" and INPUT_UNSUPPORTED_PATTERN.search(error.message):
         error.retry_action = RetryAction.NONE
-        error.hint = error.hint or "use a model that takes such files"
+        error.hint = error.hint or "use a model that accepts such files"
     error.hint = error.hint or choose_hint(error)
     return error
 
@@ -96,8 +96,8 @@ def find_rejected_tool(error: ProviderError, tools: Sequence[ToolSpec]) -> str:
 
 def set_rejected_tool_message(error: ProviderError, tool: str) -> None:
     """Add to an error which tool caused it and how to disable that tool."""
-    error.message = f"the tool {tool} is refused: {error.message}"
-    error.hint = f"--disable-tool {tool} leaves it out"
+    error.message = f"the provider rejected the tool {tool}: {error.message}"
+    error.hint = f"--disable-tool {tool} disables it"
 
 
 def is_schema_rejected(error: ProviderError) -> bool:
@@ -132,7 +132,7 @@ def convert_to_parameter_error(error: ProviderError, options: Mapping[str, Any])
     rejected = next((o for o in options if o == error.parameter or is_option_named(o, error.message)), "")
     if not rejected or error.status not in (400, 422):
         return error
-    return ParameterError(error.summary, f"leave out or change {rejected}")
+    return ParameterError(error.summary, f"remove or change {rejected}")
 
 
 def is_option_named(option: str, message: str) -> bool:
@@ -158,4 +158,4 @@ def choose_hint(error: ProviderError) -> str:
         422: "change the prompt, the options (-o) or the model (-m)",
         429: "wait a while, or use another model",
     }
-    return hints.get(error.status or 0, "ask again later, or use another model")
+    return hints.get(error.status or 0, "try again later, or use another model")

@@ -21,7 +21,7 @@ CONNECT_REASONS = {
     "Connection refused": "connection refused",
     "Name or service not known": "unknown host",
     "nodename nor servname": "unknown host",
-    "Temporary failure in name resolution": "the name cannot be looked up",
+    "Temporary failure in name resolution": "the host name cannot be resolved",
     "No address associated": "unknown host",
     "Network is unreachable": "network unreachable",
     "No route to host": "no route to host",
@@ -83,16 +83,14 @@ def explain_connection_error(error: Exception, base_url: str, bundle: CaBundle |
     address = urlsplit(base_url).netloc.rpartition("@")[2]
     certificate_error = explain_certificate_error(error, bundle)
     if certificate_error:
-        message = f"no secure connection to {address} ({certificate_error.reason})"
+        message = f"cannot connect securely to {address} ({certificate_error.reason})"
         return NetworkError(message, certificate_error.hint)
     if any(isinstance(cause, HeadersTooLargeError) for cause in walk_causes(error)):
-        return NetworkError(f"{address} sent headers without end", "check the base URL")
+        return NetworkError(f"{address} sent too many headers", "check the base URL")
     proxy = find_proxy(base_url)
     if proxy and not proxy.is_valid():
-        hint = "a proxy is written http://host:port or socks5h://host:port"
-        return ConfigError(
-            f"{proxy.variable} is {mask_password(proxy.url)!r}, which is not the address of a proxy", hint
-        )
+        hint = "write a proxy as http://host:port or socks5h://host:port"
+        return ConfigError(f"{proxy.variable} is {mask_password(proxy.url)!r}, which is not a proxy address", hint)
     if proxy and is_proxy_error(error):
         return explain_proxy_error(error, proxy, address)
     return explain_server_error(error, base_url, address, direct=proxy is None)
@@ -113,9 +111,9 @@ def explain_server_error(error: Exception, base_url: str, address: str, *, direc
     if base_url.startswith("http:") and direct and is_tls_server(base_url):
         return make_https_required_error(base_url)
     if isinstance(error, requests.exceptions.SSLError):
-        return NetworkError(f"no secure connection to {address} (TLS failed)", "check the base URL")
+        return NetworkError(f"cannot connect securely to {address} (TLS failed)", "check the base URL")
     return NetworkError(
-        f"{address} closed the connection without an answer", "try again later", retryable=True, offline=True
+        f"{address} closed the connection without a response", "try again later", retryable=True, offline=True
     )
 
 
@@ -141,12 +139,14 @@ def explain_proxy_error(error: Exception, proxy: ProxySetting, address: str) -> 
         retryable = refusal[1] is None or int(refusal[1]) in RETRY_STATUSES
         reason = refusal[0].removeprefix("Tunnel connection failed: ").strip()
         message = f"{subject} did not connect to {address} ({reason})"
-        return NetworkError(message, "check the proxy, or name the host in NO_PROXY", retryable=retryable)
+        return NetworkError(message, "check the proxy, or add the host to NO_PROXY", retryable=retryable)
     if "appears to only use HTTP" in text:
-        return ConfigError(f"{subject} speaks plain HTTP", f"change {proxy.variable} to http://{proxy.address}")
-    reason = find_connect_reason(error) or ("no answer in time" if "timed out" in text else "it closed the connection")
+        return ConfigError(f"{subject} uses plain HTTP", f"change {proxy.variable} to http://{proxy.address}")
+    reason = find_connect_reason(error) or (
+        "no response in time" if "timed out" in text else "it closed the connection"
+    )
     hint = f"start the proxy, or correct or unset {proxy.variable}"
-    return NetworkError(f"{subject} cannot be reached ({reason})", hint)
+    return NetworkError(f"cannot reach {subject} ({reason})", hint)
 
 
 def make_missing_socks_error(proxy: ProxySetting) -> MissingDependencyError:
@@ -154,7 +154,7 @@ def make_missing_socks_error(proxy: ProxySetting) -> MissingDependencyError:
     from ask.installation import format_install_command
 
     hint = f"{format_install_command('socks')}, or unset {proxy.variable}"
-    return MissingDependencyError(f"{proxy.variable} names a SOCKS proxy, which needs the package PySocks", hint)
+    return MissingDependencyError(f"{proxy.variable} is set to a SOCKS proxy, which needs the package PySocks", hint)
 
 
 def make_proxy_credentials_error(proxy: ProxySetting) -> NetworkError:
@@ -179,7 +179,7 @@ def mask_password(url: str) -> str:
 def make_https_required_error(base_url: str) -> ConfigError:
     """Return the error for an http URL whose server expects https."""
     address = urlsplit(base_url).netloc.rpartition("@")[2]
-    return ConfigError(f"{address} expects HTTPS, but the base URL begins with http://", "begin it with https://")
+    return ConfigError(f"{address} expects HTTPS, but the base URL starts with http://", "change it to https://")
 
 
 def find_connect_reason(error: BaseException) -> str:

@@ -146,7 +146,7 @@ MAX_REASON_LENGTH = 300
 INCOMPLETE_MESSAGES = {
     FinishReason.LENGTH: ("the answer stopped at the token limit", "raise it with -o max_tokens=N"),
     FinishReason.CONTENT_FILTER: ("the model refused, or a content filter stopped the answer", ""),
-    FinishReason.EMPTY: ("the model answered with nothing", "ask again, or try another model"),
+    FinishReason.EMPTY: ("the model returned an empty answer", "try again, or use another model"),
 }
 
 
@@ -362,7 +362,7 @@ class ProviderClient:
                 if seconds is None:
                     self._add_offline_hint(error)
                     raise
-                self._on_notice(f"{error.summary}; trying again in {seconds:.1f} s ({count} of {self._tries - 1})")
+                self._on_notice(f"{error.summary}; retrying in {seconds:.1f} s ({count} of {self._tries - 1})")
                 time.sleep(seconds)
                 count += 1
 
@@ -434,7 +434,7 @@ class ProviderClient:
             if not (reader.complete or http_response.end_marker_seen):
                 if not has_deltas and (unexpected_text := http_response.read_unexpected_text()):
                     raise self._make_unexpected_body_error(http_response, unexpected_text)
-                message = "the answer was cut off in the middle" if has_deltas else "the answer never came"
+                message = "the answer was cut off" if has_deltas else "no answer arrived"
                 raise IncompleteStreamError(message, RETRY_HINT, retryable=True)
             if notice := reader.notice:
                 self._on_notice(notice)
@@ -474,7 +474,7 @@ class ProviderClient:
             if size > limit and reader.complete:
                 return
             if size > limit:
-                raise NetworkError("the answer is longer than any model's", "ask again, or use another model")
+                raise NetworkError("the answer is implausibly long", "try again, or use another model")
             if size > previous_size or reader.complete:
                 http_response.mark_progress()
             http_response.end_marker_seen = reader.complete or http_response.done_seen
@@ -523,7 +523,7 @@ class ProviderClient:
         try:
             response = json.loads(text)
         except (ValueError, RecursionError):
-            raise IncompleteStreamError("the answer was cut off in the middle", RETRY_HINT, retryable=True) from None
+            raise IncompleteStreamError("the answer was cut off", RETRY_HINT, retryable=True) from None
         if isinstance(response, list):
             response = self._read_event_array(response)
         if not isinstance(response, dict):
@@ -549,9 +549,7 @@ class ProviderClient:
         """Parse the error in a response; a redirect counts as one."""
         if 300 <= http_response.status < 400:
             location = http_response.headers.get("Location", "another place")
-            error = ProviderError(
-                f"redirected to {location}", http_response.status, hint="set the base URL to where it moved"
-            )
+            error = ProviderError(f"redirected to {location}", http_response.status, hint="update the base URL")
             return self._classify_error(error)
         return self._classify_error(self.provider.parse_error(http_response.status, http_response.headers, body))
 
@@ -561,7 +559,7 @@ class ProviderClient:
             error = self._parse_error(http_response, text)
         else:
             error = self._classify_error(
-                ProviderError(f"what came is no answer of its API: {format_one_line(text, MAX_EXCERPT_LENGTH)}")
+                ProviderError(f"unexpected response: {format_one_line(text, MAX_EXCERPT_LENGTH)}")
             )
         error.hint = "check the base URL"
         return error

@@ -104,11 +104,11 @@ class Transport:
         try:
             response = self._send_with_reconnect(request, data, headers, bundle)
         except requests.exceptions.InvalidHeader:
-            raise ConfigError("the key holds a character that no key has", "set it again") from None
+            raise ConfigError("the key contains an invalid character", "set it again") from None
         except UnicodeError:
-            raise ConfigError("the key or the base URL holds a character that cannot be sent", "set it again") from None
+            raise ConfigError("the key or the base URL contains an invalid character", "set it again") from None
         except requests.exceptions.ConnectTimeout as error:
-            message = f"no connection to {self.address} within {CONNECT_SECONDS:g} s"
+            message = f"cannot connect to {self.address} within {CONNECT_SECONDS:g} s"
             raise NetworkError(message, retryable=True, offline=True) from error
         except requests.exceptions.Timeout as error:
             raise self.make_stall_error() from error
@@ -157,8 +157,8 @@ class Transport:
     def make_stall_error(self) -> NetworkError:
         """Return the error for an answer that makes no progress."""
         return NetworkError(
-            f"the answer from {self.address} made no progress for {self.stall_timeout:g} s",
-            "--timeout raises the limit",
+            f"no new data from {self.address} for {self.stall_timeout:g} s",
+            "raise the limit with --timeout",
         )
 
 
@@ -293,7 +293,7 @@ class HttpResponse:
         return body.decode("utf-8-sig", "replace")
 
     def _make_too_large_error(self) -> NetworkError:
-        return NetworkError(f"{self._transport.address} sent more than an answer can be", "check the base URL")
+        return NetworkError(f"{self._transport.address} sent an implausibly long response", "check the base URL")
 
     def _read_chunk(self) -> bytes:
         """Return the next decoded bytes as soon as any arrive; b"" at the end.
@@ -316,7 +316,7 @@ class HttpResponse:
             if self.end_marker_seen:
                 return b""
             raise IncompleteStreamError(
-                f"{self._transport.address} broke the connection", "ask again", retryable=True
+                f"{self._transport.address} closed the connection early", "ask again", retryable=True
             ) from error
         self._bytes_received += len(data)
         if self._bytes_received > MAX_STREAM_BYTES:

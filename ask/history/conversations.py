@@ -17,7 +17,7 @@ MAX_CANDIDATES = 5
 INTERRUPTED_RESULT = "Error: interrupted; it may or may not have run"
 NOT_RUN_RESULT = "Error: not run: the run was interrupted before it"
 
-LIST_HINT = "ask history list shows what there is"
+LIST_HINT = "ask history list shows all conversations"
 
 
 class ResumedConversation(NamedTuple):
@@ -45,7 +45,7 @@ def find_current_conversation(store: Store, terminal: str, directory: str) -> Co
     newest = f"SELECT conversation FROM runs WHERE {column} = ? ORDER BY number DESC LIMIT 1"
     matches = _query_conversations(store, f"WHERE number = ({newest})", value)
     if not matches:
-        hint = "ask history list shows all, and --resume ID goes on with one"
+        hint = "ask history list shows all; --resume ID continues one"
         raise UsageError(f"there is no conversation {preposition} this {column} to continue", hint)
     return matches[0]
 
@@ -55,7 +55,7 @@ def find_newest_conversation(store: Store) -> Conversation:
     has_run = "EXISTS (SELECT 1 FROM runs WHERE conversation = conversations.number)"
     matches = _query_conversations(store, f"WHERE {has_run} ORDER BY updated DESC, number DESC LIMIT 1")
     if not matches:
-        raise UsageError("no conversation is saved", "each question that is asked begins one")
+        raise UsageError("no saved conversations", "each question starts one")
     return matches[0]
 
 
@@ -90,7 +90,7 @@ def find_conversation(store: Store, reference: str) -> Conversation:
         raise UsageError(f"there is no conversation {reference!r}", LIST_HINT)
     if len(matches) > 1:
         ids = ", ".join(conversation.id for conversation in matches)
-        raise UsageError(f"{reference!r} is the beginning of several conversations", f"name one of {ids}")
+        raise UsageError(f"{reference!r} matches several conversations", f"use one of {ids}")
     return matches[0]
 
 

@@ -173,13 +173,13 @@ def from_json_value(value: Any) -> ConversationExport:
     """Parse a conversation from a JSON value; an error names the run, message, and field."""
     fields = _read_fields(value, CONVERSATION_FIELDS)
     if fields["version"] != FORMAT_VERSION:
-        raise FileError(f"version {fields['version']} of the form is not known to this ask", "upgrade it")
+        raise FileError(f"unsupported export version {fields['version']}", "upgrade it")
     runs = [_make_run(index, **run) for index, run in enumerate(fields["runs"])]
     if not runs:
         raise FileError("the conversation has no runs")
     for run in runs:
         if run.compacts is not None and not 0 <= run.compacts <= len(runs):
-            raise FileError(f"run {run.number + 1}: compacts names no run")
+            raise FileError(f"run {run.number + 1}: compacts does not refer to a run")
     return ConversationExport(Conversation(0, *(fields[name] for name in Conversation._fields[1:])), runs)
 
 
@@ -188,11 +188,11 @@ def _make_run(index: int, usage: dict[str, Any], messages: list[dict[str, Any]],
     calls: list[ToolCallRecord] = []
     for number, entry in enumerate(entries, 1):  # no provider would accept the conversation
         if entry.calls and entry.message.role != "assistant":
-            raise FileError(f"run {index + 1}, message {number}: only an assistant calls tools")
+            raise FileError(f"run {index + 1}, message {number}: only an assistant message can contain tool calls")
         if entry.message.role != "tool":
             calls = list(entry.calls)
         elif not calls or calls.pop(0).call.id != entry.message.tool_call_id:
-            raise FileError(f"run {index + 1}, message {number}: it is the result of no call before it")
+            raise FileError(f"run {index + 1}, message {number}: no earlier call matches this result")
     return Run(number=index, usage=Usage(**usage), entries=entries, **fields)
 
 
@@ -219,7 +219,7 @@ def _read_fields(value: Any, specs: Mapping[str, Field], location: str = "") -> 
     if not isinstance(value, dict):
         raise FileError(f"{prefix}it is not an object")
     for name in value.keys() - specs.keys():
-        raise FileError(f"{prefix}there is no field {name!r} in this form")
+        raise FileError(f"{prefix}unknown field {name!r}")
     fields = {}
     for name, field in specs.items():
         field_value = value.get(name, field.default)

@@ -68,8 +68,8 @@ def _import_conversation(
         return ImportResult(incoming.id, incoming.title, ImportStatus.ALREADY_PRESENT, incoming.id)
     if generate_id is None:
         raise FileError(
-            f"another conversation here has the id {incoming.id} too; nothing was imported",
-            "--as-new gives such a one a new id",
+            f"the id {incoming.id} is already used by another conversation; nothing was imported",
+            "--as-new imports it under a new id",
         )
     renamed = incoming._replace(id=generate_id())
     _insert_conversation(connection, export._replace(conversation=renamed))

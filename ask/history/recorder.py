@@ -211,7 +211,7 @@ class Recorder:
     def _stop_saving(self, error: FileError) -> None:
         self.is_saving = False
         unsaved = "the rest of this conversation" if self.run_number else "this conversation"
-        self._warn(f"{unsaved} is not saved: {error}")
+        self._warn(f"cannot save {unsaved}: {error}")
 
 
 def correct_exit_code(path: Path, run_number: int, exit_code: int, error: AskError | None = None) -> None:

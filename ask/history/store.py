@@ -35,16 +35,16 @@ MIN_FREE_BYTES = 32_768
 """The size of the smallest index of a write-ahead log."""
 TERMINATION_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
-MOVE_AWAY_HINT = "move it away, and a new one is made"
+MOVE_AWAY_HINT = "move it away; ask then creates a new one"
 
 ERROR_MESSAGES = {
     "NOTADB": ("{path} is damaged", MOVE_AWAY_HINT),
     "CORRUPT": ("{path} is damaged", MOVE_AWAY_HINT),
-    "FULL": ("cannot write {path} (no space left)", "make room on the disk"),
+    "FULL": ("cannot write {path} (no space left)", "free some space"),
     "READONLY": ("cannot write {path} (read-only)", ""),
-    "IOERR": ("cannot read or write {path} (disk error)", "see whether the disk is full or damaged"),
-    "CANTOPEN": ("cannot open {path}", "look at the permissions of its folder"),
-    "SQLITE_CONSTRAINT_FOREIGNKEY": ("it was deleted meanwhile", ""),
+    "IOERR": ("cannot read or write {path} (disk error)", "check whether the disk is full or damaged"),
+    "CANTOPEN": ("cannot open {path}", "check the permissions of its folder"),
+    "SQLITE_CONSTRAINT_FOREIGNKEY": ("it was deleted by another program", ""),
 }
 """Message and hint by SQLite's error name, or by the second part of that name."""
 
@@ -170,9 +170,9 @@ class Store:
         query += "FROM pragma_application_id, pragma_user_version"
         [(application, version, tables)] = self.fetch_rows(query)
         if application != APPLICATION_ID and (application or version or tables):
-            raise FileError(f"{self.path} was not made by ask", MOVE_AWAY_HINT)
+            raise FileError(f"{self.path} is not a database of ask", MOVE_AWAY_HINT)
         if version > SCHEMA_VERSION:
-            raise FileError(f"{self.path} was written by a newer version of ask", "upgrade this one")
+            raise FileError(f"{self.path} was written by a newer version of ask", "upgrade ask")
         return int(version)
 
     def _retry_while_locked(
@@ -227,7 +227,7 @@ def create_private_file(path: Path) -> None:
         descriptor = os.open(os.path.realpath(path), os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:
         if not stat.S_ISREG(path.stat().st_mode):
-            raise FileError(f"{path} is no file", MOVE_AWAY_HINT) from None
+            raise FileError(f"{path} is not a file", MOVE_AWAY_HINT) from None
     else:
         os.fchmod(descriptor, 0o600)  # whatever the umask
         os.close(descriptor)
@@ -275,7 +275,7 @@ def convert_sqlite_error(path: Path, lock_timeout: float, error: sqlite3.Error) 
 
     name = get_sqlite_error_name(error)
     if name.startswith(LOCKED_ERRORS):
-        return HistoryLockedError(f"another process has kept {path} locked for {lock_timeout:g} s", "try again")
+        return HistoryLockedError(f"{path} has been locked by another process for {lock_timeout:g} s", "try again")
     kind = name.split("_")[1] if name else "CORRUPT" if isinstance(error, sqlite3.OperationalError) else ""
     if kind == "IOERR" and is_disk_full(path.parent):  # SQLite reports a full disk as IOERR for its smaller files
         kind = "FULL"

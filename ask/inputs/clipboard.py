@@ -66,8 +66,8 @@ def read_clipboard(environment: Mapping[str, str]) -> bytes:
     if not installed:
         installable = next((reader for reader in usable if reader.package), None)
         if installable is None:
-            raise MissingDependencyError("there is no clipboard here", "neither WAYLAND_DISPLAY nor DISPLAY is set")
-        reason = f"{installable.program} is not installed, which reads the clipboard"
+            raise MissingDependencyError("there is no clipboard", "neither WAYLAND_DISPLAY nor DISPLAY is set")
+        reason = f"{installable.program}, which reads the clipboard, is not installed"
         raise MissingDependencyError(reason, f"install {installable.package}")
     reader = installed[0]
     try:

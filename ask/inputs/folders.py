@@ -53,15 +53,15 @@ def read_folder(folder: Path, name: str) -> PromptInputs:
         if size > FILE_LIMIT:
             sizes = sorted(((len(text), path) for path, text in texts), reverse=True)
             largest_files = ", ".join(f"{path} ({length:,})" for length, path in sizes[:MAX_NAMED_FILES])
-            advice = f"name a part of it, or let .gitignore leave out what is large: {largest_files}"
-            raise FileError(f"{name} holds more than {FILE_LIMIT:,} characters of text", advice)
+            advice = f"attach a smaller part, or exclude large files with .gitignore: {largest_files}"
+            raise FileError(f"{name} contains more than {FILE_LIMIT:,} characters of text", advice)
         if len(texts) + len(skipped) > MAX_FILES:
-            raise FileError(f"{name} holds more than {MAX_FILES:,} files", "name a part of it")
+            raise FileError(f"{name} contains more than {MAX_FILES:,} files", "attach a smaller part")
     if not texts:
         examples = "; ".join(skipped[:MAX_NAMED_FILES])
-        raise FileError(f"there is no text file in {name}", f"left out: {examples}" if examples else "name another")
+        raise FileError(f"{name} contains no text files", f"skipped: {examples}" if examples else "name another")
     if skipped:
-        texts.append((name, "\n".join(("Left out, as it is no text:", *skipped))))
+        texts.append((name, "\n".join(("Skipped, not text:", *skipped))))
     return PromptInputs(texts=tuple(texts), skipped_files=tuple(skipped))
 
 

@@ -45,7 +45,7 @@ class PromptInputs(NamedTuple):
         attachment_list = ", ".join(map(describe_attachment, self.attachments))
         return [
             *([f"with {attachment_list}"] if attachment_list else []),
-            *(f"left out {line}" for line in self.skipped_files),
+            *(f"skipped {line}" for line in self.skipped_files),
         ]
 
     def merge(self, other: PromptInputs) -> PromptInputs:
@@ -63,7 +63,8 @@ class PromptInputs(NamedTuple):
         size = sum(len(attachment.data) for attachment in merged.attachments)
         if size > MAX_TOTAL_BYTES:
             raise FileError(
-                f"the files hold {size:,} bytes, more than {MAX_TOTAL_BYTES:,}", "give fewer, or smaller ones"
+                f"the files contain {size:,} bytes, more than the limit of {MAX_TOTAL_BYTES:,}",
+                "attach fewer or smaller files",
             )
         return merged
 
@@ -97,8 +98,9 @@ def parse_content(name: str, data: bytes) -> PromptInputs:
     if media_type not in ATTACHABLE_MEDIA_TYPES:
         article = "an" if known_type.title[0] in "AEIOU" else "a"
         raise FileError(
-            f"{name} is {article} {known_type.title}, which no provider takes", f"turn it into {known_type.alternative}"
+            f"no provider accepts {name}, which is {article} {known_type.title}",
+            f"convert it to {known_type.alternative}",
         )
     if len(data) > MAX_FILE_BYTES[known_type.group]:
-        raise FileError(f"{name} is longer than {MAX_FILE_BYTES[known_type.group]} bytes", "give a smaller one")
+        raise FileError(f"{name} is larger than {MAX_FILE_BYTES[known_type.group]} bytes", "attach a smaller file")
     return PromptInputs(attachments=(Attachment(format_one_line(PurePath(name).name), media_type, data),))

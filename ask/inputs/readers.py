@@ -38,7 +38,7 @@ def read_stdin(limit: int, notify: Callable[[str], None], *, allow_terminal: boo
     if sys.stdin is None or (sys.stdin.isatty() and not allow_terminal):
         return b""
     descriptor, maximum = sys.stdin.fileno(), limit
-    wait_notice = "waiting for standard input to end (Ctrl-D; --no-stdin does not read it)"
+    wait_notice = "reading stdin until it ends (Ctrl-D ends it; --no-stdin skips it)"
     try:
         data = read_pipe(descriptor, limit, lambda: notify(wait_notice))
         if len(data) > limit:
@@ -47,10 +47,10 @@ def read_stdin(limit: int, notify: Callable[[str], None], *, allow_terminal: boo
     except OSError as error:
         if error.errno == errno.EBADF:
             return b""  # open for writing only, which is how nohup disconnects stdin
-        raise FileError(f"cannot read standard input ({error.strerror})") from error
+        raise FileError(f"cannot read stdin ({error.strerror})") from error
     if len(data) > maximum:
-        advice = "raise stdin_limit in config.toml" if maximum == limit else "give a smaller one"
-        raise FileError(f"standard input is longer than {maximum} bytes", advice)
+        advice = "raise stdin_limit in config.toml" if maximum == limit else "send less"
+        raise FileError(f"stdin is larger than {maximum} bytes", advice)
     return data
 
 
@@ -73,7 +73,7 @@ def read_text_file(path: str) -> str:
     except OSError as error:
         raise FileError(f"cannot read {path} ({error.strerror})") from error
     if len(data) > FILE_LIMIT:
-        raise FileError(f"{path} is longer than {FILE_LIMIT} bytes", "give a part of it")
+        raise FileError(f"{path} is larger than {FILE_LIMIT} bytes", "attach a part of it")
     return decode_text(data, path)
 
 
@@ -99,11 +99,11 @@ def read_bytes(
     inherited = INHERITED_DESCRIPTOR_PATTERN.fullmatch(str(path))
     descriptor = os.dup(int(inherited[1])) if inherited else os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        wait_notice = f"waiting for {path} to end (Ctrl-C stops)"
+        wait_notice = f"reading {path} until it ends (Ctrl-C stops)"
         return read_pipe(descriptor, limit, lambda: notify(wait_notice), None if inherited else writer_timeout)
     except TimeoutError:
-        reason = "a named pipe that no program writes to"
-        raise FileError(f"cannot read {path} ({reason})", "start the writer first") from None
+        reason = "no program writes to this named pipe"
+        raise FileError(f"cannot read {path} ({reason})", "start the program that writes to it first") from None
     finally:
         os.close(descriptor)
 
@@ -162,5 +162,5 @@ def decode_text(data: bytes, source_name: str, expected: str = "text") -> str:
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return data.decode("utf-16", "replace")
     if b"\0" in data:
-        raise FileError(f"{source_name} is binary, not {expected}", "turn it into text first")
+        raise FileError(f"{source_name} is binary, not {expected}", "convert it to text first")
     return data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "backslashreplace")

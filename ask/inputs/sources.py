@@ -37,7 +37,7 @@ def read_inputs(sources: Iterable[str], readers: InputReaders) -> PromptInputs:
     stdin_used = False
     for source in sources:
         if source == STDIN and stdin_used:
-            raise UsageError("-f - is given twice", "there is one standard input")
+            raise UsageError("-f - is given twice", "stdin can be read only once")
         stdin_used = stdin_used or source == STDIN
         inputs = inputs.merge(read_source(source, readers))
     return inputs
@@ -47,7 +47,7 @@ def read_source(source: str, readers: InputReaders) -> PromptInputs:
     """Read one source of -f. Raises the errors of `read_inputs`."""
     if source == STDIN:
         if readers.read_stdin is None:
-            raise UsageError("-f - reads standard input, which is not to be read here", "name a file")
+            raise UsageError("-f - reads stdin, which is disabled here", "use a file instead")
         return parse_stdin_content(readers.read_stdin())
     if source == CLIPBOARD:
         from ask.inputs.clipboard import read_clipboard
@@ -99,7 +99,7 @@ def read_path(path: str, readers: InputReaders) -> PromptInputs:
         raise FileError(f"cannot read {name} ({error})") from error
     limit = find_size_limit(data, FILE_LIMIT)
     if len(data) > limit:
-        raise FileError(f"{name} is longer than {limit} bytes", "give a part of it")
+        raise FileError(f"{name} is larger than {limit} bytes", "attach a part of it")
     return parse_content(name, data)
 
 
@@ -116,9 +116,9 @@ def read_glob(pattern: str, display_name: str, readers: InputReaders) -> PromptI
         inputs = inputs.merge(read_path(path, readers))
         size, count = size + len("".join(text for _, text in inputs.texts[-1:])), count + 1
         if size > FILE_LIMIT or count > MAX_FILES:
-            raise FileError(f"the files that match {display_name} are more than a message can contain", "name fewer")
+            raise FileError(f"too many files match {display_name}", "name fewer")
     if not count:
-        raise FileError(f"no file matches {display_name}", "check the pattern and the folder")
+        raise FileError(f"no files match {display_name}", "check the pattern and the folder")
     return inputs
 
 

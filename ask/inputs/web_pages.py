@@ -35,9 +35,9 @@ def read_url(url: str, readers: InputReaders) -> PromptInputs:
         if response.is_error:
             raise FileError(f"cannot read {name} ({format_one_line(response.status_line)})", "check the address")
         if response.truncation_reason and len(response.body) >= MAX_BODY_SIZE:
-            raise FileError(f"{name} is longer than {MAX_BODY_SIZE} bytes", "save it, and give a part of it")
+            raise FileError(f"{name} is larger than {MAX_BODY_SIZE} bytes", "save it, and attach a part of it")
         if response.truncation_reason:
-            raise NetworkError(f"{name} is not whole ({response.truncation_reason})", NETWORK_HINT)
+            raise NetworkError(f"{name} is incomplete ({response.truncation_reason})", NETWORK_HINT)
         if detect_media_type(response.body):
             url_parts = urlsplit(response.url)
             return parse_content(
@@ -47,5 +47,5 @@ def read_url(url: str, readers: InputReaders) -> PromptInputs:
     except ToolError as error:
         raise NetworkError(format_one_line(str(error)), NETWORK_HINT) from None
     if text == BINARY_CONTENT_NOTE:
-        raise FileError(f"{name} is binary, not {SUPPORTED_CONTENT}", "turn it into text first")
+        raise FileError(f"{name} is binary, not {SUPPORTED_CONTENT}", "convert it to text first")
     return PromptInputs(texts=((name, text),))

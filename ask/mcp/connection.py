@@ -158,7 +158,7 @@ class ServerConnection:
                 is_response = hasattr(message, "result") or hasattr(message, "error")
                 unsolicited_count = 0 if is_response else unsolicited_count + 1
                 if unsolicited_count > UNSOLICITED_LIMIT:
-                    self.failure = f"it sent more than {UNSOLICITED_LIMIT:,} messages that nobody asked for"
+                    self.failure = f"it sent more than {UNSOLICITED_LIMIT:,} unsolicited messages"
                     break
                 await incoming.send(item)
             self._stream_ended = True
@@ -174,7 +174,9 @@ class ServerConnection:
 
         if len(self._declined_questions) < MAX_QUESTIONS:
             question = format_question(params.message, getattr(params, "url", ""))
-            self._declined_questions.append(f"[the server asked the user, and got no answer: {question}]")
+            self._declined_questions.append(
+                f"[the server asked the user a question, which was not answered: {question}]"
+            )
         return ElicitResult(action="decline")
 
     async def _list_tools(self, client: Client) -> list[ToolListing]:
@@ -216,7 +218,7 @@ class ServerConnection:
             has_ended = self._has_ended()
             if has_ended:
                 await self.close()
-            outcome = "ended during the call, which may have had its effect" if has_ended else "failed"
+            outcome = "exited during the call, which may have taken effect" if has_ended else "failed"
             reason = self._explain_failure(error, timeout, has_ended=has_ended)
             message = f"the MCP server {self.server.name} {outcome}: {reason}"
             raise ToolError("\n".join([message, *self._declined_questions])) from None
@@ -234,16 +236,16 @@ class ServerConnection:
         Raises:
             ToolError: this fails or was done before.
         """
-        message = f"nothing was run: the MCP server {self.server.name} has ended"
+        message = f"nothing was run: the MCP server {self.server.name} has exited"
         await self.close()
         if self._has_reconnected:
-            raise ToolError(f"{message} twice, and is not started any more")
+            raise ToolError(f"{message} twice, and will not be started again")
         self._has_reconnected = True
         try:
             await self.start()
             await self.open()
         except Exception as error:  # noqa: BLE001 - the conversation continues whatever happens
-            raise ToolError(f"{message}, and cannot be started again: {describe_error(error)}") from None
+            raise ToolError(f"{message}, and cannot be restarted: {describe_error(error)}") from None
 
     def _has_ended(self) -> bool:
         is_connected = self._client_task is not None and not self._client_task.done() and not self._stream_ended
@@ -259,8 +261,8 @@ class ServerConnection:
             cause = self._transport.explain_failure(error, has_ended=has_ended)
         if cause or not isinstance(error, TimeoutError):
             return cause or describe_error(error)
-        suffix = f", and wrote what is no message: {self._invalid_input}" if self._invalid_input else ""
-        return f"it did not answer within {timeout:g} s{suffix}"
+        suffix = f", and wrote an invalid message: {self._invalid_input}" if self._invalid_input else ""
+        return f"it did not respond within {timeout:g} s{suffix}"
 
     async def close(self) -> None:
         """Close the connection and end the server's process, if it is local."""
@@ -326,9 +328,9 @@ def describe_error(error: BaseException) -> str:
     elif module == "mcp" and getattr(error, "code", None) == URL_ELICITATION_REQUIRED:
         pages = [read_dict(item) for item in read_list(read_dict(getattr(error, "data", None)).get("elicitations"))]
         urls = "; ".join(format_question(str(page.get("message", "")), str(page.get("url", ""))) for page in pages)
-        reason = f"the user must open a page first: {urls}"
+        reason = f"the user must first open a page: {urls}"
     elif module.startswith("pydantic"):
-        reason = "what it answered does not fit the protocol"
+        reason = "its response violates the protocol"
     elif module.startswith("httpx"):
         reason = f"it cannot be reached ({reason})"
     elif isinstance(error, OSError) and error.strerror:

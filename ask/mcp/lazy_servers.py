@@ -120,5 +120,5 @@ def find_unavailable_tools(offered: ServerTools, started: ServerTools) -> dict[s
             reasons[tool.name] = f"{message} lists the tool {tool.name!r}"
         elif tool.reads_only and not current.reads_only:
             # The call was not confirmed, although the user may want to confirm all changes.
-            reasons[tool.name] = f"{message} says that {tool.name!r} only reads; the next run offers it as it is"
+            reasons[tool.name] = f"{message} now marks {tool.name!r} as read-only, from the next run on"
     return reasons

@@ -222,10 +222,10 @@ def parse_message(line: bytes) -> Any:
 
 def explain_start_failure(server: ServerConfig, folder: Path, error: Exception) -> tuple[str, str]:
     """Return why a process could not be started, and a hint."""
-    message = f"the MCP server {server.name} does not start"
+    message = f"cannot start the MCP server {server.name}"
     if not folder.is_dir():
-        return f"{message}: there is no folder {folder}", f"correct mcp.servers.{server.name}.cwd"
+        return f"{message}: the folder {folder} does not exist", f"correct mcp.servers.{server.name}.cwd"
     if isinstance(error, OSError) and error.errno == errno.ENOENT:
-        hint = "put its arguments into args" if " " in server.command else "install it, or give its whole path"
-        return f"{message}: there is no program {server.command!r}", hint
+        hint = "put its arguments in args" if " " in server.command else "install it, or use its full path"
+        return f"{message}: {server.command!r} is not installed", hint
     return f"{message}: {getattr(error, 'strerror', '') or error}", f"correct mcp.servers.{server.name}"

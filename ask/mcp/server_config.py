@@ -116,7 +116,7 @@ def read_servers(path: Path) -> ConfiguredServers:
     content = read_json(path)
     tables = content.get("mcpServers", content.get("servers")) if isinstance(content, dict) else None
     if not isinstance(tables, dict):
-        raise ConfigError(f"{path} names no MCP servers", 'it should hold {"mcpServers": {NAME: ...}}')
+        raise ConfigError(f"{path} contains no MCP servers", 'it must contain {"mcpServers": {NAME: ...}}')
     servers: dict[str, ServerConfig] = {}
     warnings = []
     for name, entry in tables.items():
@@ -125,10 +125,10 @@ def read_servers(path: Path) -> ConfiguredServers:
             table = normalize_server_entry(read_dict(entry))
             check_server_tables(path, {server_name: table})
         except ConfigError as error:
-            warnings.append(f"{error.message}; it is left out")
+            warnings.append(f"{error.message}; skipping it")
             continue
         if server_name in servers:
-            warnings.append(f"{path}: {name!r} would be {server_name}, as another one is; it is left out")
+            warnings.append(f"{path}: skipping {name!r}, because {server_name} is already taken")
         servers.setdefault(server_name, parse_server_table(server_name, table, path))
     return ConfiguredServers(servers, warnings)
 
@@ -204,7 +204,7 @@ def expand_variables(server: ServerConfig, environment: Mapping[str, str], direc
             name = groups["name"] or groups["bare"]
             value = values.get(name, groups["default"])
             if value is None:
-                raise ConfigError(f"the MCP server {server.name} is left out: its {key} needs ${name}", f"set {name}")
+                raise ConfigError(f"skipping the MCP server {server.name}: its {key} needs ${name}", f"set {name}")
             return value
 
         return pattern.sub(expand_match, text)

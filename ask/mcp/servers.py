@@ -77,7 +77,7 @@ class ServerPool:
             loop_timeout = timeout + connection.server.timeout + LOOP_TIMEOUT_MARGIN
             return self._run_in_loop(connection.call_tool(tool_name, arguments, timeout), loop_timeout)
         except TimeoutError:
-            raise ToolError(f"the MCP server {server_name} did not answer within {timeout:g} s") from None
+            raise ToolError(f"the MCP server {server_name} did not respond within {timeout:g} s") from None
 
     def stop(self, server_name: str) -> None:
         """Stop a server whose start was interrupted, so that it can be started again."""
@@ -148,9 +148,9 @@ class ServerPool:
             failure = f"the MCP server {server.name} cannot be used: {error}"
             log = self._logs[server.name]
             if "answered 401" in failure or "answered 403" in failure:
-                failure += f": set mcp.servers.{server.name}.headers to what it wants"
+                failure += f": check mcp.servers.{server.name}.headers"
             elif log.last_line:
-                failure += f": what it wrote is in {log.path}"
+                failure += f": its output is in {log.path}"
             tools = ServerTools(server, failure=failure)
         return tools._replace(version=connection.version, seconds=time.monotonic() - start)
 

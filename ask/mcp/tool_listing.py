@@ -95,11 +95,11 @@ def select_tools(server: ServerConfig, listings: Sequence[ToolListing]) -> Serve
             accepted.append(listing)
     for reason, names in rejected_names.items():
         others = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        notes.append(f"the MCP server {server.name} has tools that are left out, {names[0]!r}{others}: {reason}")
+        notes.append(f"skipping tools of the MCP server {server.name}, {names[0]!r}{others}: {reason}")
     if len(accepted) > TOOLS_LIMIT:
         notes.append(
-            f"the MCP server {server.name} has {len(accepted):,} tools, of which the first {TOOLS_LIMIT} are offered: "
-            f"name those that you want in mcp.servers.{server.name}.tools"
+            f"the MCP server {server.name} has {len(accepted):,} tools; only the first {TOOLS_LIMIT} are offered "
+            f"(choose others with mcp.servers.{server.name}.tools)"
         )
     return ServerTools(server, [normalize_listing(server, listing) for listing in accepted[:TOOLS_LIMIT]], notes)
 
@@ -109,7 +109,7 @@ def find_rejection_reason(listing: ToolListing) -> str:
     if listing.needs_task:
         return "they can be called only as tasks, which ask does not support"
     if len(json.dumps(listing.schema)) > SCHEMA_LIMIT:
-        return f"their parameters take more than {SCHEMA_LIMIT:,} characters"
+        return f"their parameters exceed {SCHEMA_LIMIT:,} characters"
     return ""
 
 

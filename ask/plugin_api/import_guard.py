@@ -27,9 +27,7 @@ NotifyCallback = Callable[[str], None]
 @contextmanager
 def report_slow_loading(name: str, notify: NotifyCallback) -> Iterator[None]:
     """Report the plugin as soon as the block has run for `SLOW_LOAD_SECONDS`."""
-    timer = threading.Timer(
-        SLOW_LOAD_SECONDS, notify, [f"waiting for the plugin {format_one_line(name)}, which loads slowly"]
-    )
+    timer = threading.Timer(SLOW_LOAD_SECONDS, notify, [f"the plugin {format_one_line(name)} is slow to load"])
     timer.daemon = True
     timer.start()
     try:
@@ -46,7 +44,7 @@ def guard_import(name: str, notify: NotifyCallback) -> Iterator[None]:
     """
     name = format_one_line(name)
     with (
-        capture_output(f"{name} printed while it was loaded", notify) as notify_user,
+        capture_output(f"{name} printed output while loading", notify) as notify_user,
         report_slow_loading(name, notify_user),
         _block_exit(),
     ):

@@ -275,8 +275,8 @@ class LoadedProvider:
 
         def interrupt(_: int, __: FrameType | None) -> None:
             if hook == "provider_send":
-                message = f"the answer from {self.info.name} made no progress for {self._time_limit:g} s"
-                raise NetworkError(message, "--timeout raises the limit")
+                message = f"no new data from {self.info.name} for {self._time_limit:g} s"
+                raise NetworkError(message, "raise the limit with --timeout")
             raise self.make_error(hook, f"took longer than {self._time_limit:g} s")
 
         previous_handler = signal.signal(signal.SIGALRM, interrupt)
@@ -291,7 +291,7 @@ class LoadedProvider:
         return self.make_error(hook, f"must return {expected}, not {describe(value)}")
 
     def make_error(self, hook: str, problem: str) -> PluginError:
-        return PluginError(f"the plugin {self.info.name} has a bug: {hook} {problem}", "-v shows where")
+        return PluginError(f"the plugin {self.info.name} has a bug: {hook} {problem}", "-v shows the traceback")
 
 
 class _ErrorConverter:
@@ -311,7 +311,7 @@ class _ErrorConverter:
             is_missing = isinstance(exception, FileNotFoundError)
             reason = "is not installed" if is_missing else f"cannot be run ({exception.strerror})"
             message = f"{exception.filename} {reason}"
-            raise MissingDependencyError(message, f"the provider {self._provider.info.name} runs it") from exception
+            raise MissingDependencyError(message, f"needed by the provider {self._provider.info.name}") from exception
         problem = f"failed with {type(exception).__name__}: {exception}"
         raise self._provider.make_error(self._hook, problem) from exception
 

@@ -161,7 +161,7 @@ def check_provider(plugin: object, name: str, distribution: str) -> LoadedProvid
         raise make_provider_load_error(name, distribution, reason)
     missing = find_missing_hooks(plugin)
     if missing:
-        raise make_provider_load_error(name, distribution, f"it has no {', '.join(missing)}")
+        raise make_provider_load_error(name, distribution, f"missing: {', '.join(missing)}")
     manager = ProviderManager(PROJECT_NAME)
     manager.add_hookspecs(Provider)
     try:
@@ -239,11 +239,11 @@ def explain_hook_error(message: str) -> str:
     hook = next((word.strip("'") for word in line.split() if word.strip("'").startswith("provider_")), "")
     suggestion = suggest(hook, list_hook_names())
     if hook and hook not in list_hook_names():
-        return f"there is no hook {hook}" + (f"; did you mean {suggestion}?" if suggestion else "")
+        return f"unknown hook {hook}" + (f"; did you mean {suggestion}?" if suggestion else "")
     return line
 
 
 def make_provider_load_error(name: str, distribution: str, reason: str) -> ConfigError:
     """Return the error for a provider plugin that cannot be used."""
     source = f" ({distribution})" if distribution else ""
-    return ConfigError(f"the provider {name}{source} cannot be loaded", " ".join(reason.split()))
+    return ConfigError(f"cannot load the provider {name}{source}", " ".join(reason.split()))

@@ -54,7 +54,7 @@ OPTION_NAMES = {
     "text.verbosity": "verbosity",
 }
 """Option names by the API parameter that they become, to explain errors about that parameter."""
-NO_SUMMARY_HINT = "leave out -v, which asks for a summary of the reasoning"
+NO_SUMMARY_HINT = "remove -v, which requests reasoning summaries"
 INVALID_REASONING_CODE = "invalid_encrypted_content"
 """The error for reasoning that cannot be decrypted, as after a change of the key's organization."""
 ERROR_STATUSES = {"rate_limit_exceeded": 429, "server_error": 500, "vector_store_timeout": 504}

@@ -25,7 +25,7 @@ PART_TEXT_FIELDS = {"refusal": "refusal"}
 """The field of a part that contains its text, if it is not `text`."""
 ITEM_OVERHEAD = 10_000
 """Characters added to `size` for each item and part, to bound the memory they take."""
-TEXT_DIFFERS_NOTICE = "the streamed answer differs from the complete one that the service sent at its end"
+TEXT_DIFFERS_NOTICE = "the streamed answer differs from the final answer"
 
 
 class ResponsesStreamReader:

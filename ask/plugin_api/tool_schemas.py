@@ -267,7 +267,7 @@ class _Normalizer:
         """Return the rewritten schema of the arguments, which is always an object."""
         rewritten = self._rewrite_schema(self._parameters, _Scope())
         if "object" not in self._find_types(rewritten):
-            raise UnusableToolError("its parameters are not those of an object")
+            raise UnusableToolError("its parameters must be an object schema")
         flat = self._flatten_unions(rewritten)
         schema = {"type": "object", "properties": {}} | flat.schema | {"type": "object"}
         used = self._collect_used_definitions(schema)

@@ -27,7 +27,7 @@ def write_diff(output: StandardOutput, display_name: str, old_path: Path | None,
     """
     sizes = [path.stat().st_size if path else None for path in (old_path, new_path)]
     if max(size or 0 for size in sizes) > MAX_FILE_SIZE:
-        output.write(_format_sizes(display_name, sizes, "too large to be shown"), BOLD)
+        output.write(_format_sizes(display_name, sizes, "too large to show"), BOLD)
         return
     contents = [path.read_bytes() if path else b"" for path in (old_path, new_path)]
     if any(b"\0" in content for content in contents):
@@ -36,7 +36,7 @@ def write_diff(output: StandardOutput, display_name: str, old_path: Path | None,
     before, after = (content.decode("utf-8", "backslashreplace") for content in contents)
     hunks = format_unified_diff(before, after)
     if hunks is None:
-        output.write(_format_sizes(display_name, sizes, "too different to be shown"), BOLD)
+        output.write(_format_sizes(display_name, sizes, "too different to show"), BOLD)
         return
     output.write(
         f"--- {display_name if old_path else '/dev/null'}\n+++ {display_name if new_path else '/dev/null'}\n", BOLD
@@ -56,4 +56,4 @@ def _write_hunks(output: StandardOutput, lines: Sequence[str]) -> None:
 
 def _format_sizes(display_name: str, sizes: Sequence[int | None], reason: str) -> str:
     now, then = ("no file" if size is None else f"{size:,} bytes" for size in sizes)
-    return f"{display_name} ({reason}): {now} now, {then} once put back\n"
+    return f"{display_name} ({reason}): {now} now, {then} after undo\n"

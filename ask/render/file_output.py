@@ -28,6 +28,6 @@ def write_file(path: Path, chunks: Iterable[str]) -> None:
         else:
             replace_file(target, content, Ownership.from_status(target.stat()) if target.exists() else None)
     except BrokenPipeError:
-        raise BrokenOutputError("nobody reads the output") from None
+        raise BrokenOutputError("standard output was closed by its reader") from None
     except OSError as error:
         raise FileError(f"cannot write {path} ({error.strerror})") from error

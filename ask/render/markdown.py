@@ -51,7 +51,7 @@ def _escape_match(match: re.Match[str]) -> str:
 
 def _render_run(run: Run) -> Iterator[str]:
     if run.compacts is not None:
-        yield "*A summary, which from here on stands for what was said before:*"
+        yield "*A summary that replaces the messages before it:*"
         yield to_safe_markdown(extract_summary(run))
     else:
         for step in pair_calls_with_results(run.entries):

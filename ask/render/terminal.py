@@ -69,7 +69,7 @@ class TerminalRenderer(PlainRenderer):
                     super().show(event)
                 case ToolCallDelta(_, name):
                     self._end_text()
-                    self._start_waiting(f"writing a call of {format_one_line(name)}")
+                    self._start_waiting(f"writing a call to {format_one_line(name)}")
                 case Notice():
                     self._console.show_status("")
                     if self._has_answer_text:

@@ -45,7 +45,7 @@ class TranscriptWriter:
                 for step in pair_calls_with_results(run.entries):
                     self._write_step(step)
             else:
-                self._write_dim_line("a summary, which from here on stands for what was said before:")
+                self._write_dim_line("a summary that replaces the messages before it:")
                 self._write_text(extract_summary(run))
             for line in describe_ending(run):
                 self._write_dim_line(line)
@@ -91,7 +91,7 @@ class TranscriptWriter:
         lines = text.removesuffix("\n").split("\n")
         self._write_text("".join(f"{prefix}{line}".rstrip(" ") + "\n" for line in lines), style)
         if omitted > 0:
-            self._write_dim_line(f"{omitted} characters more, which a pipe or a file would get")
+            self._write_dim_line(f"{omitted} more characters (shown in a pipe or file)")
 
 
 def parse_arguments(call: ToolCall) -> dict[str, Any]:
@@ -116,7 +116,7 @@ def describe_ending(run: Run) -> Iterator[str]:
     for model in list_fallbacks(run):
         yield f"answered by {format_one_line(model)}"
     if run.exit_code is None:
-        yield "not ended: it is under way, or was killed"
+        yield "unfinished: still running, or killed"
     elif run.exit_code:
         yield f"exit code {run.exit_code}" + (f": {format_one_line(run.error)}" if run.error else "")
 

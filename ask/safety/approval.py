@@ -123,7 +123,7 @@ def _read_response(
             prompt = _show_call(terminal, description, choices)
         else:
             attempts_left -= 1
-            terminal.write(f"Not understood: {choices if attempts_left else 'taken as no'}.\n")
+            terminal.write(f"Not understood: {choices if attempts_left else 'treated as no'}.\n")
     return ApprovalResponse(ApprovalChoice.NO)
 
 
@@ -139,11 +139,11 @@ def _show_explanation(
 ) -> None:
     from ask.safety.terminal import wrap_lines
 
-    terminal.write("Asking for an explanation ...\n")
+    terminal.write("Asking for an explanation...\n")
     try:
         explanation = f"The model explains:\n{explain(pending_call)}"
     except AskError as error:
-        explanation = f"There is none:\n{error}"
+        explanation = f"No explanation:\n{error}"
     rows = wrap_lines(escape_non_ascii(explanation).replace("\n", "\n  | "), terminal.columns)
     terminal.write("\n".join(rows) + "\n\n")
 
@@ -152,9 +152,9 @@ def edit_command(terminal: Terminal, command: str) -> str | None:
     """Let the user edit a command. Return None if the result is empty or editing is canceled."""
     is_editable = "\n" not in command and escape_non_ascii(command) == command and len(command) <= MAX_EDITABLE_LENGTH
     if not is_editable:
-        terminal.write("It is not one short line of plain text: write the command anew.\n")
+        terminal.write("It is not a single short line of plain text: type a new command.\n")
     edited = terminal.edit_line("Command: ", command if is_editable else "")
     if edited is None or not edited.strip():
-        terminal.write("Nothing is left to run.\n")
+        terminal.write("The command is empty.\n")
         return None
     return edited

@@ -39,12 +39,12 @@ _INSTALL_HINT = "install bubblewrap (apt, dnf or pacman install bubblewrap)"
 _KNOWN_FAILURES = (
     (
         ("uid map", "loopback", "Permission denied"),
-        "the system does not let bubblewrap make a user namespace",
+        "the system does not let bubblewrap create a user namespace",
         "on Ubuntu, install the AppArmor profile bwrap-userns-restrict; in a container, allow user namespaces",
     ),
     (
         ("namespace", "No space left", "user namespaces"),
-        "user namespaces are switched off",
+        "user namespaces are disabled",
         "set kernel.unprivileged_userns_clone=1 and user.max_user_namespaces above 0 with sysctl",
     ),
     (
@@ -62,14 +62,16 @@ def find_bubblewrap(candidates: Sequence[str] = BUBBLEWRAP_PATHS) -> str:
         SafetyError: this is not Linux, or bubblewrap is not installed, or users other than root can modify it.
     """
     if os.uname().sysname != "Linux":
-        raise SafetyError("--safe works on Linux alone as yet", "go on without it only where the model is trusted")
+        raise SafetyError("--safe works only on Linux so far", "run without it only if you trust the model")
     for name in candidates:
         path = Path(name)
         if path.exists():
             for part in (path.resolve(), path.resolve().parent):
                 status = part.stat()
                 if status.st_uid != 0 or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-                    raise SafetyError(f"--safe does not trust {part}: others than root can change it", _INSTALL_HINT)
+                    raise SafetyError(
+                        f"--safe does not trust {part}: users other than root can change it", _INSTALL_HINT
+                    )
             if not os.access(path, os.X_OK):
                 raise SafetyError(f"--safe cannot run {name}", _INSTALL_HINT)
             return name
@@ -81,14 +83,14 @@ def explain_bubblewrap_failure(program: str, stderr: str) -> SafetyError:
     version = read_bubblewrap_version(program)
     if version and version < MIN_VERSION:
         actual, required = (".".join(map(str, numbers)) for numbers in (version, MIN_VERSION))
-        return SafetyError(f"--safe needs bubblewrap {required}, and {program} is {actual}", "install a newer one")
+        return SafetyError(f"--safe needs bubblewrap {required}, and {program} is {actual}", "install a newer version")
     lines = stderr.strip().splitlines()
-    last_line = lines[-1][:300] if lines else "it said nothing"
+    last_line = lines[-1][:300] if lines else "no error message"
     if last_line.startswith("bwrap: "):
         for markers, cause, hint in _KNOWN_FAILURES:
             if any(marker in last_line for marker in markers):
-                return SafetyError(f"no sandbox can be opened: {cause} ({last_line})", hint)
-    return SafetyError(f"no sandbox can be opened ({last_line})", "see `ask safe`, or go on without --safe")
+                return SafetyError(f"cannot open a sandbox: {cause} ({last_line})", hint)
+    return SafetyError(f"cannot open a sandbox ({last_line})", "see ask safe, or run without --safe")
 
 
 def read_bubblewrap_version(program: str) -> tuple[int, ...]:
@@ -201,7 +203,9 @@ class SandboxProcess:
         try:
             filter_fd = os.open(Path(__file__).with_name(f"{machine}.bpf"), os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
-            raise SafetyError(f"--safe does not know this kind of machine ({machine})", "go on without it") from None
+            raise SafetyError(
+                f"--safe does not support this processor architecture ({machine})", "run without it"
+            ) from None
         self._descriptors.append(filter_fd)
         descriptors = {"filter_fd": filter_fd, "info_fd": info, "mounted_fd": mounted}
         arguments = build_bubblewrap_arguments(config, filesystem, build_worker_command(), **descriptors)

@@ -56,7 +56,7 @@ def inspect_filesystem(
         for folder in config.outermost_folders:
             if not scan.scan(folder):
                 protected_paths.add_warning(
-                    f"{folder} is large: .env files and repositories far down in it are not guarded"
+                    f"{folder} is large: .env files and repositories deep inside it are not protected"
                 )
         for path in scan.protected_paths:
             protected_paths.protect(path)
@@ -127,19 +127,19 @@ def _protect_git_paths(
     examined = folders[: len(config.writable_folders) + MAX_GIT_REPOSITORIES]
     if examined != folders:
         protected_paths.add_warning(
-            f"more than {MAX_GIT_REPOSITORIES} git repositories: files that the others use are not protected"
+            f"more than {MAX_GIT_REPOSITORIES} git repositories: files used by the others are not protected"
         )
     for repository in git_reader.read_repositories(examined):
         folder = repository.folder
         if repository.git_dir and folder in config.writable_folders and folder.is_relative_to(repository.git_dir):
             raise SafetyError(
                 f"--safe protects nothing in {folder}: it belongs to the git repository {repository.git_dir}",
-                "start in the folder of the work itself",
+                "start in the project's own folder",
             )
         if repository.error:
             protected_paths.add_warning(
-                f"git cannot report its configuration for {folder} ({repository.error}): "
-                "programs that it names may be unprotected"
+                f"git cannot report its configuration for {folder} ({repository.error}): programs named there may "
+                "be unprotected"
             )
         for path in repository.paths:
             protected_paths.protect(path.path, path.placeholder_type, used_by="git")
@@ -160,7 +160,7 @@ def _protect_search_path(config: SandboxConfig, protected_paths: ProtectedPaths)
         for folder in config.writable_folders:
             path = folder / entry
             if is_in_any(path, [folder]) or Path(os.path.realpath(path)).is_relative_to(folder):
-                protected_paths.protect(path, "folder", used_by="every shell (PATH names it)", reject_links=False)
+                protected_paths.protect(path, "folder", used_by="every shell (PATH contains it)", reject_links=False)
 
 
 class FolderScan:

@@ -216,7 +216,7 @@ class GitReader:
         try:
             text, error = process.communicate(timeout=max(0.01, self._deadline - time.monotonic()))
         except TimeoutExpired:
-            return "", f"no answer within {_TIMEOUT:g} s"
+            return "", f"no response within {_TIMEOUT:g} s"
         return os.fsdecode(text), _parse_error(error) if process.returncode else ""
 
     def __enter__(self) -> Self:
@@ -232,7 +232,7 @@ def _list_commands(folders: Iterable[Path]) -> list[_GitCommand]:
 
 def _parse_error(text: bytes) -> str:
     lines = [line for line in text.decode(errors="replace").splitlines() if line.startswith(("fatal:", "error:"))]
-    return (lines[-1].partition(":")[2].strip() if lines else "")[:200] or "git failed without a reason"
+    return (lines[-1].partition(":")[2].strip() if lines else "")[:200] or "git failed without a message"
 
 
 def _parse_settings(text: str) -> list[_GitSetting]:

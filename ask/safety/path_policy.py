@@ -96,9 +96,9 @@ def _resolve_folder(folder: Path) -> Path:
     try:
         resolved = folder.resolve(strict=True)
     except (OSError, RuntimeError):
-        raise SafetyError(f"there is no folder {folder}", "name one that exists") from None
+        raise SafetyError(f"the folder {folder} does not exist", "use an existing folder") from None
     if not resolved.is_dir():
-        raise SafetyError(f"{folder} is no folder", "name a folder")
+        raise SafetyError(f"{folder} is not a folder", "use a folder")
     return resolved
 
 
@@ -126,26 +126,26 @@ def _list_code_folders() -> list[Path]:
 
 def _check_folder(folder: Path, homes: Sequence[Path], secret_folders: Sequence[Path]) -> None:
     """Refuse a writable folder that would defeat the sandbox."""
-    hint = "start in the folder of the work itself"
+    hint = "start in the project's own folder"
     if any(Path(path).resolve().is_relative_to(folder) for path in _HOST_FOLDERS):
-        raise SafetyError(f"--safe protects nothing in {folder}: it holds the system", hint)
+        raise SafetyError(f"--safe protects nothing in {folder}: it contains the system", hint)
     if any(home.is_relative_to(folder) for home in homes):
-        raise SafetyError(f"--safe protects nothing in {folder}: it holds your home directory", hint)
+        raise SafetyError(f"--safe protects nothing in {folder}: it contains your home directory", hint)
     if any(map(folder.is_relative_to, _KERNEL_FOLDERS)):
         raise SafetyError(f"--safe cannot work in {folder}: it belongs to the kernel", hint)
     python_path = os.environ["PYTHONPATH"].split(os.pathsep) if "PYTHONPATH" in os.environ else []
     for entry in (Path(entry).resolve() for entry in sys.path if entry):
         if entry.is_relative_to(folder):
             is_named = entry in (Path(name).resolve() for name in python_path)
-            source = f"{entry}, which PYTHONPATH names" if is_named else "there"
+            source = f"{entry}, which is in PYTHONPATH" if is_named else "there"
             raise SafetyError(
-                f"--safe cannot work in {folder}: Python takes ask's modules from {source}",
+                f"--safe cannot work in {folder}: Python loads ask's modules from {source}",
                 "unset PYTHONPATH" if is_named else hint,
             )
     own_folders = zip(("configuration", "data"), secret_folders, strict=True)
     for content, path in (*own_folders, *(("code", path) for path in _list_code_folders())):
         if path.is_relative_to(folder) or folder.is_relative_to(path):
-            raise SafetyError(f"--safe cannot work in {folder}: ask's own {content} is there ({path})", hint)
+            raise SafetyError(f"--safe cannot work in {folder}: it contains ask's own {content} ({path})", hint)
 
 
 def _check_host(folders: Sequence[Path], private_folders: Sequence[Path]) -> None:
@@ -154,12 +154,13 @@ def _check_host(folders: Sequence[Path], private_folders: Sequence[Path]) -> Non
         if mount.filesystem_type in _KERNEL_FILESYSTEMS and any(
             is_below(mount.mount_point, str(folder)) for folder in folders
         ):
-            raise SafetyError(
-                f"--safe protects nothing where {mount.mount_point} is: it belongs to the kernel", "unmount it"
-            )
+            raise SafetyError(f"--safe protects nothing in {mount.mount_point}: it belongs to the kernel", "unmount it")
     for prefix in _PYTHON_PREFIXES:
         if any(path.is_relative_to(prefix) for path in private_folders):
-            raise SafetyError(f"--safe would have to show {prefix}, where Python is", "use a Python of its own folder")
+            raise SafetyError(
+                f"--safe would have to expose {prefix}, which contains Python",
+                "use a Python installed in its own folder",
+            )
 
 
 def _find_toolchains(search_path: str, private_folders: Sequence[Path]) -> Iterator[Path]:
@@ -196,4 +197,4 @@ def check_folders_unmoved(config: SandboxConfig) -> None:
     """
     for folder in config.writable_folders:
         if os.path.realpath(folder) != str(folder) or not os.path.isdir(folder):
-            raise SafetyError(f"{folder} is not the folder any more that it was at the start", "start again")
+            raise SafetyError(f"{folder} was replaced after the start", "start again")

@@ -73,7 +73,7 @@ def compile_deny_rules(names: Iterable[str]) -> tuple[CommandDenyRule, ...]:
         for rule in rules:
             re.compile(rule.pattern)
     except re.error as error:
-        raise ConfigError(f"safe.tripwires: {error.pattern!r} is no regular expression ({error})") from None
+        raise ConfigError(f"safe.tripwires: {error.pattern!r} is not a valid regular expression ({error})") from None
     return rules or DEFAULT_DENY_RULES
 
 
@@ -140,12 +140,12 @@ class ToolPolicy(NamedTuple):
         if isinstance(command, str):
             if len(command) > MAX_COMMAND_LENGTH:
                 reason = (
-                    f"not run: the command has {len(command):,} characters, and safe mode runs at most "
-                    f"{MAX_COMMAND_LENGTH:,}; write it to a file with write_file, and run that"
+                    f"not run: the command has {len(command):,} characters, but safe mode allows at most "
+                    f"{MAX_COMMAND_LENGTH:,}; write it to a file with write_file and run that"
                 )
                 return Decision(Verdict.DENY, "command too long", reason)
             if rule := find_deny_rule(command, self.deny_rules):
-                reason = f"not run: {rule} is refused in safe mode; name each file, or leave it to the user"
+                reason = f"not run: safe mode refuses {rule}; list each file, or leave it to the user"
                 return Decision(Verdict.DENY, f"tripwire: {rule}", reason)
         return self._decide_host_access(tool.get_host, arguments) if tool.get_host else None
 

@@ -64,7 +64,7 @@ def _format_lines(pending_call: PendingToolCall, preview: Preview) -> Iterator[s
         yield "  " + escape_non_ascii(redactor.redact("\n".join((preview.heading, *preview.diff_lines))))
     if pending_call.host:
         yield f"  at the host {escape_non_ascii(pending_call.host)}"
-    yield f"  in {escape_non_ascii(str(pending_call.context.directory))}, for {timeout:g} s at most"
+    yield f"  in {escape_non_ascii(str(pending_call.context.directory))}, for at most {timeout:g} s"
 
 
 def build_preview(pending_call: PendingToolCall, can_read: Callable[[Path], bool]) -> Preview:
@@ -77,9 +77,7 @@ def build_preview(pending_call: PendingToolCall, can_read: Callable[[Path], bool
     try:
         path = resolve_path(arguments["filepath"], pending_call.context).resolve()
         if not can_read(path):
-            return Preview(
-                f"no diff: {path} is outside the folders that may be read", approved_file=ApprovedFile(str(path))
-            )
+            return Preview(f"no diff: {path} is outside the readable folders", approved_file=ApprovedFile(str(path)))
         with open_write_target(path) as target:
             file = target.to_approved_file()
             return _build_diff_preview(pending_call, target, diff_arguments)
@@ -95,7 +93,7 @@ def _build_diff_preview(pending_call: PendingToolCall, target: WriteTarget, show
     """
     path = target.path
     if target.stat_result is None:
-        return Preview(f"{path} is not there yet", approved_file=target.to_approved_file())
+        return Preview(f"{path} does not exist yet", approved_file=target.to_approved_file())
     data = target.read_content(str(path))
     file = target.to_approved_file(data)
     if b"\0" in data:
@@ -105,7 +103,7 @@ def _build_diff_preview(pending_call: PendingToolCall, target: WriteTarget, show
     except ToolError as error:
         return Preview(f"no diff: {error}", approved_file=file)
     if not lines:
-        return Preview(f"{path} would stay as it is", approved_file=file)
+        return Preview(f"no change: {path} already has this content", approved_file=file)
     # Redacted before truncation, which could leave a part of a secret.
     lines = list(map(pending_call.context.redactor.redact, lines))
     shown_lines = [_truncate_line(line) for line in lines[:MAX_DIFF_LINES]]
@@ -126,7 +124,7 @@ def _diff_content(tool_name: str, old_content: str, arguments: Mapping[str, Any]
         new_content, _ = replace_once(old_content, arguments["old_text"], arguments["new_text"])
     lines = format_unified_diff(old_content, new_content)
     if lines is None:
-        raise ToolError(f"too much of the file's {len(old_content):,} characters would change")
+        raise ToolError(f"too many of the file's {len(old_content):,} characters would change")
     return lines
 
 

@@ -51,14 +51,14 @@ PROTECTED_NAMES = (
     ProtectedName(".lefthook.yml", "lefthook"),
     ProtectedName(".envrc", "direnv"),
     ProtectedName(".direnv", "direnv"),
-    ProtectedName(".vscode", "VS Code and its relatives", _VS_CODE_PATHS),
+    ProtectedName(".vscode", "VS Code and editors based on it", _VS_CODE_PATHS),
     ProtectedName(".devcontainer", "Dev Containers"),
     ProtectedName(".devcontainer.json", "Dev Containers"),
-    ProtectedName(".idea", "the IDEs of JetBrains", (".config/JetBrains",)),
+    ProtectedName(".idea", "JetBrains IDEs", (".config/JetBrains",)),
     ProtectedName(".zed", "Zed", (".config/zed",)),
     ProtectedName(".nvim.lua", "Neovim"),
     ProtectedName(".exrc", "Vim and Neovim"),
-    ProtectedName(".cargo", "Cargo, and rust-analyzer through it"),
+    ProtectedName(".cargo", "Cargo and rust-analyzer"),
     ProtectedName(".mcp.json", "Claude Code and other agents"),
     ProtectedName(".claude", "Claude Code", (".claude", ".claude.json")),
     ProtectedName(".codex", "Codex", (".codex",)),
@@ -121,7 +121,7 @@ class ProtectedPaths:
             self._protect_link(link, used_by, reject_links=reject_links and bool(placeholder_type))
         root = next((folder for folder in self._writable_folders if target.is_relative_to(folder)), None)
         if any(folder.is_relative_to(target) for folder in self._writable_folders):
-            self.add_warning(f"{target} is used by {used_by} and cannot be protected: calls can write there")
+            self.add_warning(f"{target} is used by {used_by} and cannot be protected: tools can write there")
         elif root is not None:
             steps = [target, *target.parents]
             steps = steps[: steps.index(root)][::-1]
@@ -143,7 +143,9 @@ class ProtectedPaths:
         if not any(folder.is_relative_to(link.parent) for folder in self._writable_folders):
             self._links.setdefault(link, used_by)
         elif reject_links:
-            raise SafetyError(f"{link} is a link, which --safe cannot protect", "put the file or folder itself there")
+            raise SafetyError(
+                f"{link} is a link, which --safe cannot protect", "replace it with the file or folder itself"
+            )
         else:
             self.add_warning(f"{link} is used by {used_by} and cannot be protected: it is a link")
 
@@ -162,7 +164,7 @@ class ProtectedPaths:
             if not is_in_any(link, paths):
                 paths.append(link.parent)
                 self.add_warning(
-                    f"{link.parent} is read-only in this run: {link.name} in it is a link used by {used_by}"
+                    f"{link.parent} is read-only in this run: it contains {link.name}, a link used by {used_by}"
                 )
         known = set(paths)
         return [path for path in dict.fromkeys(paths) if known.isdisjoint(path.parents)]

@@ -35,7 +35,7 @@ _TIMEOUT_GRACE = 7.0
 """Seconds after its timeout that a call has to end: its processes may ignore SIGTERM or be slow to exit."""
 _OVERFLOW_FILE_NAME = re.compile(rb"(?:stdout|stderr|result)-[0-9a-f]{16}\.txt")
 _MAX_OVERFLOW_FILES = 4
-_RESTART_NOTE = "The sandbox starts afresh: /tmp and the home directory are empty again"
+_RESTART_NOTE = "The sandbox was restarted: /tmp and the home directory are empty again"
 
 
 class Sandbox:
@@ -68,7 +68,7 @@ class Sandbox:
             self._placeholders = MountPlaceholders(config.state_folder, config.overflow_directory)
         except OSError as error:
             path = error.filename or config.state_folder
-            raise SafetyError(f"--safe cannot use {path} ({error.strerror})", "make it writable for you") from error
+            raise SafetyError(f"--safe cannot use {path} ({error.strerror})", "make it writable") from error
         try:
             self._process = self._start_process()
             self._placeholders.start_cleaner()
@@ -123,7 +123,7 @@ class Sandbox:
             )
         except OSError as error:  # such as a link that became a folder between two checks
             path = error.filename or self._config.working_directory
-            raise SafetyError(f"--safe cannot examine {path} ({error.strerror})", "run it again") from None
+            raise SafetyError(f"--safe cannot examine {path} ({error.strerror})", "try again") from None
 
     def _start_tested_process(self, filesystem: HostFilesystem) -> SandboxProcess:
         """Start a worker with these mounts and run the self-test."""
@@ -138,7 +138,7 @@ class Sandbox:
         if details:
             process.kill()
             raise SafetyError(
-                f"the sandbox does not hold here ({details})", "go on without --safe only if you trust the model"
+                f"the sandbox failed its self-test ({details})", "run without --safe only if you trust the model"
             )
         return process
 
@@ -187,11 +187,11 @@ class Sandbox:
             complete = True
             return parse_tool_result(payload)
         except WorkerTimeoutError:
-            text = f"stopped after {context.command_timeout:g} s: it could not be ended alone. {_RESTART_NOTE}"
+            text = f"timed out after {context.command_timeout:g} s; the sandbox had to be closed. {_RESTART_NOTE}"
             raise ToolError(text) from None
         except (WorkerDiedError, InvalidFrameError):
             complete = False
-            raise ToolError(f"the sandbox ended during this call. {_RESTART_NOTE}") from None
+            raise ToolError(f"the sandbox was closed during this call. {_RESTART_NOTE}") from None
         finally:
             if not complete:
                 self._kill_process()

@@ -45,12 +45,12 @@ def _run_checks(tasks: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     # This succeeds in the empty home, so that only the effect on the host counts.
     _try_opening(tasks["outside"], os.O_WRONLY | os.O_CREAT)
     yield "reading ask's configuration and data", _try_opening(tasks["secret"], os.O_RDONLY)
-    yield "changing what is protected", _try_opening(tasks["protected"], os.O_WRONLY | os.O_CREAT)
-    yield "changing the kernel's settings", _try_opening(["/proc/sys/kernel/core_pattern"], os.O_WRONLY)
+    yield "changing protected files", _try_opening(tasks["protected"], os.O_WRONLY | os.O_CREAT)
+    yield "changing kernel settings", _try_opening(["/proc/sys/kernel/core_pattern"], os.O_WRONLY)
     yield "connecting to a server", _try_connecting(tasks["port"])
-    yield "sockets that lead past the network", _try_sockets(_AF_UNIX, _AF_NETLINK)
+    yield "sockets that bypass the network rules", _try_sockets(_AF_UNIX, _AF_NETLINK)
     yield "privileges", _check_privileges()
-    yield "seeing processes outside", "" if os.getpid() == 1 else f"process {os.getpid()}, not the first"
+    yield "seeing other processes", "" if os.getpid() == 1 else f"process {os.getpid()}, not the first"
 
 
 def _try_opening(paths: Sequence[str], flags: int) -> str:
@@ -127,7 +127,7 @@ class SelfTestHost:
             if isinstance(row, list) and [type(part) for part in row] == [str, bool, str]
         ]
         if not results:
-            results = [SelfTestResult("the self-test ran", False, "it told nothing")]
+            results = [SelfTestResult("the self-test ran", False, "it reported nothing")]
         created_paths = [path for path in self._created_paths if os.path.lexists(path)]
         results.append(SelfTestResult("writing outside", not created_paths, ", ".join(created_paths)))
         try:

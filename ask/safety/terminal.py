@@ -72,7 +72,7 @@ class Terminal:
         rows = wrap_lines(text, self.columns)
         count = len(rows) if len(rows) >= self.rows else 0
         if count:
-            self.write(f"[{count:,} lines, more than the terminal shows at once]\n")
+            self.write(f"[{count:,} lines, more than fit on the screen]\n")
         self.write("\n".join(rows) + "\n")
         return count
 

@@ -27,7 +27,7 @@ _REQUESTS_FD, _REPLIES_FD, _STDERR_FD = 0, 1, 2
 _MAX_CALL_SIZE = 1 << 28
 _READ_SIZE = 1 << 20
 _PR_GET_DUMPABLE, _PR_SET_DUMPABLE = 3, 4
-_KILLED_NOTE = "[what still ran was ended: in safe mode nothing outlives its call]"
+_KILLED_NOTE = "[background processes were killed: in safe mode nothing outlives its call]"
 _TRUNCATED_NOTE = b"\n[more output is not shown]\n"
 
 FrameSender = Callable[[bytes, bytes], None]
@@ -90,7 +90,7 @@ def _protect_memory() -> None:
     prctl = ctypes.CDLL(None).prctl
     prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     if prctl(_PR_GET_DUMPABLE, 0, 0, 0, 0) != 0:
-        raise OSError("the worker cannot be closed to others")
+        raise OSError("cannot protect the worker from other processes")
 
 
 def _isolate_channel() -> tuple[int, int]:
@@ -136,7 +136,7 @@ def _execute_call(
             message = {"error": f"the tool failed: {type(error).__name__}: {error}"}
     note = _KILLED_NOTE if kill_all_processes() else ""
     if monitor.exceeded_limit:
-        note = f"[all of it was ended: {monitor.exceeded_limit}]"
+        note = f"[the command and its children were killed: {monitor.exceeded_limit}]"
     if note:
         key = "text" if "text" in message else "error"
         message[key] = str(message[key]).removesuffix("\n") + f"\n{note}"

@@ -40,9 +40,9 @@ class JsonSchema:
         try:
             errors = list(islice(self._validator.iter_errors(value), MAX_PROBLEMS))
         except RecursionError:
-            return "$: it is too deep"
+            return "$: it is nested too deeply"
         except OverflowError:
-            return "$: a number in it is too large"
+            return "$: it contains a number that is too large"
         return "; ".join(format_validation_error(find_innermost(error)) for error in errors)
 
 
@@ -81,34 +81,34 @@ def parse_schema(value: Any) -> JsonSchema:
     if value is True or value == {}:
         return JsonSchema({})
     if value is False:
-        raise UsageError("--schema: no answer fits false", "true stands for any JSON value")
+        raise UsageError("--schema: nothing matches false", "true matches any JSON value")
     if not isinstance(value, dict):
-        raise UsageError("--schema: a JSON Schema is an object", 'for example {"type": "array", ...}')
+        raise UsageError("--schema: a JSON Schema must be an object", 'for example {"type": "array", ...}')
     validator_class = find_validator_class(value)
     draft = value.get("$schema", validator_class.META_SCHEMA["$schema"])
     if not isinstance(draft, str) or draft.rstrip("#") != str(validator_class.META_SCHEMA["$schema"]).rstrip("#"):
-        raise UsageError(f"--schema: unknown $schema {draft!r}", "name a draft of JSON Schema, or leave it out")
+        raise UsageError(f"--schema: unknown $schema {draft!r}", "use a draft of JSON Schema, or remove $schema")
     if not value.keys() & {"$ref", *validator_class.VALIDATORS}:
         raise UsageError(
-            "--schema: it says nothing of the answer", 'a JSON Schema has "type", "properties" or the like'
+            "--schema: it does not constrain the answer", 'a JSON Schema has keywords such as "type" or "properties"'
         )
     try:
         validator_class.check_schema(value)
         check_references(value, validator_class)
     except SchemaError as error:
-        raise UsageError(f"--schema: {describe_schema_error(error)}", "correct the schema there") from None
+        raise UsageError(f"--schema: {describe_schema_error(error)}", "correct it there") from None
     except Unresolvable as error:
-        hint = "put what it stands for into $defs of the same schema"
-        raise UsageError(f"--schema: {error.ref!r} refers to nothing in it", hint) from None
+        hint = "move the referenced schema into $defs"
+        raise UsageError(f"--schema: {error.ref!r} does not exist in it", hint) from None
     except RecursionError:
-        raise UsageError("--schema: it is too deep") from None
+        raise UsageError("--schema: it is nested too deeply") from None
     return JsonSchema(value)
 
 
 def describe_schema_error(error: SchemaError) -> str:
     if error.validator == "format" and error.validator_value == "regex":
         return format_one_line(
-            f"{error.json_path}: not a regular expression of Python: {error.instance!r}", MAX_PROBLEM_LENGTH
+            f"{error.json_path}: not a regular expression that Python supports: {error.instance!r}", MAX_PROBLEM_LENGTH
         )
     return format_validation_error(error)
 

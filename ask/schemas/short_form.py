@@ -39,8 +39,8 @@ TYPES: dict[str, SchemaDict] = {
     "email": {"type": "string", "format": "email"},
     "url": {"type": "string", "format": "uri"},
 }
-TYPES_HINT = f"there are {', '.join(TYPES)}, [type] and {{name type}}"
-FIELDS_HINT = 'fields are written like "name, age int"; other names are quoted'
+TYPES_HINT = f"use {', '.join(TYPES)}, [type] or {{name type}}"
+FIELDS_HINT = 'write fields like "name, age int"; quote other names'
 NAME_PATTERN = r"[^\W\d][\w-]*"
 QUOTED_PATTERN = r'"(?:[^"\\\n]|\\.)*"|' + r"'(?:[^'\\\n]|\\.)*'"
 MAX_DEPTH = 50
@@ -52,7 +52,7 @@ def parse_short_form(text: str) -> SchemaDict:
     parser.take(r"\s+")
     schema = parser.parse_type() if text.strip().startswith(("[", "{")) else parser.parse_fields()
     parser.take(r"\s+")
-    parser.expect(r"\Z", "{} comes unexpected")
+    parser.expect(r"\Z", "unexpected {}")
     return schema
 
 
@@ -95,13 +95,13 @@ class _ShortFormParser:
         required: list[str] = []
         self.take(r"[\s,]+")
         while not properties or not self.is_next(r"\}|\Z"):
-            name = self.take_quoted() or self.expect(NAME_PATTERN, "expected the name of a field, not {}", FIELDS_HINT)
+            name = self.take_quoted() or self.expect(NAME_PATTERN, "expected a field name, not {}", FIELDS_HINT)
             if name in properties:
-                self.fail(f"the field {name!r} is there twice", "leave one out")
+                self.fail(f"duplicate field {name!r}", "remove one of them")
             if not self.take(r"\?"):
                 required.append(name)
             properties[name] = self.parse_field()
-            self.expect(r"[,\n]|(?=\})|\Z", "{} comes unexpected", "fields are separated by commas; age? is optional")
+            self.expect(r"[,\n]|(?=\})|\Z", "unexpected {}", "separate fields with commas; age? is optional")
             self.take(r"[\s,]+")
         return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
@@ -117,7 +117,7 @@ class _ShortFormParser:
         """Parse a type, which may be a union of several."""
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            self.fail("this is too deep", "use a JSON Schema")
+            self.fail("nested too deeply", "use a JSON Schema")
         choices = [self.parse_single_type()]
         while self.take(r"\|\s*"):
             choices.append(self.parse_single_type())
@@ -128,25 +128,25 @@ class _ShortFormParser:
         """Parse one member of a union."""
         if self.take(r"\[\s*"):
             schema = {"type": "array", "items": self.parse_type()}
-            self.expect(r"\s*\]", "a ] is missing before {}")
+            self.expect(r"\s*\]", "missing ] before {}")
             return schema
         if self.take(r"\{"):
             schema = self.parse_fields()
-            self.expect(r"\}", "a }} is missing before {}")
+            self.expect(r"\}", "missing }} before {}")
             return schema
         if self.is_next("[\"']"):
             return {"type": "string", "enum": [self.take_quoted()]}
         match = self.is_next(NAME_PATTERN)
         if match and match[0] not in TYPES:
             suggestion = suggest(match[0], TYPES)
-            self.fail(f"there is no type {match[0]!r}", f"did you mean {suggestion}?" if suggestion else TYPES_HINT)
-        return TYPES[self.expect(NAME_PATTERN, "{} is no type", TYPES_HINT)]
+            self.fail(f"unknown type {match[0]!r}", f"did you mean {suggestion}?" if suggestion else TYPES_HINT)
+        return TYPES[self.expect(NAME_PATTERN, "{} is not a type", TYPES_HINT)]
 
     def take_quoted(self) -> str:
         """Skip a quoted text, in which a backslash escapes the next character; return its content."""
         if not self.is_next("[\"']"):
             return ""
-        return re.sub(r"\\(.)", r"\1", self.expect(QUOTED_PATTERN, "this quote does not end")[1:-1])
+        return re.sub(r"\\(.)", r"\1", self.expect(QUOTED_PATTERN, "unclosed quote")[1:-1])
 
 
 def make_union(choices: list[SchemaDict]) -> SchemaDict:

@@ -30,9 +30,9 @@ def find_template(reference: str, user_folder: Path) -> Template:
         return template
     if task not in template.tasks:
         hint = format_suggestion(
-            task, template.tasks, f"it has {', '.join(template.tasks) or 'none'}", prefix=f"{name}:"
+            task, template.tasks, f"its tasks: {', '.join(template.tasks) or 'none'}", prefix=f"{name}:"
         )
-        raise UsageError(f"the prompt {name} has no task {task!r}", hint)
+        raise UsageError(f"the template {name} has no task {task!r}", hint)
     return template._replace(prompt=template.tasks[task])
 
 
@@ -42,7 +42,7 @@ def find_template_file(name: str, user_folder: Path) -> Path:
     files = list_template_files(user_folder)
     if name not in files:
         raise UsageError(
-            f"there is no prompt {name!r}", format_suggestion(name, files, "ask prompts list shows what there is")
+            f"unknown template {name!r}", format_suggestion(name, files, "ask prompts list shows all templates")
         )
     return files[name]
 
@@ -63,7 +63,7 @@ def list_template_files(user_folder: Path, warn: Callable[[str], object] = str) 
         if NAME_PATTERN.fullmatch(file.stem):
             files[file.stem] = file
         else:
-            warn(f"{file} is left out: {NAME_RULE}")
+            warn(f"skipping {file}: {NAME_RULE}")
     return dict(sorted(files.items()))
 
 
@@ -102,18 +102,18 @@ def read_template_text(file: Path) -> str:
     except OSError as error:
         raise ConfigError(f"cannot read {file} ({error.strerror})") from error
     if len(data) > MAX_FILE_SIZE:
-        raise ConfigError(f"{file} is longer than {MAX_FILE_SIZE} bytes", "shorten it")
+        raise ConfigError(f"{file} is larger than {MAX_FILE_SIZE} bytes", "shorten it")
     try:
         return data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise ConfigError(f"{file}, line {line}: this is not UTF-8", "save it as UTF-8") from error
+        raise ConfigError(f"{file}, line {line}: not UTF-8", "save it as UTF-8") from error
 
 
 def check_template_name(name: str) -> None:
     """Refuse a name that could refer to a file outside the prompt folder."""
     if not NAME_PATTERN.fullmatch(name):
-        raise UsageError(f"{name!r} is no name of a prompt", NAME_RULE)
+        raise UsageError(f"{name!r} is not a valid template name", NAME_RULE)
 
 
 def read_all_templates(user_folder: Path, warn: Callable[[str], None]) -> list[Template]:

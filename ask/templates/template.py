@@ -24,7 +24,7 @@ FIELD_TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
 }
 """The keys of the front matter, with their types and a description of the type for error messages."""
 NAME_PATTERN = re.compile(r"\w[\w-]*")
-NAME_RULE = "a name is letters, digits, - and _"
+NAME_RULE = "names consist of letters, digits, - and _"
 LINE_NUMBER_PATTERN = re.compile(r" \(at line (\d+), column \d+\)$")
 
 
@@ -66,8 +66,8 @@ def parse_template(name: str, file: Path, text: str) -> Template:
         values["tools"] = tuple(values["tools"])
     template = Template(name, file, prompt=body.strip(), **values)
     if any(placeholder.name == INPUT_NAME for placeholder in find_placeholders(template.system)):
-        hint = "put it into what is asked: what is piped in must not become system text"
-        raise make_template_error(file, find_key_line(front_matter, "system"), "{{input}} stands in system", hint)
+        hint = "use it in the prompt instead: input must not become part of the system prompt"
+        raise make_template_error(file, find_key_line(front_matter, "system"), "{{input}} is used in system", hint)
     return template
 
 
@@ -79,13 +79,13 @@ def split_front_matter(file: Path, text: str) -> tuple[list[str], str]:
     lines = text.split("\n")
     first_line = lines[0].rstrip()
     if first_line == YAML_FENCE:
-        raise make_template_error(file, 1, "it begins with ---", "write TOML between two lines of +++")
+        raise make_template_error(file, 1, "it starts with ---", "put TOML between two +++ lines")
     if first_line != FENCE:
         return [], text
     for number, line in enumerate(lines[1:], start=1):
         if line.rstrip() == FENCE:
             return ["", *lines[1:number]], "\n".join(lines[number + 1 :])
-    raise make_template_error(file, 1, "there is no second line of +++", "write it where the TOML ends")
+    raise make_template_error(file, 1, "the second +++ line is missing", "add it after the TOML")
 
 
 def parse_front_matter(file: Path, lines: Sequence[str]) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def parse_front_matter(file: Path, lines: Sequence[str]) -> dict[str, Any]:
         location = LINE_NUMBER_PATTERN.search(str(error))
         reason = LINE_NUMBER_PATTERN.sub("", str(error)).removesuffix(" (at end of document)")
         raise make_template_error(
-            file, int(location[1]) if location else len(lines), f"this is not valid TOML ({reason})"
+            file, int(location[1]) if location else len(lines), f"invalid TOML ({reason})"
         ) from error
     for key, value in values.items():
         if key not in FIELD_TYPES:
@@ -106,13 +106,13 @@ def parse_front_matter(file: Path, lines: Sequence[str]) -> dict[str, Any]:
                 file,
                 find_key_line(lines, key),
                 format_unknown_key(key, FIELD_TYPES),
-                f"known are {', '.join(FIELD_TYPES)}",
+                f"known keys: {', '.join(FIELD_TYPES)}",
             )
         if not is_valid_value(key, value):
             raise make_template_error(file, find_key_line(lines, key), f"{key} must be {FIELD_TYPES[key][1]}")
     for task in values.get("tasks", {}):
         if not NAME_PATTERN.fullmatch(task):
-            raise make_template_error(file, find_key_line(lines, task), f"{task!r} is no name of a task", NAME_RULE)
+            raise make_template_error(file, find_key_line(lines, task), f"{task!r} is not a valid task name", NAME_RULE)
     check_options(f"{file}, line {find_key_line(lines, 'options')}", values.get("options", {}))
     return values
 

@@ -50,7 +50,7 @@ def parse_arguments(spec: ToolSpec, arguments_json: str) -> dict[str, Any]:
     try:
         value = _parse_json(arguments_json) if arguments_json.strip() else {}
         if not isinstance(value, dict):
-            _reject_arguments(f"must be one JSON object, not {_get_type_name(value)}")
+            _reject_arguments(f"must be a JSON object, not {_get_type_name(value)}")
         try:
             return _validate_arguments(restore_property_names(spec.parameters, value), spec.parameters)
         except RecursionError:
@@ -69,7 +69,7 @@ def _validate_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any])
     checker = LenientSchema(schema)
     validated = _validate_object(arguments, schema, "", checker.is_nullable)
     if problems := checker.describe_problems(validated):
-        _reject_arguments(f"do not fit: {problems}")
+        _reject_arguments(f"do not match its schema: {problems}")
     return validated
 
 
@@ -101,11 +101,14 @@ def _reject_arguments(reason: str) -> NoReturn:
 
 def _parse_json(text: str) -> Any:
     try:
-        return json.loads(text, parse_constant=lambda name: _reject_arguments(f"are not JSON: {name} is no JSON value"))
+        return json.loads(
+            text, parse_constant=lambda name: _reject_arguments(f"are not JSON: {name} is not a JSON value")
+        )
     except json.JSONDecodeError as error:
         if error.msg == "Extra data":
             _reject_arguments(
-                f"go on after the end of the first JSON value, at character {error.pos + 1}: make one call for each"
+                f"continue after the end of the first JSON value, at character {error.pos + 1}: make a separate "
+                "call for each"
             )
         _reject_arguments(f"are not JSON: {error.msg} at character {error.pos + 1} of {len(text)}")
     except RecursionError:
@@ -131,7 +134,7 @@ def _validate_object(
         validated[name] = _validate_value(item, subschema, path + name, is_nullable)
     missing = [path + name for name in required if name not in validated]
     if missing:
-        _reject_arguments(f"lack {', '.join(map(repr, missing))}")
+        _reject_arguments(f"are missing {', '.join(map(repr, missing))}")
     return validated
 
 
@@ -147,7 +150,7 @@ def _validate_value(value: Any, schema: Any, path: str, is_nullable: _NullCheck)
         _reject_arguments(f"have the wrong type: {path!r} must be {' or '.join(types)}, not {_get_type_name(value)}")
     choices = schema.get("enum")
     if isinstance(choices, list) and not any(_is_equal(value, choice) for choice in choices):
-        _reject_arguments(f"have a wrong value: {path!r} must be one of {json.dumps(choices, ensure_ascii=False)}")
+        _reject_arguments(f"have an invalid value: {path!r} must be one of {json.dumps(choices, ensure_ascii=False)}")
     return _validate_object(value, schema, path + ".", is_nullable) if isinstance(value, dict) else value
 
 

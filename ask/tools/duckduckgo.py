@@ -32,20 +32,20 @@ def search_duckduckgo(query: str, max_results: int, context: ToolContext) -> lis
     try:
         bundle = find_ca_bundle(context.environment)
     except ConfigError as error:
-        raise ToolError(f"duckduckgo could not be asked: {error}") from None
+        raise ToolError(f"cannot reach duckduckgo: {error}") from None
     parameters = json.dumps([query, max_results, max(int(seconds), 1), bundle and bundle.path]).encode()
     try:
         response = json.loads(run_in_subprocess(__name__, parameters, seconds, context.environment))
     except TimeoutExpired:
-        raise ToolError(f"duckduckgo had not answered after {seconds:g} s") from None
+        raise ToolError(f"duckduckgo did not respond within {seconds:g} s") from None
     except (SubprocessError, ValueError):
         from ask.installation import format_install_command
 
-        hint = f"the user can install it anew: {format_install_command('web')}"
+        hint = f"the user can reinstall it: {format_install_command('web')}"
         raise ToolError(f"the package ddgs failed: {hint}") from None
     if isinstance(response, str):
         if bundle and "certificate" in response.lower():
-            response += f"; the trusted certificates are those in {bundle}"
+            response += f"; trusted certificates come from {bundle}"
         raise ToolError(response)
     return [(title, url, snippet) for title, url, snippet in response]
 
@@ -81,12 +81,12 @@ def _query_duckduckgo(query: str, max_results: int, timeout: int, bundle_path: s
                 query, region="wt-wt", backend="duckduckgo", max_results=max_results
             )
         except SSLError:
-            return "duckduckgo could not be asked: no certificate is trusted"
+            return "cannot reach duckduckgo: no certificates are trusted"
         except TimeoutException:
-            return "duckduckgo did not answer in time: search again later, or do without"
+            return "duckduckgo did not respond in time: search again later, or continue without"
         except DDGSException as error:
             if str(error) == NO_RESULTS_MESSAGE:  # ddgs also reports this for a CAPTCHA page
-                return "duckduckgo found nothing, or takes no more requests for now: try other words, or do without"
+                return "duckduckgo found nothing, or currently refuses requests: try other words, or continue without"
             reason = str(error).partition(" > ")[2] or str(error)
-            return f"duckduckgo could not be asked: {' '.join(reason.rstrip(')').split())[:_MAX_REASON_LENGTH]}"
+            return f"cannot reach duckduckgo: {' '.join(reason.rstrip(')').split())[:_MAX_REASON_LENGTH]}"
     return [[str(result.get(key) or "") for key in ("title", "href", "body")] for result in results]

@@ -34,7 +34,7 @@ _HTML_START_PATTERN = re.compile(rf"\s*(?:<\?xml[^>]*>\s*)?(?:<!--|<(?:{_HTML_TA
 """Recognizes HTML without a content type, as browsers do: https://mimesniff.spec.whatwg.org"""
 _BODY_TIME_SHARE = 0.8
 """Share of the timeout for receiving the body; the rest is for parsing it."""
-BINARY_CONTENT_NOTE = "[binary content is not shown]"
+BINARY_CONTENT_NOTE = "[binary content, not shown]"
 _SNIFF_LENGTH = 4_096
 """Bytes at the start of a body that are searched for its encoding."""
 
@@ -100,7 +100,7 @@ def extract_text(response: FetchResponse, deadline: float, environment: Mapping[
     if _BINARY_TYPE_PATTERN.match(media_type) or response.body.startswith(_BINARY_SIGNATURES):
         return BINARY_CONTENT_NOTE
     if not response.body:
-        return "[the answer is empty]"
+        return "[the response is empty]"
     encoding = _detect_encoding(response)
     if not encoding:
         return BINARY_CONTENT_NOTE
@@ -157,7 +157,7 @@ def _normalize_encoding(name: str) -> str:
 FETCH_URL = Tool(
     ToolSpec(
         "fetch_url",
-        "Get a web page: its readable text with links; JSON and plain text as they are.",
+        "Fetch a web page as readable text with links; JSON and plain text unchanged.",
         build_parameters_schema({"url": {"type": "string"}}),
     ),
     run_fetch_url,

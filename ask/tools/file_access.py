@@ -27,11 +27,9 @@ _MAX_NAMES_READ = 1_000
 _MAX_NAMES_LISTED = 20
 _OPEN_FOLDER_FLAGS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 """macOS has no O_PATH."""
-CHANGED_SINCE_APPROVAL = (
-    "{name} was not written: it is no longer as it was when the user was asked; read it and try again"
-)
+CHANGED_SINCE_APPROVAL = "{name} was not written: it changed after the user approved the call; read it and try again"
 _FILE_TYPE_DESCRIPTIONS = {
-    stat.S_IFDIR: "a directory; list_dir shows what is in it",
+    stat.S_IFDIR: "a directory; use list_dir",
     stat.S_IFIFO: "a pipe (FIFO), not a file",
     stat.S_IFSOCK: "a socket, not a file",
     stat.S_IFCHR: "a device, not a file",
@@ -44,13 +42,14 @@ def resolve_path(path_argument: str, context: ToolContext) -> Path:
     try:
         if len(os.fsencode(path_argument)) > _MAX_PATH_LENGTH:
             raise ToolError(
-                f"the path is too long, {len(path_argument):,} characters: {path_argument[:_MAX_QUOTED_PATH_LENGTH]}..."
+                f"the path is too long ({len(path_argument):,} characters): "
+                f"{path_argument[:_MAX_QUOTED_PATH_LENGTH]}..."
             )
         if not path_argument or "\0" in path_argument:
-            raise ToolError("the path is empty or holds a NUL")
+            raise ToolError("the path is empty or contains a NUL")
         return context.directory / Path(path_argument).expanduser()
     except UnicodeEncodeError:
-        raise ToolError("the path holds half a character") from None
+        raise ToolError("the path contains an unpaired surrogate") from None
     except RuntimeError:
         raise ToolError(f"{path_argument}: no such user") from None
 
@@ -65,9 +64,9 @@ def translate_os_errors(
     except FileNotFoundError:
         raise ToolError(_describe_missing_path(display_name, path, context, expected_type)) from None
     except (NotADirectoryError, FileExistsError):
-        raise ToolError(f"{display_name}: a part of this path is a file, not a directory") from None
+        raise ToolError(f"{display_name}: part of this path is a file, not a directory") from None
     except PermissionError:
-        raise ToolError(f"{display_name}: no permission") from None
+        raise ToolError(f"{display_name}: permission denied") from None
     except OSError as error:
         raise ToolError(f"{display_name}: {error.strerror}") from None
 
@@ -117,8 +116,8 @@ def read_regular_file(display_name: str, path: Path | str, dir_fd: int | None = 
     size = max(status.st_size, len(data))
     if size > MAX_FILE_SIZE:
         raise ToolError(
-            f"{display_name}: {size:,} bytes, and files over {MAX_FILE_SIZE:,} are not read; "
-            "with bash, grep, head, tail or sed -n can take a part of it"
+            f"{display_name}: {size:,} bytes, over the limit of {MAX_FILE_SIZE:,}; read a part of it with grep, "
+            "head, tail or sed -n in bash"
         )
     return data
 
@@ -251,7 +250,7 @@ def write_regular_file(display_name: str, path: Path, data: bytes, context: Tool
         OSError: It cannot be written; the old content is then untouched.
     """
     if len(data) > MAX_FILE_SIZE:
-        raise ToolError(f"{display_name}: {len(data):,} bytes, and files over {MAX_FILE_SIZE:,} are not written")
+        raise ToolError(f"{display_name}: {len(data):,} bytes, over the limit of {MAX_FILE_SIZE:,}")
     with suppress(FileNotFoundError):
         _require_regular_file(display_name, path.stat())
     with open_write_target(path.resolve()) as target:
@@ -263,8 +262,8 @@ def write_regular_file(display_name: str, path: Path, data: bytes, context: Tool
         missing_count = len(target.missing_folders)
         if missing_count > _MAX_CREATED_FOLDERS:
             raise ToolError(
-                f"{display_name}: {missing_count:,} folders of this path are missing, "
-                f"and over {_MAX_CREATED_FOLDERS} are not made"
+                f"{display_name}: {missing_count:,} folders of this path are missing, over the limit of "
+                f"{_MAX_CREATED_FOLDERS}"
             )
         context.before_write(target.path, data)
         folder, _ = open_folders(target.dir_fd, target.missing_folders, create_missing=True)
@@ -335,7 +334,7 @@ def _format_file_id(status: os.stat_result) -> str:
 def _require_regular_file(display_name: str, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise ToolError(
-            f"{display_name} is {_FILE_TYPE_DESCRIPTIONS.get(stat.S_IFMT(status.st_mode), 'no regular file')}"
+            f"{display_name} is {_FILE_TYPE_DESCRIPTIONS.get(stat.S_IFMT(status.st_mode), 'not a regular file')}"
         )
 
 
@@ -354,4 +353,4 @@ def _describe_missing_path(display_name: str, path: Path, context: ToolContext, 
     listed = [*similar, *(other for other in names if other not in similar)][:_MAX_NAMES_LISTED]
     more = ", ..." if len(names) > len(listed) else ""
     names_text = ", ".join(map(escape_for_display, listed))
-    return f"{display_name}: no such {expected_type}; the directory holds {names_text}{more}"
+    return f"{display_name}: no such {expected_type}; the directory contains {names_text}{more}"

@@ -53,7 +53,7 @@ def write_file(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult
     name = arguments["filepath"]
     path = resolve_path(name, context)
     if name.endswith("/"):
-        raise ToolError(f"{name} names a directory, not a file")
+        raise ToolError(f"{name} is a directory, not a file")
     content, note = _replace_lone_surrogates(arguments["content"])
     data = content.encode()
     with translate_os_errors(name, path, context):
@@ -92,7 +92,7 @@ def list_dir(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     path = resolve_path(name, context)
     with translate_os_errors(name, path, context, "directory"):
         if path.exists() and not path.is_dir():
-            raise ToolError(f"{name} is no directory")
+            raise ToolError(f"{name} is not a directory")
         entries = sorted(list_entries(path, context), key=lambda entry: entry.name)
     lines = [_format_entry(entry) for entry in entries[:_MAX_ENTRIES]]
     if len(entries) > _MAX_ENTRIES:
@@ -104,14 +104,14 @@ def _select_lines(text: str, offset: int | None, limit: int | None) -> str:
     """Return up to `limit` lines from line `offset` (from 1); a last line says if there are more."""
     first = 1 if offset is None else offset
     if first < 1 or (limit is not None and limit < 1):
-        raise ToolError("offset and limit count lines, from 1")
+        raise ToolError("offset and limit count lines, starting at 1")
     # Not splitlines(): like grep and sed, only a newline ends a line.
     lines = text.split("\n")
     lines = [line + "\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
     if not lines and first == 1:
         return "[the file is empty]"
     if first > len(lines):
-        raise ToolError(f"the file has {len(lines):,} lines: none from {first:,} on")
+        raise ToolError(f"the file has only {len(lines):,} lines, so none from {first:,} on")
     selected = lines[first - 1 :] if limit is None else lines[first - 1 : first - 1 + limit]
     if len(selected) == len(lines) and len(text) <= MAX_RESULT_LENGTH:
         return text
@@ -119,23 +119,22 @@ def _select_lines(text: str, offset: int | None, limit: int | None) -> str:
     count = sum(length <= max_length for length in accumulate(map(len, selected)))
     last = first - 1 + count
     if not count:
-        note = f"[line {first:,} of {len(lines):,} is cut: {max_length:,} of its {len(selected[0]):,} characters]"
+        note = f"[line {first:,} of {len(lines):,} is truncated: {max_length:,} of {len(selected[0]):,} characters]"
         return f"{selected[0][:max_length]}\n{note}"
     shown_text = "".join(selected[:count])
     newline = "" if shown_text.endswith("\n") else "\n"
-    hint = f"; go on with offset {last + 1}" if last < len(lines) else ""
+    hint = f"; continue with offset {last + 1}" if last < len(lines) else ""
     return f"{shown_text}{newline}[lines {first:,} to {last:,} of {len(lines):,}{hint}]"
 
 
 def _describe_binary_file(name: str, data: bytes) -> str:
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return f"{name} is UTF-16 text ({len(data):,} bytes); with bash, iconv -f UTF-16 -t UTF-8 can show it"
+        return f"{name} is UTF-16 text ({len(data):,} bytes); read it with iconv -f UTF-16 -t UTF-8 in bash"
     from mimetypes import guess_type
 
-    media_type = guess_type(name)[0] or "of unknown kind"
+    media_type = guess_type(name)[0] or "unknown type"
     return (
-        f"{name} is binary ({media_type}, {len(data):,} bytes), not text; "
-        "with bash, file, strings or xxd can look into it"
+        f"{name} is binary ({media_type}, {len(data):,} bytes), not text; inspect it with file, strings or xxd in bash"
     )
 
 
@@ -145,7 +144,7 @@ def _replace_lone_surrogates(text: str) -> tuple[str, str]:
     Return the text, and a note if there were any.
     """
     replaced, count = _LONE_SURROGATE.subn("\ufffd", text)
-    return replaced, f" (halves of characters, replaced by U+FFFD: {count})" if count else ""
+    return replaced, f" (unpaired surrogates, replaced by U+FFFD: {count})" if count else ""
 
 
 def _format_entry(entry: os.DirEntry[str]) -> str:
@@ -167,7 +166,7 @@ _STRING_SCHEMA = {"type": "string"}
 READ_FILE = Tool(
     ToolSpec(
         "read_file",
-        "Read a text file, whole or some of its lines. Relative paths start at the working directory.",
+        "Read a text file or a range of its lines. Relative paths start at the working directory.",
         build_parameters_schema(
             {"filepath": _STRING_SCHEMA},
             {
@@ -183,7 +182,7 @@ READ_FILE = Tool(
 WRITE_FILE = Tool(
     ToolSpec(
         "write_file",
-        "Create a file, or overwrite all of it. Missing folders are made.",
+        "Create or overwrite a file. Missing folders are created.",
         build_parameters_schema({"filepath": _STRING_SCHEMA, "content": _STRING_SCHEMA}),
     ),
     write_file,
@@ -197,7 +196,10 @@ EDIT_FILE = Tool(
         build_parameters_schema(
             {
                 "filepath": _STRING_SCHEMA,
-                "old_text": {"type": "string", "description": "exact text, which must be in the file exactly once"},
+                "old_text": {
+                    "type": "string",
+                    "description": ("exact text, which must occur exactly once in the file"),
+                },
                 "new_text": _STRING_SCHEMA,
             }
         ),
@@ -237,9 +239,9 @@ def replace_once(text: str, old_text: str, new_text: str) -> tuple[str, int]:
         ToolError: `old_text` is empty, equal to `new_text`, missing, or found more than once.
     """
     if not old_text:
-        raise ToolError("old_text is empty: write_file makes a whole file")
+        raise ToolError("old_text is empty; use write_file to write a complete file")
     if old_text == new_text:
-        raise ToolError("old_text and new_text are the same")
+        raise ToolError("old_text and new_text are identical")
     match_exactly = "\r\n" in old_text or old_text.endswith("\r")
     haystack = text if match_exactly else text.replace("\r\n", "\n")
     offsets = list(islice(_find_occurrences(old_text, haystack), _MAX_OCCURRENCES_COUNTED + 1))
@@ -284,7 +286,7 @@ def _format_ambiguous_error(text: str, offsets: list[int]) -> str:
     count = str(len(offsets)) if len(offsets) <= _MAX_OCCURRENCES_COUNTED else f"more than {_MAX_OCCURRENCES_COUNTED}"
     lines = ", ".join(str(_get_line_number(text, offset)) for offset in offsets[:_MAX_LINES_LISTED])
     more = ", ..." if len(offsets) > _MAX_LINES_LISTED else ""
-    return f"old_text is there {count} times (lines {lines}{more}): take more of what stands around the right one"
+    return f"old_text occurs {count} times (lines {lines}{more}): include more of the surrounding text"
 
 
 def _suggest_match(text: str, old_text: str) -> str:
@@ -296,9 +298,11 @@ def _suggest_match(text: str, old_text: str) -> str:
         match = re.search(r"\s++".join(map(re.escape, words)), text)
         if match:
             line, excerpt = _get_line_number(text, match.start()), match[0][:_MAX_EXCERPT_LENGTH]
-            return f", but the same words with other white space are, from line {line} on: {excerpt!r}"
+            return f", but the same words with different white space start at line {line}: {excerpt!r}"
     first_line = next(line for line in old_text.split("\n") if line.strip())
     similar_lines = find_similar(first_line, text.split("\n", _MAX_LINES_COMPARED)[:_MAX_LINES_COMPARED], 1)
     return (
-        f"; the nearest line is {similar_lines[0]!r}" if similar_lines else "; it must be exact, white space included"
+        f"; the nearest line is {similar_lines[0]!r}"
+        if similar_lines
+        else ("; it must match exactly, including white space")
     )

@@ -29,9 +29,9 @@ def extract_page_text(html: str, url: str, timeout: float, environment: Mapping[
     try:
         return run_in_subprocess(__name__, html.encode(), timeout, environment, url).decode()
     except TimeoutExpired:
-        raise ToolError(f"{url} came, but its HTML could not be read in time") from None
+        raise ToolError(f"fetched {url}, but parsing its HTML took too long") from None
     except CalledProcessError:
-        raise ToolError(f"{url} came, but its HTML could not be read") from None
+        raise ToolError(f"fetched {url}, but its HTML could not be parsed") from None
 
 
 def main() -> None:

@@ -82,7 +82,7 @@ def _format_refresh_link(meta: Tag, resolve_link: Callable[[str], str]) -> str:
     target = _REFRESH_PATTERN.match(str(meta.get("content") or ""))
     is_refresh = str(meta.get("http-equiv") or "").strip().lower() == "refresh"
     url = resolve_link(target[1]) if is_refresh and target else ""
-    return f"[this page leads on to]({url})" if url else ""
+    return f"[this page redirects to]({url})" if url else ""
 
 
 def _is_hidden(tag: Tag) -> bool:

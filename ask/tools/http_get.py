@@ -145,7 +145,7 @@ class _Fetcher:
         return self.is_expired or time.monotonic() >= self.start_time + self.body_timeout
 
     def make_timeout_error(self, target: HttpTarget) -> ToolError:
-        return ToolError(f"{target.url} had not come after {self.timeout:g} s")
+        return ToolError(f"{target.url} did not arrive within {self.timeout:g} s")
 
     def follow_redirects(self, target: HttpTarget) -> FetchResponse:
         import requests
@@ -157,7 +157,7 @@ class _Fetcher:
                 if redirect is None:
                     return self._read_response(target, response)
             if self.policy and redirect.host not in allowed_hosts:
-                raise ToolError(f"{target.url} redirects to another host; to go there, fetch {redirect.url}")
+                raise ToolError(f"{target.url} redirects to another host; to follow, fetch {redirect.url}")
             target = redirect
         raise ToolError(f"stopped after {self.max_redirects} redirects, before {target.url}")
 
@@ -236,7 +236,7 @@ class _Fetcher:
 
         encoding = response.headers.get("Content-Encoding", "").strip().lower()
         if encoding not in ("", "identity", "gzip", "x-gzip"):
-            raise ToolError(f"{target.url} came compressed with {encoding}, which was not asked for")
+            raise ToolError(f"{target.url} was compressed with {encoding}, which was not requested")
         decoder = GzipDecoder() if encoding.endswith("gzip") else None
         body = bytearray()
         note = ""
@@ -246,17 +246,17 @@ class _Fetcher:
                 remaining = MAX_BODY_SIZE + 1 - len(body)
                 body += decoder.decode(chunk, remaining) if decoder else chunk[:remaining]
                 if len(body) > MAX_BODY_SIZE:
-                    return bytes(body[:MAX_BODY_SIZE]), f"cut at {MAX_BODY_SIZE:,} bytes"
+                    return bytes(body[:MAX_BODY_SIZE]), f"cut off at {MAX_BODY_SIZE:,} bytes"
             if decoder and not decoder.complete:
-                note = "cut where its compression ends"
+                note = "cut off at the end of the compressed data"
         except zlib.error:
-            note = "cut where its compression breaks"
+            note = "cut off at an error in the compressed data"
         except (HTTPError, HTTPException, OSError):
-            note = "cut where the connection broke"
+            note = "cut off when the connection was lost"
         if self._is_body_expired:
             if not body:
                 raise self.make_timeout_error(target)
-            note = f"cut after {self.body_timeout:g} s"
+            note = f"cut off after {self.body_timeout:g} s"
         return bytes(body), note
 
 
@@ -277,7 +277,7 @@ def _find_redirect(target: HttpTarget, response: requests.Response) -> HttpTarge
     try:
         return parse_url(urljoin(target.url, location))
     except ValueError:
-        raise ToolError(f"{target.url} redirects to {location[:200]!r}, which is no URL") from None
+        raise ToolError(f"{target.url} redirects to {location[:200]!r}, which is not a URL") from None
 
 
 def _explain_connection_error(exc: Exception, bundle: CaBundle | None) -> str:
@@ -295,7 +295,7 @@ def _explain_connection_error(exc: Exception, bundle: CaBundle | None) -> str:
     if isinstance(exc, requests.exceptions.SSLError):
         return "TLS failed"
     if isinstance(exc, requests.exceptions.Timeout):
-        return "no answer in time"
+        return "no response in time"
     if isinstance(exc, ValueError | ConfigError):
         return str(exc)
-    return find_connect_reason(exc) or "it closed the connection without an answer"
+    return find_connect_reason(exc) or "it closed the connection without a response"

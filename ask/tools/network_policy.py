@@ -87,22 +87,22 @@ def parse_url(url: str) -> HttpTarget:
 def _parse_url(url: str) -> HttpTarget:
     match = _URL_PATTERN.match(url)
     if _CONTROL_CHARACTERS.search(url):
-        raise _UrlError("it holds a control character")
+        raise _UrlError("it contains a control character")
     if not match:
-        raise _UrlError("a URL begins with http:// or https://")
+        raise _UrlError("a URL must start with http:// or https://")
     scheme, authority, path = match[1].lower(), match[2], match[3]
     if "@" in authority:
-        raise _UrlError("credentials are not sent; leave out what stands before the @")
+        raise _UrlError("credentials in URLs are not sent; remove the part before the @")
     parts = _AUTHORITY_PATTERN.fullmatch(authority)
     if not parts:
-        raise _UrlError("it names no host")
+        raise _UrlError("it has no host")
     port = int(parts["port"] or _DEFAULT_PORTS[scheme])
     if not 0 < port < 65_536:
-        raise _UrlError("there is no such port")
+        raise _UrlError("invalid port")
     try:
         host = IPv6Address(parts["six"]).compressed if parts["six"] else _parse_host_name(parts["name"])
     except ValueError:  # of IPv6Address, IPv4Address and idna
-        raise _UrlError("its host is no address and no name that can be looked up") from None
+        raise _UrlError("its host is neither an address nor a valid name") from None
     return HttpTarget(scheme, host, port, path if path.startswith("/") else f"/{path}")
 
 
@@ -205,5 +205,5 @@ class NetworkPolicy(NamedTuple):
             raise ToolError(f"cannot connect to {target.authority}: unknown host")
         for address in addresses:
             if not self.is_allowed(address):
-                raise ToolError(f"not fetched: {target.host} is at {address}, and safe mode reaches public hosts only")
+                raise ToolError(f"not fetched: {target.host} is at {address}, and safe mode reaches only public hosts")
         return addresses

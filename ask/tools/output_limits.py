@@ -92,12 +92,12 @@ class OutputCapture:
 
     def _format_note(self, omitted_count: int) -> str:
         if self._is_saved:
-            location = f"the whole is in {self._path}"
+            location = f"the full output is in {self._path}"
         elif self._saved_size:
             location = f"the first {self._saved_size:,} bytes are in {self._path}"
         else:
-            location = "no file could be written to keep them"
-        return f"\n[... {omitted_count:,} characters left out; {location} ...]\n"
+            location = "they could not be saved to a file"
+        return f"\n[... {omitted_count:,} characters omitted; {location} ...]\n"
 
 
 def open_private_file(path: Path) -> RawIOBase:

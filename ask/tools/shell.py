@@ -29,7 +29,7 @@ _POLL_INTERVAL = 0.01
 _MAX_SELECT_TIMEOUT = 3_600.0
 """Longest timeout for one select call, in seconds; values of a few weeks overflow."""
 _BACKGROUND_NOTE = (
-    "[a background process still holds the output: redirect its output to a file, or it may end on writing]"
+    "[a background process still uses the output: redirect its output to a file, or it may fail when it writes]"
 )
 
 
@@ -43,7 +43,7 @@ def run_bash(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
 
     seconds = min(context.command_timeout, arguments.get("timeout", math.inf))
     if seconds <= 0:
-        raise ToolError("nothing was run: timeout must be above 0 seconds")
+        raise ToolError("nothing was run: timeout must be a positive number of seconds")
     environment, mark = mark_environment(context.environment)
     process = None
     streams: list[_OutputStream] = []
@@ -68,7 +68,8 @@ def run_bash(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
                 process.wait(1)
     if not exited:
         return ToolResult(
-            _format_result(f"stopped after {seconds:g} s, with all that it had started", streams), failed=True
+            _format_result(f"timed out after {seconds:g} s; the command and its children were killed", streams),
+            failed=True,
         )
     status, line = _format_exit_status(process.returncode)
     note = "" if all(stream.is_closed for stream in streams) else _BACKGROUND_NOTE
@@ -124,14 +125,14 @@ def _start_shell(command: str, context: ToolContext, environment: Mapping[str, s
         )
     except OSError as error:
         if not context.directory.is_dir():
-            raise ToolError("nothing was run: the working directory is gone") from None
+            raise ToolError("nothing was run: the working directory no longer exists") from None
         if error.errno == errno.ENOENT:
-            raise ToolError("nothing was run: bash is not installed here") from None
+            raise ToolError("nothing was run: bash is not installed") from None
         if error.errno == errno.E2BIG:
             raise ToolError("nothing was run: the command is too long; write it to a file and run that") from None
-        raise ToolError(f"nothing was run: bash does not start: {error.strerror}") from None
+        raise ToolError(f"nothing was run: bash cannot be started: {error.strerror}") from None
     except ValueError:
-        raise ToolError("nothing was run: the command holds a NUL or half a character") from None
+        raise ToolError("nothing was run: the command contains a NUL or an unpaired surrogate") from None
 
 
 def _list_pipes(process: Popen[bytes]) -> list[tuple[str, IO[bytes]]]:
@@ -203,11 +204,11 @@ def _append_line(text: str, addition: str) -> str:
 BASH = Tool(
     ToolSpec(
         "bash",
-        "Run a command with bash. Returns exit code, stdout and stderr. stdin is empty: nothing can be typed in. "
-        "A background process needs its output redirected.",
+        "Run a command with bash. Returns exit code, stdout and stderr. stdin is empty. Redirect the output "
+        "of background processes.",
         build_parameters_schema(
             {"command": {"type": "string"}},
-            {"timeout": {"type": "number", "description": "seconds, to stop it earlier than the user's limit"}},
+            {"timeout": {"type": "number", "description": "seconds; the user's limit also applies"}},
         ),
     ),
     run_bash,

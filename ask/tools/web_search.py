@@ -115,9 +115,9 @@ def search_web(engine: SearchEngine, arguments: Mapping[str, Any], context: Tool
         all_results = _search_api(engine, query, count, context.command_timeout)
     results = [result for result in all_results if result.url.startswith(("http://", "https://"))][:count]
     if not results:
-        raise ToolError(f"{engine.name} found nothing: try fewer words, or others")
+        raise ToolError(f"{engine.name} found nothing: try fewer or other words")
     text = "\n\n".join(f"{number}. {_format_result(result)}" for number, result in enumerate(results, 1))
-    return ToolResult(f"Found by {engine.name}:\n\n{text}")
+    return ToolResult(f"Results from {engine.name}:\n\n{text}")
 
 
 def _format_result(result: WebSearchResult) -> str:
@@ -171,7 +171,7 @@ def _send_search(engine: SearchEngine, key: str, query: str, max_results: int, d
     from ask.tools.http_get import fetch_response
 
     if not (key.isascii() and key.isprintable()):
-        raise ToolError(f"the key for {engine.name} holds a character that no key has: {_format_key_hint(engine.name)}")
+        raise ToolError(f"the key for {engine.name} contains an invalid character: {_format_key_hint(engine.name)}")
     url, data = engine.base_url.rstrip("/"), None
     headers = {"Accept": "application/json"}
     if engine.name == "brave":
@@ -187,7 +187,7 @@ def _send_search(engine: SearchEngine, key: str, query: str, max_results: int, d
         # No redirects: the key would be sent to the new host.
         return fetch_response(url, time_left, None, headers=headers, data=data, max_redirects=0)
     except ToolError as error:
-        raise ToolError(f"{engine.name} could not be asked: {error}") from None
+        raise ToolError(f"cannot reach {engine.name}: {error}") from None
 
 
 def _parse_results(engine: SearchEngine, response: FetchResponse) -> list[WebSearchResult]:
@@ -196,7 +196,7 @@ def _parse_results(engine: SearchEngine, response: FetchResponse) -> list[WebSea
     text_field = "description" if engine.name == "brave" else "content"
     is_empty = results is None and "query" in body  # Brave omits the section if there are no results
     if response.truncation_reason or not (is_empty or isinstance(results, list)):
-        raise ToolError(f"what {engine.name} answered cannot be read: {_format_base_url_hint(engine.name)}")
+        raise ToolError(f"the response of {engine.name} is invalid: {_format_base_url_hint(engine.name)}")
     return [
         WebSearchResult(read_str(entry.get("title")), read_str(entry.get("url")), read_str(entry.get(text_field)))
         for entry in map(read_dict, read_list(results))
@@ -233,14 +233,14 @@ def _parse_body(body: bytes) -> dict[str, Any]:
 
 def _format_error(engine_name: str, error: _ErrorDetails) -> str:
     """Describe the error, and what the model or the user can do."""
-    hint = "search again later, or do without"
+    hint = "search again later, or continue without"
     if error.is_key_refused or error.status in _QUOTA_STATUSES:
-        problem = "refused the key" if error.is_key_refused else "has used up the plan of the key"
+        problem = "rejected the key" if error.is_key_refused else "reports that the key's plan is used up"
         hint = _format_key_hint(engine_name)
     elif error.status == _RATE_LIMIT_STATUS:
-        problem = "takes no more requests for now"
+        problem = "currently refuses more requests"
     elif error.status in (400, 422):
-        problem, hint = "cannot search for that", "ask for less, in fewer words"
+        problem, hint = "cannot search for that", "use a shorter query"
     elif error.status >= 500:
         problem = "failed"
     else:
@@ -253,4 +253,4 @@ def _format_key_hint(engine_name: str) -> str:
 
 
 def _format_base_url_hint(engine_name: str) -> str:
-    return f"the user may have set {format_variable_prefix(engine_name)}_BASE_URL to something else"
+    return f"{format_variable_prefix(engine_name)}_BASE_URL may be wrong"

@@ -38,8 +38,8 @@ from ask.undo.trees import (
     read_entry_state,
 )
 
-_TOO_LARGE = f"it is over {MAX_BACKUP_SIZE:,} bytes"
-_TOO_MUCH = f"all backups together are over {MAX_TOTAL_BYTES:,} bytes or {MAX_FILES:,} files"
+_TOO_LARGE = f"it is larger than {MAX_BACKUP_SIZE:,} bytes"
+_TOO_MUCH = f"all backups together exceed {MAX_TOTAL_BYTES:,} bytes or {MAX_FILES:,} files"
 
 
 class Journal:
@@ -158,7 +158,7 @@ class FileBackups:
         if reason and path not in self._failed:
             self._failed.add(path)
             name = escape_for_display(str(path))
-            self._warn(f"the original of {name} cannot be kept ({reason}): ask undo will not put it back")
+            self._warn(f"cannot back up {name} ({reason}): ask undo will not restore it")
 
     def back_up(self, path: Path, new_state: PathState, root: Path | None = None) -> str:
         """Back up what is at a path, unless this was done before, and record its new state.

@@ -221,7 +221,7 @@ def read_backup_set(folder: Path) -> BackupSet | None:
     except OSError as error:
         raise FileError(f"cannot read {journal} ({error.strerror})") from error
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise FileError(f"{journal} makes no sense", f"remove {folder}, or upgrade ask") from error
+        raise FileError(f"{journal} is not valid", f"remove {folder}, or upgrade ask") from error
     return BackupSet(
         folder,
         header,
@@ -294,7 +294,7 @@ def lock_backup_sets(backup_sets: Iterable[BackupSet]) -> Iterator[None]:
             except OSError as error:
                 raise FileError(f"cannot open {backup_set.folder / JOURNAL_NAME} ({error.strerror})") from error
             if not try_lock(journal.fileno()):
-                raise FileError("a run that changed these files is still under way", "try again when it has ended")
+                raise FileError("a run that changed these files is still running", "try again when it has finished")
         yield
 
 

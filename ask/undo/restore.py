@@ -43,14 +43,14 @@ class RestoreStatus(StrEnum):
 
     RESTORE = "put back"
     REMOVE = "remove"
-    UNCHANGED = "as it was"
+    UNCHANGED = "unchanged"
     CHANGED_SINCE = "changed since"
-    NOT_A_FILE = "not a file any more"
-    NO_BACKUP = "its original was not kept"
-    REPLACED_BY_FOLDER = "a folder now, with something else in it"
+    NOT_A_FILE = "no longer a file"
+    NO_BACKUP = "no backup"
+    REPLACED_BY_FOLDER = "now a folder that contains something else"
     SPECIAL_FILE = "was a pipe, socket or device"
-    NOT_EMPTY = "something else is in it"
-    TOO_DEEP = f"over {MAX_DEPTH} folders deep"
+    NOT_EMPTY = "contains something else"
+    TOO_DEEP = f"more than {MAX_DEPTH} folders deep"
 
 
 ACTION_STATUSES = (RestoreStatus.RESTORE, RestoreStatus.REMOVE)
@@ -195,10 +195,10 @@ def apply_restore(
         check_restorable(change)
     try:
         for done, change in enumerate(pending_changes):
-            progress("keeping what is there now", done, len(pending_changes))
+            progress("backing up the current state", done, len(pending_changes))
             backups.back_up(change.path, change.original_state, change.root)
     except OSError as error:
-        raise FileError(f"nothing is put back: what is there now cannot be kept ({error.strerror})") from error
+        raise FileError(f"nothing was restored: cannot back up the current state ({error.strerror})") from error
     _execute_changes(pending_changes, progress)
     _remove_created_folders(
         step.change for step in steps if step.status in (RestoreStatus.REMOVE, RestoreStatus.UNCHANGED)
@@ -206,7 +206,7 @@ def apply_restore(
     try:
         backups.journal.add_line(kind=RESTORE_DONE)
     except OSError as error:
-        raise FileError(f"all is put back, but that cannot be noted ({error.strerror})") from error
+        raise FileError(f"all files were restored, but this cannot be recorded ({error.strerror})") from error
     backups.journal.close()
     return [
         step._replace(status=RestoreStatus.NOT_EMPTY) if step.status is RestoreStatus.REMOVE else step
@@ -223,17 +223,17 @@ def check_restorable(change: PathChange) -> None:
     folder = next(folder for folder in change.path.parents if folder.exists())
     is_own_folder = change.root and folder.stat().st_uid == os.geteuid()
     if not (is_own_folder or os.access(folder, os.W_OK | os.X_OK)):
-        raise FileError(f"nothing is put back: {escape_for_display(str(folder))} cannot be written")
+        raise FileError(f"nothing was restored: cannot write {escape_for_display(str(folder))}")
     if change.original and change.original.copy_path:
         try:
             with change.original.copy_path.open("rb") as copy:
                 size = os.fstat(copy.fileno()).st_size
                 is_intact = size > MAX_BACKUP_SIZE or compute_digest(copy) == change.original.digest
         except OSError as error:
-            message = f"nothing is put back: the original of {name} cannot be read ({error.strerror})"
+            message = f"nothing was restored: cannot read the backup of {name} ({error.strerror})"
             raise FileError(message) from error
         if not is_intact:
-            raise FileError(f"nothing is put back: the kept original of {name} is damaged")
+            raise FileError(f"nothing was restored: the backup of {name} is damaged")
 
 
 def _execute_changes(changes: Sequence[PathChange], progress: ProgressCallback) -> None:
@@ -253,8 +253,8 @@ def _execute_changes(changes: Sequence[PathChange], progress: ProgressCallback) 
             operation(change)
         except OSError as error:
             name = escape_for_display(str(change.path))
-            message = f"{done} of {len(changes)} files are put back, but not {name} ({error.strerror})"
-            raise FileError(message, "the same command goes on with the rest") from error
+            message = f"restored {done} of {len(changes)} files, but not {name} ({error.strerror})"
+            raise FileError(message, "run the same command again to continue") from error
         done += operation is _restore_path
 
 

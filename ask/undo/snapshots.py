@@ -149,9 +149,9 @@ def check_folder_sizes(roots: Iterable[Path], excluded_paths: Collection[str]) -
         counts[unit] += 1
         size += walk_entry.status.st_size if unit == "files" else 0
         if counts[unit] > MAX_FILES:
-            raise FoldersTooLargeError(f"over {MAX_FILES:,} {unit}")
+            raise FoldersTooLargeError(f"more than {MAX_FILES:,} {unit}")
         if size > MAX_TOTAL_BYTES:
-            raise FoldersTooLargeError(f"over {MAX_TOTAL_BYTES // 1_000_000} MB")
+            raise FoldersTooLargeError(f"more than {MAX_TOTAL_BYTES // 1000000} MB")
 
 
 def _copy_entry(walk_entry: WalkEntry, target: Path, copies: dict[tuple[int, ...], int]) -> ManifestEntry:
@@ -211,7 +211,7 @@ def add_folder_changes(backup_set: BackupSet) -> BackupSet:
     except OSError as error:
         raise FileError(f"cannot read {folder} ({error.strerror})") from error
     except (ValueError, TypeError, StopIteration) as error:
-        raise FileError(f"{folder} makes no sense", f"remove {backup_set.folder}, or upgrade ask") from error
+        raise FileError(f"{folder} is not valid", f"remove {backup_set.folder}, or upgrade ask") from error
     return backup_set._replace(changes={**backup_set.changes, **changes}, uncopied_folders=snapshot.uncopied_folders)
 
 

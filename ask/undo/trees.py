@@ -21,8 +21,11 @@ from ask.undo.journal import ABSENT_STATE, FOLDER_MARKER, LINK_PREFIX, MAX_BACKU
 
 MAX_DEPTH = 100
 """The limit for nested folders; each of them is kept open during a walk."""
-TOO_DEEP = "it is too deep in other folders"
-MOUNTED, MOUNTED_READ_ONLY = MOUNT_REASONS = "another file system is there", "another file system is there, read-only"
+TOO_DEEP = "it is nested too deeply"
+MOUNTED, MOUNTED_READ_ONLY = MOUNT_REASONS = (
+    "another file system is mounted there",
+    "another file system is mounted there, read-only",
+)
 FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 CHUNK_SIZE = 1 << 20

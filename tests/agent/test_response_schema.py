@@ -19,7 +19,7 @@ SCHEMA = parse_short_form(SHORT)
 ADA = '{"name":"Ada","age":36}'
 TOO_FEW = '{"name": "Ada"}'
 PROBLEM = "$: 'age' is a required property"
-SAID_AGAIN = f"Your answer cannot be used: {PROBLEM}\n\nAnswer again, with the JSON value that the schema asks for"
+SAID_AGAIN = f"Your answer is not valid: {PROBLEM}\n\nAnswer again with only a JSON value that matches the schema"
 LOOK = ("bash", {"command": "echo 36"})
 
 
@@ -237,7 +237,7 @@ def test_all_attempts_are_saved_and_continuing_does_not_keep_the_schema(ask: Ask
     ]
     assert ask("-c", "--schema", "city", "and as JSON?").text == '{"city":"London"}\n'
     shown = ask("history", "show").text
-    assert "> Your answer cannot be used" in shown
+    assert "> Your answer is not valid" in shown
     assert json.loads(ask("history", "export", "--json").text)
 
 

@@ -61,7 +61,7 @@ def test_a_model_searches_the_web(ask: Ask, server: ModelServer, search_server: 
     server.reply(wire.calls(SEARCH), wire.says("They are seeds."))
     result = with_engine_keys(ask, search_server, name)("what are nuts?")
     assert (result.code, result.text) == (0, "They are seeds.\n")
-    assert wire.asked(server.requests[1].json).startswith(f"Found by {name}:\n\n1. Nuts\n   https://nuts.test/\n")
+    assert wire.asked(server.requests[1].json).startswith(f"Results from {name}:\n\n1. Nuts\n   https://nuts.test/\n")
     assert search_server.requests[0].path.startswith(f"/{name}/")
     assert "- search_web: Search the web: " in str(server.requests[0].json["messages"][0])
 
@@ -97,7 +97,7 @@ def test_a_search_error_is_a_result_without_the_key(ask: Ask, server: ModelServe
     result = with_engine_keys(ask, search_server, "tavily")("-v", "what are nuts?")
     assert result.code == 0
     told = wire.asked(server.requests[1].json)
-    assert told.startswith(f"Error: tavily refused the key (401: no such key: {REDACTED}): ")
+    assert told.startswith(f"Error: tavily rejected the key (401: no such key: {REDACTED}): ")
     assert KEY not in result.stderr
 
 
@@ -185,7 +185,7 @@ def test_safe_mode_searches_without_asking_if_the_host_is_allowed(
     assert len(search_server.requests) == 1
     assert ask("--safe", "--allow-host", "api.search.brave.com", "Search").code == 8
     assert len(search_server.requests) == 1
-    assert [line["rule"] for line in audit(home)] == ["--allow-host", "host 127.0.0.1: nobody to ask"]
+    assert [line["rule"] for line in audit(home)] == ["--allow-host", "host 127.0.0.1: no terminal"]
 
 
 def test_safe_mode_asks_before_reaching_duckduckgos_host(ask: Ask, home: Home, server: ModelServer) -> None:

@@ -86,7 +86,7 @@ def test_without_user_text_the_words_are_the_question(ask: Ask, home: Home, serv
 
 def test_a_prompt_that_needs_input_is_an_error_without_it(ask: Ask, server: ModelServer) -> None:
     for args in (["commit"], ["translate", "--var", "to=German"], ["regex:explain"]):
-        is_refused(ask("-t", *args), server, 2, f"prompt {args[0].partition(':')[0]}")
+        is_refused(ask("-t", *args), server, 2, f"template {args[0].partition(':')[0]}")
 
 
 def test_options_may_follow_a_quoted_question(ask: Ask, server: ModelServer) -> None:
@@ -109,14 +109,14 @@ def test_variables_are_filled_into_system_and_text(ask: Ask, home: Home, server:
 @pytest.mark.parametrize(
     ("args", "told"),
     [
-        (["-t", "mine"], ["prompt mine", "--var what=VALUE"]),
-        (["-t", "mine", "--var", "wat=x"], ["prompt mine", "'wat'", "did you mean what?"]),
-        (["-t", "mine", "--var", "input=x"], ["prompt mine", "'input'", "what"]),
-        (["-t", "fix", "--var", "a=x"], ["prompt fix", "'a'"]),
+        (["-t", "mine"], ["template mine", "--var what=VALUE"]),
+        (["-t", "mine", "--var", "wat=x"], ["template mine", "'wat'", "did you mean what?"]),
+        (["-t", "mine", "--var", "input=x"], ["template mine", "'input'", "what"]),
+        (["-t", "fix", "--var", "a=x"], ["template fix", "'a'"]),
         (["-t", "mine", "--var", "what"], ["--var", "NAME=VALUE", "'what'"]),
         (["--var", "what=x"], ["--var", "-t"]),
         (["-t", "mien"], ["'mien'", "did you mean mine?"]),
-        (["-t", "mine:x"], ["prompt mine", "'x'"]),
+        (["-t", "mine:x"], ["template mine", "'x'"]),
         (["-t", "../prompts/mine"], ["../prompts/mine"]),
     ],
 )

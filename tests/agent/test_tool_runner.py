@@ -145,7 +145,7 @@ def test_the_user_is_not_asked_about_an_invalid_call(tmp_path: Path) -> None:
     ("answer", "result", "rule"),
     [
         (ApprovalResponse(ApprovalChoice.NO), "Error: the user declined this call", "--confirm: no"),
-        (None, "Error: denied: nobody is there to approve it", "--confirm: nobody to ask"),
+        (None, "Error: denied: no terminal to confirm on", "--confirm: no terminal"),
     ],
 )
 def test_without_approval_a_call_is_not_run(
@@ -174,7 +174,7 @@ def test_always_does_not_bypass_safe_mode(tmp_path: Path) -> None:
     policy = ToolPolicy(confirm=True, safe_mode=True, deny_rules=DEFAULT_DENY_RULES)
     bench = RunnerBench(tmp_path, ToolResult, policy, ApprovalResponse(ApprovalChoice.ALWAYS))
     assert bench.run("ls") == "ls"
-    assert bench.run("rm -rf .").startswith("Error: not run: rm -rf is refused in safe mode")
+    assert bench.run("rm -rf .").startswith("Error: not run: safe mode refuses rm -rf")
     assert bench.rules == [("allow", "--confirm: always"), ("deny", "tripwire: rm -rf")]
 
 
@@ -201,7 +201,7 @@ def test_a_failed_edited_command_is_reported_to_the_model(tmp_path: Path) -> Non
 def test_an_edited_command_may_not_do_more_than_the_models(tmp_path: Path) -> None:
     policy = ToolPolicy(confirm=True, safe_mode=True, deny_rules=DEFAULT_DENY_RULES)
     bench = RunnerBench(tmp_path, ToolResult, policy, ApprovalResponse(ApprovalChoice.EDITED, "rm -rf ."))
-    told = "Error: [the user changed the command to: rm -rf .]\nnot run: rm -rf is refused"
+    told = "Error: [the user changed the command to: rm -rf .]\nnot run: safe mode refuses rm -rf"
     assert bench.run("ls").startswith(told)
     assert bench.rules == [("deny", "--confirm: edited, tripwire: rm -rf")]
 

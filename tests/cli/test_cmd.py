@@ -174,7 +174,7 @@ def test_the_command_is_shown_with_invisible_characters_escaped(ask: Ask, server
     server.reply(wire.says("rm \u200b\u0430.txt" + " " * 200 + "; touch ran"))
     result = ask.on_terminal("--cmd", "remove", answers=[(CHOICES, "\n")])
     assert "rm \\u200b\\u0430.txt[200 spaces]; touch ran" in result.text
-    assert "shown as an escape" in result.text
+    assert "shown as escapes" in result.text
 
 
 def test_input_typed_before_the_menu_is_ignored(ask: Ask, server: ModelServer) -> None:

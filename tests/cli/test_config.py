@@ -119,7 +119,7 @@ def test_set_writes_the_value_and_get_prints_it_as_typed(
     [
         (("max_rounds", "many"), 2, "max_rounds"),
         (("max_rounds", "2.5"), 2, "max_rounds"),
-        (("max_rounds", "0"), 2, "above 0"),
+        (("max_rounds", "0"), 2, "positive"),
         (("timeout", "nan"), 2, "timeout"),
         (("network.backoff", "-1"), 2, "network.backoff"),
         (("tools.enabled", "maybe"), 2, "true or false"),
@@ -129,7 +129,7 @@ def test_set_writes_the_value_and_get_prints_it_as_typed(
         (("options.user", "null"), 2, "null"),
         (("options.x", '[{"a": null}]'), 2, "null"),
         (("options.model", "x"), 2, "use -m"),
-        (("options.a.b", "1"), 2, "options.a, as JSON"),
+        (("options.a.b", "1"), 2, "options.a as JSON"),
         (("max_round", "1"), 2, "did you mean max_rounds?"),
         (("tool.enabled", "1"), 2, "did you mean tools.enabled?"),
         (("providers.groq.base-url", "x"), 2, "did you mean providers.groq.base_url?"),
@@ -279,7 +279,7 @@ def test_concurrent_changes_are_all_written(ask: Ask, home: Home) -> None:
 
 def test_overriding_variables_and_unknown_providers_are_reported(ask: Ask) -> None:
     result = ask("config", "set", "tools.enabled", "true", env={"ASK_TOOLS": "0"})
-    assert (result.code, result.stderr) == (0, "ask: $ASK_TOOLS is set, and comes before config.toml\n")
+    assert (result.code, result.stderr) == (0, "ask: $ASK_TOOLS is set and takes precedence over config.toml\n")
     result = ask("config", "set", "provider", "opnrouter")
     assert (result.code, "'opnrouter'" in result.stderr) == (0, True)
 
@@ -411,7 +411,7 @@ def test_the_edited_file_replaces_the_old_one(ask: Ask, home: Home) -> None:
     assert (result.code, result.text, result.stderr) == (0, "", "")
     assert (home.config / "config.toml").read_text() == "max_rounds = 5 # five\n"
     unchanged = ask("config", "edit", env=editor(home, "true"))
-    assert (unchanged.code, unchanged.stderr) == (0, "ask: nothing was changed\n")
+    assert (unchanged.code, unchanged.stderr) == (0, "ask: no changes were saved\n")
 
 
 def test_an_unchanged_empty_file_is_not_created(ask: Ask, home: Home) -> None:
@@ -443,7 +443,7 @@ def test_invalid_edits_can_be_corrected_on_a_terminal(ask: Ask, path: Path, home
     for answer in ("n\n", "\x04"):
         given_up = ask.on_terminal("config", "edit", env=env, answers=[(AGAIN, answer)])
         assert given_up.code == 4
-        assert "nothing was changed" in given_up.text
+        assert "no changes were saved" in given_up.text
     assert content(path) == {"model": "second"}
 
 

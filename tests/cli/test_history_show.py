@@ -72,7 +72,7 @@ def test_killed_run_and_its_unfinished_calls_are_marked(ask: Ask, home: Home) ->
     lines = body(ask("history", "show").text)
     assert lines[2] == "· Error: interrupted; it may or may not have run"
     assert lines[4].startswith("· Error: not run")
-    assert lines[5] == "· not ended: it is under way, or was killed"
+    assert lines[5] == "· unfinished: still running, or killed"
 
 
 def test_summaries_are_labeled(ask: Ask, home: Home) -> None:

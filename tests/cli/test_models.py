@@ -63,11 +63,11 @@ def test_the_demo_provider_lists_its_models(ask: Ask, server: ModelServer) -> No
         (wire.fails(401, f"bad key {TEST_KEY}"), 6, "(openrouter, 401)"),
         (wire.fails(404, "nothing here"), 6, "nothing here"),
         (Reply((b"<html>down</html>",), content_type="text/html"), 6, "openrouter"),
-        (wire.whole_reply({"data": []}), 6, "openrouter lists no models"),
+        (wire.whole_reply({"data": []}), 6, "openrouter does not list its models"),
         (wire.whole_reply({"error": {"message": "it broke", "code": 400}}), 6, "openrouter"),
         (Reply((b"[1, 2]",)), 6, "openrouter"),
         (Reply((b'{"data": 1}',)), 6, "openrouter"),
-        (Reply((HOLD,)), 5, "made no progress"),
+        (Reply((HOLD,)), 5, "no new data"),
     ],
 )
 def test_failures_are_one_line_errors(reply: Reply, code: int, expected: str, ask: Ask, server: ModelServer) -> None:
@@ -84,7 +84,7 @@ def test_temporary_failures_are_retried(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.fails(503, "busy"), MODELS)
     result = ask("models")
     assert result.text.startswith("vendor/model\t")
-    assert "trying again" in result.stderr
+    assert "retrying" in result.stderr
     assert result.stderr.count("\n") == 1
 
 

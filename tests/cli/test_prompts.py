@@ -57,8 +57,8 @@ def test_invalid_prompts_are_reported_and_the_others_listed(ask: Ask, folder: Pa
     assert result.code == 0
     assert "\ntranslate\task\t" in result.text
     assert result.stderr == (
-        f"ask: {folder}/two words.md is left out: a name is letters, digits, - and _\n"
-        f"ask: {folder}/broken.md, line 2: this is not valid TOML (Invalid value): correct that line\n"
+        f"ask: skipping {folder}/two words.md: names consist of letters, digits, - and _\n"
+        f"ask: {folder}/broken.md, line 2: invalid TOML (Invalid value): correct that line\n"
     )
 
 
@@ -90,7 +90,7 @@ def test_an_unknown_name_is_an_error_with_a_suggestion(ask: Ask, arguments: list
     "arguments", [["new", "../x"], ["new", "a b"], ["new", ""], ["edit", "../config.toml"], ["show", "/etc/passwd"]]
 )
 def test_names_cannot_contain_a_path(ask: Ask, home: Home, arguments: list[str]) -> None:
-    is_refused(ask("prompts", *arguments), 2, "is no name of a prompt")
+    is_refused(ask("prompts", *arguments), 2, "is not a valid template name")
     assert not home.config.exists()
 
 
@@ -130,7 +130,7 @@ def test_the_editor_opens_on_a_terminal(ask: Ask, home: Home, folder: Path) -> N
 
 def test_editing_a_built_in_prompt_creates_a_copy(ask: Ask, home: Home, folder: Path) -> None:
     unchanged = ask("prompts", "edit", "fix", env=editor(home, "true"))
-    assert (unchanged.code, unchanged.stderr) == (0, "ask: nothing was changed\n")
+    assert (unchanged.code, unchanged.stderr) == (0, "ask: no changes were saved\n")
     assert not list(folder.iterdir())
     assert ask("prompts", "edit", "fix", env=editor(home, 'sed -i "s/repair/mend/" "$1"')).code == 0
     assert (folder / "fix.md").read_text() == (PROMPTS_FOLDER / "fix.md").read_text().replace("repair", "mend")

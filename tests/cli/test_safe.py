@@ -16,12 +16,12 @@ from tests.safety.installation import as_user, installation
 
 WAYS = (
     "reading ask's configuration and data",
-    "changing what is protected",
-    "changing the kernel's settings",
+    "changing protected files",
+    "changing kernel settings",
     "connecting to a server",
-    "sockets that lead past the network",
+    "sockets that bypass the network rules",
     "privileges",
-    "seeing processes outside",
+    "seeing other processes",
     "writing outside",
     "reaching a server",
 )
@@ -36,8 +36,8 @@ def test_the_self_test_lists_every_check_and_known_gaps(home: Home) -> None:
     assert set(WAYS) <= set(rows)
     assert rows["bubblewrap"][2].split()[1] >= "0.8.0"
     assert rows["can be written"][2] == str(home.work)
-    assert "rm -rf" in rows["refused before it starts"][2]
-    assert rows["on for every run"][2] == "no, with --safe alone"
+    assert "rm -rf" in rows["refused"][2]
+    assert rows["enabled for every run"][2] == "no, only with --safe"
 
 
 def test_the_self_test_leaves_only_a_lock_file(home: Home) -> None:
@@ -62,8 +62,8 @@ def test_the_configuration_is_printed(home: Home) -> None:
     text = Ask(home.env, home.work)("safe").text
     assert f"can be written\t{home.path}/more, {home.work}\t" in text
     assert "can be fetched from\ta.test; other hosts after asking\t" in text
-    assert "refused before it starts\tdd, x+\t" in text
-    assert "on for every run\tyes\t" in text
+    assert "refused\tdd, x+\t" in text
+    assert "enabled for every run\tyes\t" in text
 
 
 def test_an_unavailable_sandbox_is_reported_with_cause_and_fix(home: Home) -> None:
@@ -71,9 +71,9 @@ def test_an_unavailable_sandbox_is_reported_with_cause_and_fix(home: Home) -> No
     result = ask("safe")
     assert result.code == 8
     assert "problem\tsandbox\t--safe protects nothing in" in result.text
-    assert "\tstart in the folder of the work itself\n" in result.text
+    assert "\tstart in the project's own folder\n" in result.text
     [line] = result.stderr.splitlines()
-    assert line.startswith("ask: safe mode cannot be had in ")
+    assert line.startswith("ask: safe mode does not work in ")
 
 
 @pytest.mark.slow
@@ -87,4 +87,4 @@ def test_missing_and_ineffective_bubblewrap_is_detected() -> None:
             assert result.code == 8
             reports[change] = result.text
     assert "which is not installed\tinstall bubblewrap" in reports[HIDDEN]
-    assert "the sandbox does not hold here" in reports[ANOTHER]
+    assert "the sandbox failed its self-test" in reports[ANOTHER]

@@ -270,7 +270,7 @@ LATER_CHANGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "folder": (replace_with_folder, "changed since"),
     "gone": (lambda f: f.unlink(), "changed since"),
     "time": (lambda f: os.utime(f, ns=(1, 1)), "put back"),
-    "old content": (lambda f: f.write_text("old"), "as it was"),
+    "old content": (lambda f: f.write_text("old"), "unchanged"),
 }
 
 

@@ -45,12 +45,12 @@ def test_folders_within_the_depth_limit_are_removed(ask: Ask, home: Home, server
 def test_folders_beyond_the_depth_limit_are_left_and_reported(ask: Ask, home: Home, server: ModelServer) -> None:
     (home.work / "f").write_text("old\n")
     Model(ask, server).bash("echo new > f", nested_folders_command(MAX_DEPTH + 3))
-    assert f": d/ (over {MAX_DEPTH} " in last_line(ask("undo", "-n"))
+    assert f": d/ (more than {MAX_DEPTH} " in last_line(ask("undo", "-n"))
     result = ask("undo", "-y")
     left, done, error = result.stderr.splitlines()[1:]
     assert result.code == 9
     assert "put back 1 file, remove 1 file" in done
-    assert all(f": d/ (over {MAX_DEPTH} " in line for line in (left, error))
+    assert all(f": d/ (more than {MAX_DEPTH} " in line for line in (left, error))
     assert (home.work / "f").read_text() == "old\n"
     assert home.work.joinpath(*["d"] * (MAX_DEPTH + 3), "f").exists()
     assert ask("undo", "--redo", "-y").code == 0
@@ -70,7 +70,7 @@ def test_undo_fails_if_nothing_can_be_removed(ask: Ask, home: Home, server: Mode
 def test_folders_with_files_of_the_user_are_not_removed(ask: Ask, home: Home, server: ModelServer) -> None:
     Model(ask, server).bash("mkdir -p made/in; touch made/in/f")
     (home.work / "made/mine").touch()
-    listed = "made/\tsomething else is in it\nmade/in/\tremove\nmade/in/f\tremove\n"
+    listed = "made/\tcontains something else\nmade/in/\tremove\nmade/in/f\tremove\n"
     assert ask("undo", "--list").text == listed
     result = ask("undo", "-y")
     left, done = result.stderr.splitlines()[1:]

@@ -113,7 +113,7 @@ def test_certificate_is_verified_over_a_preconnection(ask: Ask, listener: socket
 def test_untrusted_server_gets_no_request(ask: Ask, listener: socket.socket, tls_certificate: Path) -> None:
     result = ask("-p", "openrouter", "hi", stdin=PIPED_TEXT, env=make_environment(listener, "https"))
     assert result.code == 5
-    assert "its certificate is not valid" in result.stderr
+    assert "its certificate is invalid" in result.stderr
 
 
 def test_proxy_disables_the_preconnection(ask: Ask, server: ModelServer) -> None:

@@ -234,7 +234,7 @@ def test_retry_after_may_be_a_date(server: ModelServer) -> None:
 )
 def test_long_retry_after_is_an_error(server: ModelServer, value: str, expected: str) -> None:
     outcome = send(server, wire.fails(429, "slow down", headers={"Retry-After": value}), wire.says("here"))
-    assert re.fullmatch(rf"slow down \(openrouter, 429\): it asks to wait {expected} s", outcome.error_text)
+    assert re.fullmatch(rf"slow down \(openrouter, 429\): the server asks to wait {expected} s", outcome.error_text)
     assert len(server.requests) == 1
 
 
@@ -269,7 +269,7 @@ def test_streams_and_bodies_are_recognized_by_content(
 
 
 @pytest.mark.parametrize(
-    ("finish", "message"), [("length", "token limit"), ("content_filter", "filter"), ("stop", "nothing")]
+    ("finish", "message"), [("length", "token limit"), ("content_filter", "filter"), ("stop", "empty")]
 )
 @pytest.mark.parametrize("is_json", [True, False])
 def test_incomplete_answer_has_no_calls(server: ModelServer, finish: str, message: str, is_json: bool) -> None:
@@ -405,7 +405,7 @@ def check_outcome(outcome: SendOutcome) -> None:
     else:
         assert isinstance(result.error, AskError)
         assert result.error.exit_code in (6, 10)
-        assert "unforeseen" not in outcome.error_text
+        assert "unexpected" not in outcome.error_text
         assert "has a bug" not in outcome.error_text
     for call in result.tool_calls:
         assert call.id

@@ -74,8 +74,8 @@ REFUSED = {
     "http://allowed.test@127.0.0.1:{port}/": "!no host",
     "http://127.0.0.1%00.allowed.test:{port}/": "!no host",
     "http://[::1%25lo]:{port}/": "!no host",
-    "http://allowed.test.evil.test:{port}/": "!host allowed.test.evil.test: nobody to ask",
-    "http://evil.test/allowed.test": "!host evil.test: nobody to ask",
+    "http://allowed.test.evil.test:{port}/": "!host allowed.test.evil.test: no terminal",
+    "http://evil.test/allowed.test": "!host evil.test: no terminal",
     "file:///etc/passwd": "!no host",
 }
 """URLs that are refused before anything is looked up, and the rule by which they are."""
@@ -107,5 +107,5 @@ def test_yes_allows_nothing_that_the_sandbox_forbids(host: FakeHost) -> None:
     calls = [*bash("echo x > @outside@/x; rm -rf x"), ("fetch_url", {"url": "http://evil.test/"})]
     done = run(host, calls, "--safe", "--confirm", "--yes")
     assert not (host.base / "outside/x").exists()
-    assert done.rules == ["--yes", "!host evil.test: nobody to ask"]
+    assert done.rules == ["--yes", "!host evil.test: no terminal"]
     assert rules(host) == done.rules

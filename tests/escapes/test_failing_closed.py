@@ -84,7 +84,7 @@ def test_run_without_safe_mode_works_on_a_machine_without_bubblewrap(host: FakeH
 
 def test_every_leak_of_a_sandbox_is_reported(host: FakeHost) -> None:
     done = run(host, [], "--safe", before=build_changed_host_command(host, ANOTHER))
-    for way in ("writing outside", "changing what is protected", "reading ask's configuration", "reaching a server"):
+    for way in ("writing outside", "changing protected files", "reading ask's configuration", "reaching a server"):
         assert way in done.result.stderr
 
 

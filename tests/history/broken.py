@@ -60,12 +60,12 @@ BROKEN = {
     "text": Broken(lambda path: path.write_text("no database\n" * 100), "damaged"),
     "cut off": Broken(cut_off, "damaged"),
     "overwritten": Broken(overwritten, "damaged"),
-    "foreign": Broken(foreign, "not made by ask"),
-    "foreign, WAL": Broken(lambda path: foreign(path, "WAL"), "not made by ask"),
+    "foreign": Broken(foreign, "not a database of ask"),
+    "foreign, WAL": Broken(lambda path: foreign(path, "WAL"), "not a database of ask"),
     "newer": Broken(newer, "newer version"),
-    "folder": Broken(lambda path: path.mkdir(), "no file"),
-    "FIFO": Broken(os.mkfifo, "no file"),
-    "device": Broken(lambda path: path.symlink_to("/dev/null"), "no file"),
+    "folder": Broken(lambda path: path.mkdir(), "not a file"),
+    "FIFO": Broken(os.mkfifo, "not a file"),
+    "device": Broken(lambda path: path.symlink_to("/dev/null"), "not a file"),
     "link to nowhere": Broken(
         lambda path: path.symlink_to(path.parent / "no" / "where"), "(No such file or directory)"
     ),

@@ -147,7 +147,7 @@ def test_a_history_that_cannot_be_written_is_told_once_and_the_run_goes_on(path:
     play(run, EVENTS)
     run.end(0)
     assert not run.is_saving
-    assert notices == [f"this conversation is not saved: {path} is damaged: move it away, and a new one is made"]
+    assert notices == [f"cannot save this conversation: {path} is damaged: move it away; ask then creates a new one"]
     assert path.read_bytes() == b"no database" * 1_000
 
 
@@ -164,7 +164,7 @@ def test_a_conversation_that_is_deleted_meanwhile_stays_deleted(path: Path) -> N
     play(run, EVENTS[2:])
     run.end(0)
     other.end(0)
-    assert notices == ["the rest of this conversation is not saved: it was deleted meanwhile"]
+    assert notices == ["cannot save the rest of this conversation: it was deleted by another program"]
     assert [conversation.id for conversation in read_conversations(path)] == ["other"]
     assert [record.started for record in only_run(path).entries[1].calls] == [None, None]
 

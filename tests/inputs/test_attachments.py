@@ -109,7 +109,7 @@ def test_a_file_without_words_is_a_question_with_its_name(ask: Ask, server: Mode
 @pytest.mark.slow
 def test_typed_input_is_read_on_request(ask: Ask, server: ModelServer) -> None:
     with ask.start_on_terminal("-f", "-", BOX) as running:
-        running.wait_for("waiting for standard input", 20)
+        running.wait_for("reading stdin until it ends", 20)
         running.type_in("notes\n\x04")
         assert running.finish().code == 0
     assert wire.asked(asked(server)[0]) == f"{BOX}\n\n<stdin>\nnotes\n</stdin>"
@@ -278,7 +278,7 @@ def test_a_file_may_be_dropped_on_the_terminal(ask: Ask, server: ModelServer) ->
 def test_a_path_that_cannot_be_read_is_shown_completely(ask: Ask) -> None:
     with Chat(ask) as chat:
         assert "No such file or directory" in chat.send("/file no such file.txt")
-        assert "standard input" in chat.send("/file -")
+        assert "stdin" in chat.send("/file -")
         chat.quit()
 
 
@@ -314,7 +314,7 @@ def large(path: Path, data: bytes, size: int) -> None:
 @pytest.mark.parametrize("kind", ["image/bmp", "image/tiff", "image/avif", "video/mp4", "application/zip"])
 def test_unsupported_types_are_rejected_with_advice(kind: str, ask: Ask, server: ModelServer) -> None:
     (ask.cwd / "thing").write_bytes(BEGINNINGS[kind])
-    names = ("thing", "standard input")
+    names = ("thing", "stdin")
     for name, result in zip(names, (ask("-f", "thing", BOX), ask(BOX, stdin=BEGINNINGS[kind])), strict=True):
         assert (result.code, server.requests) == (9, [])
         assert result.stderr.count("\n") == 1
@@ -332,7 +332,7 @@ def test_sizes_have_limits(ask: Ask, server: ModelServer) -> None:
         with open(ask.cwd / name, "rb") as file:
             piped = ask("hi", stdin=file.fileno())
         assert piped.code == 9
-        assert "standard input" in piped.stderr
+        assert "stdin" in piped.stderr
     for name in ("a", "b", "c"):
         large(ask.cwd / name, png(), 19_000_000)
     result = ask("-f", "a", "-f", "b", "-f", "c", BOX)
@@ -472,7 +472,7 @@ def test_a_named_pipe_without_a_writer_is_an_error(ask: Ask, server: ModelServer
     assert ask("--command-timeout", "0.3", "-f", "pipe", "hi").code == 9
     assert time.monotonic() - started < 20
     with ask.start("-f", "pipe", "hi") as running:
-        running.wait_for("waiting for pipe")
+        running.wait_for("reading pipe")
         running.signal()
         assert running.finish().code == 130
     assert asked(server) == []

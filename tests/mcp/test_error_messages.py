@@ -25,14 +25,14 @@ def test_each_server_that_does_not_start_is_reported_and_the_others_are_used(
         "exits": ("exit status 3", "\\x1b[31mno such database"),
         "silent": ("3 s",),
         "rubbish": ("3 s", ": rubbish"),
-        "endless": ("300 messages",),
+        "endless": ("300 unsolicited messages",),
         "line": ("10,000,000 bytes",),
     }
     bad = {mode: program(RAW, mode, timeout=3 if "3 s" in values else 60) for mode, values in reasons.items()}
     configure(home, {**bad, "good": program(RAW)})
     result, [answer] = ask_with_calls(ask, server, [("good__echo", {"text": "here"})])
     for line, (mode, values) in zip(lines(result), reasons.items(), strict=True):
-        assert all(value in line for value in (f" {mode} ", *values))
+        assert all(value in line for value in (f" {mode}", *values))
     assert answer == "here"
     assert {name.partition("__")[0] for name in offered(server.requests[0])} == {"good"}
 
@@ -95,7 +95,7 @@ def test_a_call_times_out_and_the_next_is_answered(ask: Ask, home: Home, server:
 
 def is_lost(answer: str, reason: str) -> bool:
     """Check whether the result of a call says that the server ended during the call, and why."""
-    return answer.startswith("Error: ") and "may have had its effect" in answer and reason in answer
+    return answer.startswith("Error: ") and "may have taken effect" in answer and reason in answer
 
 
 @pytest.mark.slow
@@ -142,4 +142,4 @@ def test_a_program_that_cannot_be_started_is_named(ask: Ask, home: Home, server:
     configure(home, {name: table for name, (table, _) in bad.items()})
     server.reply(wire.says("done"))
     for line, (name, (_, values)) in zip(lines(ask("hi")), bad.items(), strict=True):
-        assert all(value in line for value in (f" {name} ", *values))
+        assert all(value in line for value in (f" {name}", *values))

@@ -92,7 +92,7 @@ def test_a_restarted_server_is_called_again_and_a_dead_one_fails(ask: Ask, home:
     assert result.text == "done\n"
     before, after, ended, unreachable = [read_last_result(request) for request in server.requests[1:]]
     assert (before, after) == ("3", "7")
-    assert "may have had its effect" in ended
+    assert "may have taken effect" in ended
     assert "nothing was run" in unreachable
     assert "Traceback" not in result.stderr
 
@@ -150,7 +150,7 @@ def test_a_bundle_that_cannot_be_used_is_named(ask: Ask, home: Home, tmp_path: P
     result = ask("mcp", "test", "--json", env={"CURL_CA_BUNDLE": str(path)}, timeout=120)
     web, plain = json.loads(result.stdout)
     assert result.code == 4
-    assert f"CURL_CA_BUNDLE names {path}" in web["found"]
+    assert f"CURL_CA_BUNDLE is set to {path}" in web["found"]
     assert "CURL_CA_BUNDLE" not in plain["found"]
 
 

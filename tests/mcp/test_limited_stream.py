@@ -51,7 +51,7 @@ def read(messages: Iterable[bytes]) -> tuple[int, str]:
 def test_an_endless_stream_is_read_up_to_the_limit(message: bytes) -> None:
     count, failure = read(itertools.repeat(message))
     assert count == UNSOLICITED_LIMIT
-    assert f"{UNSOLICITED_LIMIT:,} messages" in failure
+    assert f"{UNSOLICITED_LIMIT:,} unsolicited messages" in failure
 
 
 @pytest.mark.parametrize("answer", ANSWERS)

@@ -229,7 +229,7 @@ def test_optional_hook_of_a_later_version_does_not_break_a_module(monkeypatch: p
 def test_module_without_a_required_hook_is_rejected(hook: str) -> None:
     with pytest.raises(ConfigError) as caught:
         check_provider(make_module(hook), "chat", "ask-chat")
-    assert caught.value.hint == f"it has no {hook}"
+    assert caught.value.hint == f"missing: {hook}"
 
 
 def test_default_does_not_replace_what_a_hook_returned_by_mistake() -> None:
@@ -254,7 +254,7 @@ def test_instance_needs_no_tool_hooks_if_it_says_which_models_support_tools() ->
     assert not check_provider(WithoutTools(CHAT.info), "chat", "ask-chat").supports_tools("m")
     with pytest.raises(ConfigError) as caught:
         check_provider(WithoutToolHooks(CHAT.info), "chat", "ask-chat")
-    assert caught.value.hint == f"it has no {', '.join(TOOL_HOOKS)}"
+    assert caught.value.hint == f"missing: {', '.join(TOOL_HOOKS)}"
 
 
 @pytest.mark.parametrize("hook", list_hook_names())

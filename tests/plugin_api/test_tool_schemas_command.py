@@ -93,7 +93,7 @@ def test_provider_gets_valid_schemas_and_the_tool_its_original_names(ask: Ask, s
     server.reply(service.says("Hello."))
     result = call(ask, name)
     assert (result.text, result.code) == ("Hello.\n", 0)
-    assert result.stderr.count("the tool text of ask-mine is left out") == 1
+    assert result.stderr.count("skipping the tool text of ask-mine") == 1
     tools = read_tools(server.requests[0].json)
     assert "text" not in tools
     find, move = tools["find"], tools["move"]
@@ -166,6 +166,6 @@ def test_error_about_a_tool_says_how_to_disable_it(
     server.reply(whole_reply(json.loads(json.dumps(body).replace("{place}", str(tool_index))), 400))
     result = call(ask, name, *options)
     assert result.code == 6
-    assert "the tool move is refused" in result.stderr
+    assert "rejected the tool move" in result.stderr
     assert "--disable-tool move" in result.stderr
     assert len(server.requests) == 2, "nothing is sent again that would be refused again"

@@ -158,7 +158,7 @@ def test_reasoning_that_cannot_be_decrypted_is_left_out(ask: Ask, server: ModelS
     assert ask("first").code == 0
     result = ask("-c", "second")
     assert (result.text, result.code) == ("Two.\n", 0)
-    assert "without the reasoning" in result.stderr
+    assert "without earlier reasoning" in result.stderr
     _, with_it, without_it = (json.dumps(request.json) for request in server.requests)
     assert ("c2VjcmV0" in with_it, "c2VjcmV0" in without_it) == (True, False)
     assert ask("another").code == 6

@@ -125,7 +125,7 @@ def test_recorded_error_is_one_line_and_retried_if_temporary(
     check_result(result, recording)
     *notices, line = result.stderr.splitlines()
     assert [len(server.requests), len(notices)] == ([4, 3] if is_temporary(recording) else [1, 0])
-    assert all("trying again" in notice for notice in notices)
+    assert all("retrying" in notice for notice in notices)
     assert line.startswith("ask: ")
     assert f"({service(recording)}, " in line
     assert "Provider returned error" not in line
@@ -148,7 +148,7 @@ def test_recorded_retry_delay_is_respected(known: Ask, server: ModelServer, reco
     with known.start(*arguments(recording)) as running:
         seconds = re.search(rb'"retryDelay": "(\d+)', recording.body)
         assert seconds
-        running.wait_for(f"trying again in {seconds[1].decode()}")
+        running.wait_for(f"retrying in {seconds[1].decode()}")
         assert len(server.requests) == 1
 
 

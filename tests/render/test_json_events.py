@@ -204,7 +204,7 @@ def test_the_result_is_printed_after_a_signal(
     with ask.start(flag, "hi") as running:
         server.wait_for_requests(1)
         if state == "pausing":
-            running.wait_for("trying again")
+            running.wait_for("retrying")
         while state == "running" and not (ask.cwd / "begun").exists():
             assert running.process.poll() is None
         running.signal(signal_number)

@@ -74,7 +74,7 @@ def test_a_call_without_a_result_is_marked_as_interrupted() -> None:
     text = render(make_export({"role": "user", "content": "x"}, {"role": "assistant", "calls": [open_call]}))
     assert "**bash** (interrupted)" in text
     assert "it may or may not have run" in text
-    assert "under way, or was killed" in text
+    assert "still running, or killed" in text
 
 
 @given(st.lists(TEXTS, min_size=1, max_size=4))

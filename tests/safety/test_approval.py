@@ -103,7 +103,7 @@ def test_question_is_shown_below_the_call() -> None:
     assert text.splitlines()[:4] == [
         "The model wants to call bash:",
         "  command: ls -l",
-        "  in /here, for 30 s at most",
+        "  in /here, for at most 30 s",
         "Run this? y(es), N(o), a(lways for bash), e(dit): n",
     ]
 
@@ -114,7 +114,7 @@ def test_invalid_answers_are_asked_again_and_then_mean_no() -> None:
     replies, text = run_with_answers((PROMPT, "yy\n"), (PROMPT, "?\n"), (PROMPT, "\x1b[A\n"))
     assert replies == [["no", ""]]
     assert text.count(PROMPT) == 3
-    assert "Not understood: taken as no." in text
+    assert "Not understood: treated as no." in text
 
 
 def test_call_without_a_command_cannot_be_edited() -> None:
@@ -214,7 +214,7 @@ def test_explanation_is_escaped_and_the_question_is_repeated() -> None:
     assert replies == [["yes", ""]]
     assert text.splitlines()[3:][:6] == [
         "Run this? y(es), N(o), a(lways for bash), e(dit), ?(explain): ?",
-        "Asking for an explanation ...",
+        "Asking for an explanation...",
         "The model explains:",
         r"  | It lists.\x1b[2J",
         "  | Run this? y",
@@ -226,7 +226,7 @@ def test_explanation_is_escaped_and_the_question_is_repeated() -> None:
 def test_failed_explanation_is_reported() -> None:
     replies, text = run_with_answers((PROMPT, "explain\n"), ("answers", ""), (PROMPT, "n\n"), explain="fail")
     assert replies == [["no", ""]]
-    assert "There is none:\n  | nobody\\x1b[2J answers\n" in text
+    assert "No explanation:\n  | nobody\\x1b[2J answers\n" in text
 
 
 # What is seen
@@ -236,7 +236,7 @@ def test_call_longer_than_the_screen_is_shown_completely_after_its_length() -> N
     command = "\n".join(f"echo {number}" for number in range(100))
     _, text = run_with_answers(("Run this", "n\n"), proposals=[("bash", {"command": command})])
     lines = text.splitlines()
-    assert lines[0] == "[102 lines, more than the terminal shows at once]"
+    assert lines[0] == "[102 lines, more than fit on the screen]"
     assert [line[4:] for line in lines[3:102]] == command.split("\n")[1:]
     assert lines[103].startswith("Run this, all 102 lines of it? y(es)")
 

@@ -58,7 +58,7 @@ def test_call_is_described_with_arguments_directory_and_timeout() -> None:
         "  filepath: a b",
         "  content: x",
         "  | y",
-        "  in /home/ann/project, for 30 s at most",
+        "  in /home/ann/project, for at most 30 s",
     ]
 
 
@@ -71,7 +71,7 @@ def test_preview_replaces_the_arguments_that_it_shows() -> None:
         "  | @@ -1 +1 @@",
         "  | -a",
         r"  | +\u0430\x1b",
-        "  in /home/ann/project, for 30 s at most",
+        "  in /home/ann/project, for at most 30 s",
     ]
 
 
@@ -79,7 +79,7 @@ def test_preview_replaces_the_arguments_that_it_shows() -> None:
     ("wanted", "shown"), [(5, "5"), (0.5, "0.5"), (99, "30"), (-1, "30"), ("5", "30"), (None, "30")]
 )
 def test_shorter_of_the_two_timeouts_is_shown(wanted: object, shown: str) -> None:
-    assert show("bash", {"timeout": wanted})[-1] == f"  in /home/ann/project, for {shown} s at most"
+    assert show("bash", {"timeout": wanted})[-1] == f"  in /home/ann/project, for at most {shown} s"
 
 
 @settings(max_examples=60)

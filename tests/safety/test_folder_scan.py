@@ -175,7 +175,7 @@ def test_unprotectable_path_entries_cause_a_warning(folders: Folders, entry: str
     (folders.work / "link").symlink_to("../elsewhere")
     assert folders.scan(PATH=f"/usr/bin:{entry}") == {"work/.git"}
     [warning] = folders.warnings
-    assert "PATH names it" in warning
+    assert "PATH contains it" in warning
 
 
 @pytest.mark.slow
@@ -456,7 +456,7 @@ def test_repository_that_makes_git_wait_is_reported(folders: Folders) -> None:
     folders.write("work/sub/.git", "gitdir: bare")
     os.mkfifo(folders.work / "sub/bare/commondir")
     assert {"work/sub/.git", "work/sub/bare"} <= folders.scan()
-    assert "no answer within" in folders.warnings[0]
+    assert "no response within" in folders.warnings[0]
 
 
 # Links

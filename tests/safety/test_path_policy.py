@@ -46,24 +46,24 @@ def test_paths_are_resolved_once(home: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("/", "holds the system"),
-        ("/usr", "holds the system"),
-        ("/etc", "holds the system"),
+        ("/", "contains the system"),
+        ("/usr", "contains the system"),
+        ("/etc", "contains the system"),
         ("/proc/self", "belongs to the kernel"),
         ("/dev/shm", "belongs to the kernel"),
-        ("HOME", "holds your home directory"),
-        ("HOME/..", "holds your home directory"),
+        ("HOME", "contains your home directory"),
+        ("HOME/..", "contains your home directory"),
         ("HOME/.config", "ask's own configuration"),
         ("HOME/.config/ask", "ask's own configuration"),
         ("HOME/.local/share", "ask's own data"),
         ("HOME/.local/share/ask/results", "ask's own data"),
-        (str(Path(__file__).parents[2]), "ask's own code|Python takes ask's modules"),
+        (str(Path(__file__).parents[2]), "ask's own code|Python loads ask's modules"),
         (str(Path(__file__).parents[2] / "ask/tools"), "ask's own code"),
         (str(Path(__file__).parents[2] / "providers"), "ask's own code"),
-        (str(Path(os.__file__).parent), "ask's own code|Python takes ask's modules"),
-        (sys.prefix, "ask's own code|Python takes ask's modules"),
-        ("HOME/missing", "there is no folder"),
-        ("HOME/file", "is no folder"),
+        (str(Path(os.__file__).parent), "ask's own code|Python loads ask's modules"),
+        (sys.prefix, "ask's own code|Python loads ask's modules"),
+        ("HOME/missing", "does not exist"),
+        ("HOME/file", "is not a folder"),
     ],
 )
 def test_folders_that_cannot_be_confined_are_refused(home: Path, name: str, why: str) -> None:
@@ -138,7 +138,7 @@ def test_a_folder_with_a_kernel_file_system_is_refused(
         record_property("not tried here", "a proc mounted in the folder (the kernel or a container forbids it)")
         return
     try:
-        with pytest.raises(SafetyError, match="an image/proc is: it belongs to the kernel"):
+        with pytest.raises(SafetyError, match="an image/proc: it belongs to the kernel"):
             confined(home, home / "work")
     finally:
         subprocess.run(["umount", str(place)], check=True)

@@ -64,7 +64,7 @@ def test_no_setting_allows_what_safe_mode_refuses(confirm: bool, yes: bool) -> N
     safe = ToolPolicy(confirm, yes, safe_mode=True, deny_rules=DEFAULT_DENY_RULES)
     denied = safe.decide(BASH, DELETE)
     assert denied[:2] == (Verdict.DENY, "tripwire: rm -rf")
-    assert denied.reason == "not run: rm -rf is refused in safe mode; name each file, or leave it to the user"
+    assert denied.reason == "not run: safe mode refuses rm -rf; list each file, or leave it to the user"
     denied = safe.decide(STRANGE, {})
     assert denied[:2] == (Verdict.DENY, "not in safe mode")
     assert denied.reason == "not run: fetch would run outside the sandbox, and safe mode is on"

@@ -28,7 +28,7 @@ from tests.safety.traces import processes
 def lose_worker(bash: Bash, context: ToolContext) -> None:
     for one in processes(context.directory):
         os.kill(one, signal.SIGKILL)
-    with pytest.raises(ToolError, match="the sandbox ended during this call"):
+    with pytest.raises(ToolError, match="the sandbox was closed during this call"):
         bash("true")
 
 
@@ -114,7 +114,7 @@ def test_a_closed_sandbox_runs_nothing(bash: Bash, sandbox: Sandbox) -> None:
 def test_long_output_is_saved_outside_and_readable_inside(bash: Bash, sandbox: Sandbox, context: ToolContext) -> None:
     text = bash("seq 1 20000").text
     assert len(text) <= MAX_RESULT_LENGTH
-    found = re.search(r"the whole is in (\S+)", text)
+    found = re.search(r"the full output is in (\S+)", text)
     assert found
     path = Path(found[1])
     assert path.parent == context.overflow_directory
@@ -130,7 +130,7 @@ def test_only_the_beginning_of_endless_output_is_kept(
     bash: Bash, output: list[str], sandbox_config: SandboxConfig
 ) -> None:
     text = bash("yes", timeout=0.5).text
-    assert text.startswith("stopped after 0.5 s")
+    assert text.startswith("timed out after 0.5 s")
     assert "the first 1,048,576 bytes are in" in text
     assert len("".join(output)) < sandbox_config.limits.output_size + 100
     assert "".join(output).endswith("[more output is not shown]\n")
@@ -144,7 +144,7 @@ def test_only_the_beginning_of_endless_output_is_kept(
 )
 def test_no_process_outlives_its_call(bash: Bash, context: ToolContext, command: str) -> None:
     text = bash(f"{command} echo done").text
-    assert text.endswith("[what still ran was ended: in safe mode nothing outlives its call]")
+    assert text.endswith("[background processes were killed: in safe mode nothing outlives its call]")
     assert bash("cat /proc/[0-9]*/comm | grep -c sleep").text == "exit code: 1\nstdout:\n0\n"
     assert len(processes(context.directory)) <= 2  # bubblewrap and the worker
 
@@ -152,7 +152,7 @@ def test_no_process_outlives_its_call(bash: Bash, context: ToolContext, command:
 def test_a_timeout_kills_all_processes(bash: Bash, context: ToolContext) -> None:
     start = time.monotonic()
     text = bash("setsid nohup sleep 600 > /dev/null 2>&1 & echo begun; sleep 600", timeout=0.3).text
-    assert text.startswith("stopped after 0.3 s, with all that it had started\nstdout:\nbegun\n")
+    assert text.startswith("timed out after 0.3 s; the command and its children were killed\nstdout:\nbegun\n")
     assert time.monotonic() - start < 10
     assert "stdout:\n0\n" in bash("cat /proc/[0-9]*/comm | grep -c sleep").text
 
@@ -164,7 +164,7 @@ def test_a_worker_that_does_not_answer_is_replaced(bash: Bash, sandbox: Sandbox,
         one for one in processes(context.directory) if Path(f"/proc/{one}/stat").read_text().split()[1] != "(bwrap)"
     ]
     os.kill(worker, signal.SIGSTOP)
-    with pytest.raises(ToolError, match="starts afresh"):
+    with pytest.raises(ToolError, match="was restarted"):
         sandbox.wrap_tool(BASH).run({"command": "touch never"}, context._replace(command_timeout=-6.5))
     assert not is_running(worker)
     assert "No such file" in bash("cat /tmp/x; ls never").text
@@ -271,7 +271,7 @@ def test_calls_cannot_access_the_worker(bash: Bash) -> None:
 )
 def test_too_many_processes_end_the_call(host: FakeHost, command: str) -> None:
     output, after = host.bash(command, "echo well")
-    assert "[all of it was ended: more than 256 processes and threads at a time]" in output
+    assert "[the command and its children were killed: more than 256 processes and threads at a time]" in output
     assert after.endswith("well\n")
 
 
@@ -346,7 +346,7 @@ def test_a_replaced_working_directory_is_not_followed(bash: Bash, context: ToolC
     work = context.directory
     work.rename(work.with_name("elsewhere"))
     work.symlink_to(work.with_name("home"))
-    with pytest.raises(ToolError, match=r"nothing was run: .* is not the folder any more"):
+    with pytest.raises(ToolError, match=r"nothing was run: .* was replaced"):
         bash("touch x")
     assert list(work.with_name("home").iterdir()) == []
 

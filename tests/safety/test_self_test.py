@@ -48,11 +48,11 @@ def test_a_program_writable_by_others_is_not_trusted(sandbox_config: SandboxConf
     program = tmp_path / "bwrap"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o777)
-    assert "others than root can change it" in str(refusal(sandbox_config, str(program)))
+    assert "users other than root can change it" in str(refusal(sandbox_config, str(program)))
     program.chmod(0o755)
     if os.geteuid() == 0:
         os.chown(program, 12345, 12345)
-    assert "others than root can change it" in str(refusal(sandbox_config, str(program)))
+    assert "users other than root can change it" in str(refusal(sandbox_config, str(program)))
 
 
 def test_bubblewrap_on_path_is_ignored(host: FakeHost) -> None:
@@ -72,13 +72,13 @@ def test_bubblewrap_on_path_is_ignored(host: FakeHost) -> None:
         (
             "0.6.1",
             "bwrap: Unknown option --disable-userns",
-            "needs bubblewrap 0.8.0, and .* is 0.6.1: install a newer one",
+            "needs bubblewrap 0.8.0, and .* is 0.6.1: install a newer version",
         ),
         ("0.11.0", "bwrap: setting up uid map: Permission denied", "bwrap-userns-restrict"),
         ("0.8.0", "bwrap: Creating new namespace failed: No space left on device", "max_user_namespaces"),
         ("0.8.0", "bwrap: Can't mount proc on /newroot/proc: Operation not permitted", "systempaths=unconfined"),
-        ("0.8.0", "Traceback:\nImportError: strange", "no sandbox can be opened .ImportError: strange."),
-        ("", "", "it said nothing"),
+        ("0.8.0", "Traceback:\nImportError: strange", "cannot open a sandbox .ImportError: strange."),
+        ("", "", "no error message"),
     ],
 )
 def test_bubblewrap_errors_are_explained(tmp_path: Path, version: str, stderr: str, message: str) -> None:
@@ -112,7 +112,7 @@ def run_without_user_namespaces(host: FakeHost, request: bytes) -> bytes:
 def test_missing_user_namespaces_are_reported(host: FakeHost) -> None:
     output = run_without_user_namespaces(host, host.build_request([("bash", {"command": "touch ran"})]))
     if os.geteuid() == 0:
-        assert b"user namespaces are switched off" in output
+        assert b"user namespaces are disabled" in output
         assert b"max_user_namespaces" in output
     assert b'"code": 8' in output
     assert not (host.work / "ran").exists()

@@ -270,7 +270,7 @@ def test_a_missing_key_error_names_the_variable_and_the_command(ask: Ask, server
     result = Ask(env, ask.cwd)("-p", name, "hi")
     line = one_line(result)
     assert result.code == 4
-    assert f"no key for {name}" in line
+    assert f"no API key for {name}" in line
     assert variables[0] in line
     assert f"ask keys set {name}" in line
     assert server.requests == []

@@ -23,7 +23,7 @@ TOUCH = ("bash", {"command": "echo x >> ran"})
     ("call", "words"),
     [
         (("bash", '{"command": "touch ran"'), ["JSON"]),
-        (("bash", '{"command": "touch ran"}{"command": "touch ran"}'), ["one call for each"]),
+        (("bash", '{"command": "touch ran"}{"command": "touch ran"}'), ["a separate call for each"]),
         (("run_shell", {"command": "touch ran"}), ["'run_shell'", "read_file, write_file, edit_file", "bash"]),
         (("write_file", {"filepath": "ran"}), ["'content'"]),
         (("write_file", ""), ["'filepath'", "'content'"]),
@@ -64,7 +64,7 @@ def test_after_ten_rounds_the_model_answers_without_calls(ask: Ask, server: Mode
     result = ask("go on for ever")
     assert result.text == "".join(f"Round {i}.\n" for i in range(10)) + "That is as far as I came.\n"
     assert result.code == 11
-    assert all(part in result.stderr.splitlines()[-1] for part in ("10 rounds", "--max-rounds"))
+    assert all(part in result.stderr.splitlines()[-1] for part in ("10 tool rounds", "--max-rounds"))
     assert (ask.cwd / "ran").read_text() == "".join(f"{i}\n" for i in range(10))
     assert len(check_sent_requests(server)) == 11
 

@@ -98,7 +98,7 @@ def test_confirm_with_piped_input_and_no_terminal_denies_the_call(ask: Ask, serv
     [tool_result] = read_tool_results(check_sent_requests(server)[1])
     assert tool_result.startswith("Error: denied")
     assert all(option in result.stderr.splitlines()[-1] for option in ("--confirm", "--yes"))
-    assert [line["rule"] for line in audit(home)] == ["--confirm: nobody to ask"]
+    assert [line["rule"] for line in audit(home)] == ["--confirm: no terminal"]
 
 
 def test_hosts_that_are_not_allowed_are_confirmed(ask: Ask, server: ModelServer, home: Home) -> None:

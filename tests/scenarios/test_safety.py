@@ -40,7 +40,7 @@ def test_the_confirmation_shows_command_directory_and_timeout(ask: Ask, server: 
         "The model wants to call bash:",
         "  command: make test",
         "  | echo done",
-        f"  in {ask.cwd}, for 7 s at most",
+        f"  in {ask.cwd}, for at most 7 s",
     ]
     assert "You declined." in result.text
 
@@ -121,7 +121,7 @@ def test_calls_are_denied_without_a_terminal(ask: Ask, server: ModelServer, home
     assert "--yes" in result.stderr.splitlines()[-1]
     assert not (ask.cwd / "ran").exists()
     assert read_tool_results(check_sent_requests(server)[1])[1].startswith("Error: denied")
-    assert [line["rule"] for line in audit(home)] == ["reads only", "--confirm: nobody to ask"]
+    assert [line["rule"] for line in audit(home)] == ["reads only", "--confirm: no terminal"]
 
 
 def list_visible_files(work: Path) -> dict[str, tuple[object, ...]]:
@@ -331,10 +331,10 @@ def test_the_confirmation_of_a_write_shows_the_diff(ask: Ask, server: ModelServe
     )
     result = ask.on_terminal("--confirm", "--command-timeout", "7", "Do it", answers=[(PROMPT, "n\n")] * 2)
     new, old = (part.split(PROMPT)[0] for part in result.text.split("The model wants to call ")[1:])
-    place = f"  in {ask.cwd}, for 7 s at most"
+    place = f"  in {ask.cwd}, for at most 7 s"
     assert unwrap_lines(new) == [
         *("write_file:", "  filepath: new", "  content: 1", "  | "),
-        *(f"  {ask.cwd}/new is not there yet", place),
+        *(f"  {ask.cwd}/new does not exist yet", place),
     ]
     assert unwrap_lines(old) == [
         *("edit_file:", "  filepath: old", f"  the changes to {ask.cwd}/old:"),

@@ -79,13 +79,13 @@ def test_integral_float_becomes_an_integer() -> None:
     ("text", "what"),
     [
         ('{"filepath": "a"', "not JSON: Expecting ',' delimiter at character 17"),
-        ('{"filepath": "a"}{"filepath": "b"}', "go on after the end of the first JSON value, at character 18"),
-        ('{"filepath": "a"} oops', "go on after the end"),
-        ('["a"]', "must be one JSON object, not array"),
-        ("null", "must be one JSON object, not null"),
+        ('{"filepath": "a"}{"filepath": "b"}', "continue after the end of the first JSON value, at character 18"),
+        ('{"filepath": "a"} oops', "continue after the end"),
+        ('["a"]', "must be a JSON object, not array"),
+        ("null", "must be a JSON object, not null"),
         ('{"count": NaN}', "not JSON: NaN"),
         ('{"count": ' + "9" * 5000 + "}", "not JSON: Exceeds the limit"),
-        ('{"count": 1}', "lack 'filepath'"),
+        ('{"count": 1}', "missing 'filepath'"),
         ('{"filepath": null}', "'filepath' must be string, not null"),
         ('{"filepath": 7}', "'filepath' must be string, not integer"),
         ('{"filepath": "a", "count": true}', "'count' must be integer, not boolean"),
@@ -94,7 +94,7 @@ def test_integral_float_becomes_an_integer() -> None:
         ('{"filepath": "a", "deep": 1}', "'deep' must be boolean, not integer"),
         ('{"filepath": "a", "maybe": 1}', "'maybe' must be string or null, not integer"),
         ('{"filepath": "a", "kind": "four"}', '\'kind\' must be one of ["one", "two", 3]'),
-        ('{"filepath": "a", "box": {}}', "lack 'box.size'"),
+        ('{"filepath": "a", "box": {}}', "missing 'box.size'"),
         ('{"filepath": "a", "box": {"size": "x"}}', "'box.size' must be integer, not string"),
         ('{"file_path": "a"}', "unknown name, 'file_path'"),
         ('{"file_path": "a"}', "did you mean 'filepath'?). You wrote: "),
@@ -108,7 +108,7 @@ def test_invalid_arguments_are_described_and_quoted(text: str, what: str) -> Non
 
 
 def test_missing_argument_is_named_for_empty_arguments() -> None:
-    assert refusal("").endswith("pick lack 'filepath'")
+    assert refusal("").endswith("pick are missing 'filepath'")
 
 
 def test_only_the_start_of_long_arguments_is_quoted() -> None:
@@ -327,7 +327,7 @@ DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 def test_only_unsupported_keywords_are_ignored(schema: Any, good: Any, bad: Any) -> None:
     spec = ToolSpec("t", "", schema)
     assert parse_arguments(spec, json.dumps(good)) == good
-    assert "do not fit" in refusal(json.dumps(bad), spec)
+    assert "do not match" in refusal(json.dumps(bad), spec)
 
 
 def test_format_is_not_checked() -> None:

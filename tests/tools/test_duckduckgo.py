@@ -160,7 +160,7 @@ def test_results_are_numbered_text_and_no_other_host_is_contacted(
     proxy: FakeProxy, proxied_context: ToolContext
 ) -> None:
     assert search(proxied_context) == (
-        "Found by duckduckgo:\n\n"
+        "Results from duckduckgo:\n\n"
         "1. All about nuts\n   https://nuts.test/?a=b&c=d\n   They are nuts.\n\n"
         "2. Almonds, also nuts\n   https://nuts.test/almonds\n   Seeds."
     )
@@ -172,14 +172,14 @@ def test_results_are_numbered_text_and_no_other_host_is_contacted(
     ("answer", "expected"),
     [
         (page("<html><body>No results.</body></html>"), "found nothing"),
-        (b"", "could not be"),
+        (b"", "cannot reach"),
         *(
             pytest.param(answer, expected, marks=pytest.mark.slow)
             for answer, expected in (
-                (page("<html><body>Are you a robot?</body></html>", "202 Accepted"), "no more requests"),
-                (page("no", "403 Forbidden"), "no more requests"),
-                (page("no", "500 Internal Server Error"), "no more requests"),
-                (b"what?\r\n\r\n", "could not be"),
+                (page("<html><body>Are you a robot?</body></html>", "202 Accepted"), "currently refuses requests"),
+                (page("no", "403 Forbidden"), "currently refuses requests"),
+                (page("no", "500 Internal Server Error"), "currently refuses requests"),
+                (b"what?\r\n\r\n", "cannot reach"),
             )
         ),
     ],
@@ -224,7 +224,7 @@ def test_every_certificate_variable_is_respected(
     path.mkdir() if variable == "SSL_CERT_DIR" else path.touch()
     assert f"{path} ({variable})" in refusal(proxied_context._replace(environment={**environment, variable: str(path)}))
     missing = {**environment, variable: str(tmp_path / "missing")}
-    assert f"{variable} names {tmp_path}/missing" in refusal(proxied_context._replace(environment=missing))
+    assert f"{variable} is set to {tmp_path}/missing" in refusal(proxied_context._replace(environment=missing))
 
 
 def test_a_refused_connection_is_reported(context: ToolContext) -> None:

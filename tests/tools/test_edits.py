@@ -66,24 +66,24 @@ def test_match_with_other_white_space_is_shown_as_it_is(text: str, old: str) -> 
     except ToolError as error:
         if "was not found" in str(error):
             line = text.count("\n", 0, alike.start()) + 1 if alike else 0
-            expected = f"other white space are, from line {line} on: {alike[0]!r}" if alike else "white space are"
+            expected = f"different white space start at line {line}: {alike[0]!r}" if alike else "white space start"
             assert (expected in str(error)) == bool(alike)
 
 
 def test_only_the_start_of_a_long_match_is_shown() -> None:
     with pytest.raises(ToolError) as caught:
         replace_once("x\n" + "a  " * 3_000, "a " * 3_000, NEW)
-    assert str(caught.value).endswith(f"from line 2 on: {('a  ' * 67)[:200]!r}")
+    assert str(caught.value).endswith(f"at line 2: {('a  ' * 67)[:200]!r}")
 
 
 HARD = {
-    "words with wide gaps": ("a  " * 3_000_000, "a " * 3_000 + "b", "white space included"),
-    "words with wide gaps, fewer": ("a  " * 600_000, "a " * 300_000 + "b", "white space included"),
-    "gaps and no words": (" " * 1_900_000, "a " * 100_000 + "b", "white space included"),
+    "words with wide gaps": ("a  " * 3_000_000, "a " * 3_000 + "b", "including white space"),
+    "words with wide gaps, fewer": ("a  " * 600_000, "a " * 300_000 + "b", "including white space"),
+    "gaps and no words": (" " * 1_900_000, "a " * 100_000 + "b", "including white space"),
     "lines": ("a\n" * 5_000_000, "a\n" * 100_000 + "b", "the nearest line is 'a'"),
     "lines of another system": ("a\r\n" * 3_000_000, "a\n" * 100_000 + "b", "the nearest line is"),
     "the same all over": ("a" * 10_000_000, "a" * 5_000_000, "more than 100 times"),
-    "all but the last": ("a" * 10_000_000, "a" * 1_000_000 + "b", "white space included"),
+    "all but the last": ("a" * 10_000_000, "a" * 1_000_000 + "b", "including white space"),
     "lines that are almost alike": (
         "\n".join(f"{number:013b}".replace("0", "ab").replace("1", "ba") * 7 for number in range(6_000)),
         "ab" * 99,

@@ -117,14 +117,14 @@ def test_text_is_decoded_with_its_own_encoding(
 )
 def test_binary_content_is_not_shown(server: ModelServer, url: str, run: Run, reply: Reply) -> None:
     server.reply(reply)
-    assert run(FETCH_URL, url=url).endswith("\n\n[binary content is not shown]")
+    assert run(FETCH_URL, url=url).endswith("\n\n[binary content, not shown]")
 
 
 @pytest.mark.parametrize(
     ("reply", "expected"),
     [
-        (answer(b""), "[the answer is empty]"),
-        (answer(b"", status=204), "[the answer is empty]"),
+        (answer(b""), "[the response is empty]"),
+        (answer(b"", status=204), "[the response is empty]"),
         (
             answer(b"<script>draw()</script><div></div>", "text/html"),
             "[the page has no text without JavaScript]",
@@ -161,13 +161,13 @@ def test_endless_page_is_truncated_after_the_timeout(server: ModelServer, url: s
 
 def test_the_command_timeout_applies(server: ModelServer, url: str, context: ToolContext) -> None:
     server.reply(Reply((HOLD,)))
-    with pytest.raises(ToolError, match=r"had not come after 0\.2 s"):
+    with pytest.raises(ToolError, match=r"did not arrive within 0\.2 s"):
         FETCH_URL.run({"url": url}, context._replace(command_timeout=0.2))
 
 
 def test_restricted_run_reaches_only_public_hosts(server: ModelServer, url: str, context: ToolContext) -> None:
     server.reply(answer(b"secret"))
-    with pytest.raises(ToolError, match="public hosts only"):
+    with pytest.raises(ToolError, match="only public hosts"):
         FETCH_URL.run({"url": url}, context._replace(restrict_hosts=frozenset({"127.0.0.1"})))
     assert not server.requests
     assert FETCH_URL.run({"url": url}, context).text.endswith("secret")

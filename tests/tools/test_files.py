@@ -61,8 +61,8 @@ def test_an_empty_file_is_reported_as_empty(run: Run, work: Path) -> None:
     ("part", "text"),
     [
         ({"offset": 2}, "b\nc\nd\n[lines 2 to 4 of 4]"),
-        ({"limit": 2}, "a\nb\n[lines 1 to 2 of 4; go on with offset 3]"),
-        ({"offset": 2, "limit": 1}, "b\n[lines 2 to 2 of 4; go on with offset 3]"),
+        ({"limit": 2}, "a\nb\n[lines 1 to 2 of 4; continue with offset 3]"),
+        ({"offset": 2, "limit": 1}, "b\n[lines 2 to 2 of 4; continue with offset 3]"),
         ({"offset": 4, "limit": 9}, "d\n[lines 4 to 4 of 4]"),
         ({"offset": 1, "limit": 4}, "a\nb\nc\nd"),
     ],
@@ -74,7 +74,12 @@ def test_partial_result_names_its_lines(run: Run, work: Path, part: dict[str, in
 
 @pytest.mark.parametrize(
     ("part", "what"),
-    [({"offset": 3}, "has 2 lines"), ({"offset": 0}, "from 1"), ({"offset": -1}, "from 1"), ({"limit": 0}, "from 1")],
+    [
+        ({"offset": 3}, "only 2 lines"),
+        ({"offset": 0}, "starting at 1"),
+        ({"offset": -1}, "starting at 1"),
+        ({"limit": 0}, "starting at 1"),
+    ],
 )
 def test_line_numbers_out_of_range_are_refused(refusal: Run, work: Path, part: dict[str, int], what: str) -> None:
     (work / "f").write_text("a\nb\n")
@@ -99,22 +104,22 @@ def test_line_too_long_for_a_result_is_truncated_with_a_note(run: Run, work: Pat
     (work / "f").write_text("x" * 50_000 + "\nshort\n")
     text = run(READ_FILE, filepath="f")
     assert len(text) <= MAX_RESULT_LENGTH
-    assert text.endswith("\n[line 1 of 2 is cut: 29,800 of its 50,001 characters]")
+    assert text.endswith("\n[line 1 of 2 is truncated: 29,800 of 50,001 characters]")
 
 
 @pytest.mark.parametrize(
     ("name", "data", "what"),
     [
         ("p.png", b"\x89PNG\r\n\0\0", "is binary (image/png, 8 bytes)"),
-        ("x", b"\x7fELF\0", "of unknown kind, 5 bytes"),
-        ("u.txt", "hé".encode("utf-16"), "is UTF-16 text (6 bytes); with bash, iconv"),
+        ("x", b"\x7fELF\0", "unknown type, 5 bytes"),
+        ("u.txt", "hé".encode("utf-16"), "is UTF-16 text (6 bytes); read it with iconv"),
     ],
 )
 def test_binary_file_is_described_by_type_and_size(refusal: Run, work: Path, name: str, data: bytes, what: str) -> None:
     (work / name).write_bytes(data)
     message = refusal(READ_FILE, filepath=name)
     assert what in message
-    assert "with bash" in message
+    assert "in bash" in message
 
 
 def test_a_file_of_ten_megabytes_is_read_and_a_larger_one_refused(run: Run, refusal: Run, work: Path) -> None:
@@ -167,7 +172,13 @@ def test_special_files_are_never_opened(refusal: Run, work: Path, tool: Tool, na
 @pytest.mark.parametrize("tool", [READ_FILE, WRITE_FILE, EDIT_FILE, LIST_DIR])
 @pytest.mark.parametrize(
     ("name", "what"),
-    [("", "empty"), ("a\0b", "NUL"), ("\ud83d", "half"), ("~no-such-user/x", "no such user"), ("x" * 300, "too long")],
+    [
+        ("", "empty"),
+        ("a\0b", "NUL"),
+        ("\ud83d", "surrogate"),
+        ("~no-such-user/x", "no such user"),
+        ("x" * 300, "too long"),
+    ],
 )
 def test_an_invalid_path_is_refused(refusal: Run, tool: Tool, name: str, what: str) -> None:
     message = refusal(tool, filepath=name, dirpath=name, content="x", old_text="a", new_text="b")
@@ -208,7 +219,7 @@ def test_unreadable_file_is_reported(unprivileged: Unprivileged, public_folder: 
     file.write_text("a")
     file.chmod(0o600 if os.geteuid() == 0 else 0)
     message = unprivileged(tool, {"filepath": "f", "content": "x", "old_text": "a", "new_text": "b"})
-    assert message == "ToolError: f: no permission"
+    assert message == "ToolError: f: permission denied"
     file.chmod(0o600)
     assert file.read_text() == "a"
     assert os.listdir(public_folder) == ["f"]
@@ -219,7 +230,7 @@ def test_a_read_only_file_is_not_replaced(unprivileged: Unprivileged, public_fol
     file = public_folder / "f"
     file.write_text("a")
     file.chmod(0o444)
-    assert unprivileged("edit_file", {"filepath": "f", "old_text": "a", "new_text": "b"}).endswith("no permission")
+    assert unprivileged("edit_file", {"filepath": "f", "old_text": "a", "new_text": "b"}).endswith("permission denied")
     assert file.read_text() == "a"
 
 
@@ -229,10 +240,10 @@ def test_unreadable_folder_is_reported(unprivileged: Unprivileged, public_folder
     (closed / "f").touch()
     closed.chmod(0o700 if os.geteuid() == 0 else 0)
     public_folder.chmod(0o555)
-    assert unprivileged("read_file", {"filepath": "closed/f"}) == "ToolError: closed/f: no permission"
-    assert unprivileged("list_dir", {"dirpath": "closed"}) == "ToolError: closed: no permission"
+    assert unprivileged("read_file", {"filepath": "closed/f"}) == "ToolError: closed/f: permission denied"
+    assert unprivileged("list_dir", {"dirpath": "closed"}) == "ToolError: closed: permission denied"
     message = unprivileged("write_file", {"filepath": "new", "content": ""})
-    assert message == "ToolError: new: no permission"
+    assert message == "ToolError: new: permission denied"
     public_folder.chmod(0o755)
     closed.chmod(0o700)
     assert os.listdir(public_folder) == ["closed"]

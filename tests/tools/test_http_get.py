@@ -138,18 +138,22 @@ def test_body_of_several_gzip_members_is_read_completely(server: ModelServer, st
     ("reply", "size", "note"),
     [
         (text(bytes(MAX_BODY_SIZE)), MAX_BODY_SIZE, ""),
-        (text(bytes(MAX_BODY_SIZE + 1)), MAX_BODY_SIZE, "cut at 10,000,000 bytes"),
-        (Reply((Repeat(bytes(1_000_000), 0),)), MAX_BODY_SIZE, "cut at 10,000,000 bytes"),
-        (text(ZEROS, headers={"Content-Encoding": "gzip"}), MAX_BODY_SIZE, "cut at 10,000,000 bytes"),
+        (text(bytes(MAX_BODY_SIZE + 1)), MAX_BODY_SIZE, "cut off at 10,000,000 bytes"),
+        (Reply((Repeat(bytes(1_000_000), 0),)), MAX_BODY_SIZE, "cut off at 10,000,000 bytes"),
+        (text(ZEROS, headers={"Content-Encoding": "gzip"}), MAX_BODY_SIZE, "cut off at 10,000,000 bytes"),
         (
             text(gzip.compress(b"x") + ZEROS, headers={"Content-Encoding": "gzip"}),
             MAX_BODY_SIZE,
-            "cut at 10,000,000 bytes",
+            "cut off at 10,000,000 bytes",
         ),
-        (text(gzip.compress(b"x")[:-9], headers={"Content-Encoding": "gzip"}), 1, "cut where its compression ends"),
-        (text(b"no gzip", headers={"Content-Encoding": "gzip"}), 0, "cut where its compression breaks"),
-        (Reply((b"part", DROP)), 4, "cut where the connection broke"),
-        (Reply((b"part", DROP), framing="length"), 4, "cut where the connection broke"),
+        (
+            text(gzip.compress(b"x")[:-9], headers={"Content-Encoding": "gzip"}),
+            1,
+            "cut off at the end of the compressed data",
+        ),
+        (text(b"no gzip", headers={"Content-Encoding": "gzip"}), 0, "cut off at an error in the compressed data"),
+        (Reply((b"part", DROP)), 4, "cut off when the connection was lost"),
+        (Reply((b"part", DROP), framing="length"), 4, "cut off when the connection was lost"),
     ],
     ids=["whole", "more", "endless", "bomb", "bomb-behind", "gzip-cut", "no-gzip", "cut", "short"],
 )
@@ -161,7 +165,7 @@ def test_incomplete_body_is_kept(server: ModelServer, reply: Reply, size: int, n
 
 def test_unrequested_compression_is_refused(server: ModelServer) -> None:
     server.reply(text(b"?", headers={"Content-Encoding": "br"}))
-    assert "came compressed with br" in refusal(get_base_url(server))
+    assert "was compressed with br" in refusal(get_base_url(server))
 
 
 def test_unwanted_body_is_not_read(server: ModelServer) -> None:
@@ -186,7 +190,7 @@ def test_timeout_applies_to_an_endless_body(server: ModelServer, reply: Reply) -
     start = time.monotonic()
     page = fetch_response(get_base_url(server), 0.5, None)
     assert page.body.startswith(b"x")
-    assert page.truncation_reason == "cut after 0.5 s"
+    assert page.truncation_reason == "cut off after 0.5 s"
     assert time.monotonic() - start < 5
     server.wait_for_abandoned()
 
@@ -225,7 +229,7 @@ def test_connection_error_is_explained() -> None:
 
 def test_silent_server_is_reported(server: ModelServer) -> None:
     server.reply(Reply((DROP,)))
-    assert "closed the connection without an answer" in refusal(get_base_url(server))
+    assert "closed the connection without a response" in refusal(get_base_url(server))
 
 
 # Network policy
@@ -235,7 +239,7 @@ def test_silent_server_is_reported(server: ModelServer) -> None:
 def test_localhost_is_reached_only_without_a_policy(server: ModelServer, host: str) -> None:
     server.reply(text(b"secret"))
     url = f"http://{host}:{port(server)}/"
-    assert "public hosts only" in refusal(url, NetworkPolicy(frozenset({"localhost", "127.0.0.1"})))
+    assert "only public hosts" in refusal(url, NetworkPolicy(frozenset({"localhost", "127.0.0.1"})))
     assert not server.requests
     if host != "[::1]":
         assert fetch_response(url, 20, None).body == b"secret"
@@ -243,7 +247,7 @@ def test_localhost_is_reached_only_without_a_policy(server: ModelServer, host: s
 
 @pytest.mark.parametrize("url", ["http://169.254.169.254/latest/meta-data", "http://10.0.0.1/", "http://[fe80::1]/"])
 def test_no_private_address_is_reached(url: str) -> None:
-    assert "public hosts only" in refusal(url, NetworkPolicy(frozenset()))
+    assert "only public hosts" in refusal(url, NetworkPolicy(frozenset()))
 
 
 def test_name_is_resolved_once_and_that_address_is_used(server: ModelServer) -> None:
@@ -359,9 +363,9 @@ def secure(tmp_path: Path) -> Iterator[tuple[int, Path]]:
     ("name", "trusted", "message"),
     [
         ("secure.test", True, "secure"),
-        ("secure.test", False, "its certificate is not valid: self-signed certificate"),
-        ("other.test", True, "its certificate is not valid: Hostname mismatch"),
-        ("127.0.0.1", True, "its certificate is not valid: IP address mismatch"),
+        ("secure.test", False, "its certificate is invalid: self-signed certificate"),
+        ("other.test", True, "its certificate is invalid: Hostname mismatch"),
+        ("127.0.0.1", True, "its certificate is invalid: IP address mismatch"),
     ],
 )
 def test_certificate_is_checked_against_the_host_name(

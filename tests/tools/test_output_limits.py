@@ -14,7 +14,7 @@ from ask.tools.output_limits import MAX_OVERFLOW_SIZE, MAX_RESULT_LENGTH, Output
 
 
 def find_overflow_file(text: str) -> Path:
-    found = re.search(r"(?:the whole is|bytes are) in (\S+)", text)
+    found = re.search(r"(?:the full output is|bytes are) in (\S+)", text)
     assert found
     return Path(found[1])
 
@@ -32,7 +32,7 @@ def test_longer_text_keeps_head_and_tail_and_names_the_overflow_file(context: To
     head, tail = re.split(r"\n\[\.\.\. .* \.\.\.\]\n", capped)
     assert text.startswith(head)
     assert text.endswith(tail)
-    assert f"{len(text) - len(head) - len(tail):,} characters left out" in capped
+    assert f"{len(text) - len(head) - len(tail):,} characters omitted" in capped
     assert min(len(head), len(tail)) > 14_000
     assert find_overflow_file(capped).read_text() == text
 
@@ -56,7 +56,7 @@ def test_text_is_truncated_even_if_no_file_can_be_written(context: ToolContext) 
     context.overflow_directory.parent.write_text("a file where the folder should be")
     capped = truncate_result("x" * 40_000, context)
     assert len(capped) <= MAX_RESULT_LENGTH
-    assert "no file could be written" in capped
+    assert "they cannot reach saved" in capped
 
 
 def test_overflow_file_is_limited(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def test_engines_match_the_configurable_ones() -> None:
 def test_results_are_numbered_text(server: ModelServer, context: ToolContext, name: str) -> None:
     server.reply(answer(FOUND[name](NUTS)))
     assert search(engine(server, name), context) == (
-        f"Found by {name}:\n\n"
+        f"Results from {name}:\n\n"
         "1. Nuts\n   https://nuts.test/\n   All about nuts.\n\n"
         "2. Almonds\n   https://nuts.test/almonds?a=b&c=d\n   They are seeds."
     )
@@ -208,16 +208,16 @@ def test_a_redirect_is_not_followed_with_the_key(server: ModelServer, context: T
 def test_user_s_timeout_applies(server: ModelServer, context: ToolContext, reply: Reply) -> None:
     server.reply(reply)
     message = refusal(engine(server, "brave"), context._replace(command_timeout=0.5))
-    assert "had not come after" in message or "cannot be read" in message
+    assert "did not arrive within" in message or "is invalid" in message
     server.wait_for_abandoned()
 
 
 def test_base_url_must_be_a_url(context: ToolContext) -> None:
     wrong = SearchEngine("brave", "file:///etc/passwd", KEY)
-    assert "a URL begins with http:// or https://" in refusal(wrong, context)
+    assert "a URL must start with http:// or https://" in refusal(wrong, context)
     get_host = create_search_tool(wrong).get_host
     assert get_host
-    with pytest.raises(ToolError, match="a URL begins with"):
+    with pytest.raises(ToolError, match="a URL must start with"):
         get_host({"query": "x"})
 
 
@@ -250,6 +250,6 @@ def test_any_response_is_text_or_an_error(context: ToolContext, body: Json, stat
     with ModelServer() as server:
         server.reply(answer(body, status))
         try:
-            assert search(engine(server, name), context).startswith(f"Found by {name}:")
+            assert search(engine(server, name), context).startswith(f"Results from {name}:")
         except ToolError as error:
             assert str(error).startswith(name) or f" {name} " in str(error)

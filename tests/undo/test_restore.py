@@ -168,7 +168,7 @@ def test_a_data_folder_that_cannot_be_used_keeps_no_file_from_being_written(runs
         assert runs.write("f", content).startswith("overwrote")
     assert (runs.work / "f").read_text() == "three"
     path = runs.work / "f"
-    assert runs.said == [f"the original of {path} cannot be kept (Not a directory): ask undo will not put it back"]
+    assert runs.said == [f"cannot back up {path} (Not a directory): ask undo will not restore it"]
 
 
 def test_a_full_disk_keeps_no_file_from_being_written_and_is_remembered(runs: Runs) -> None:
@@ -206,7 +206,7 @@ def test_an_original_that_is_too_large_is_not_kept(runs: Runs) -> None:
     (runs.work / "f").touch()
     os.truncate(runs.work / "f", MAX_BACKUP_SIZE + 1)
     runs.write("f", "small")
-    assert "it is over 100,000,000 bytes" in runs.said[0]
+    assert "it is larger than 100,000,000 bytes" in runs.said[0]
     assert runs.states() == {"f": RestoreStatus.NO_BACKUP}
 
 
@@ -311,7 +311,7 @@ def test_a_folder_that_cannot_be_written_keeps_all_from_being_put_back() -> None
         Path(folder).chmod(0o777)
         command = [sys.executable, "-c", UNPRIVILEGED.format(nobody=NOBODY), folder]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30, check=False)
-        said = f"nothing is put back: {Path(folder).resolve()}/work/folder cannot be written new"
+        said = f"nothing was restored: cannot write {Path(folder).resolve()}/work/folder new"
         assert (done.stdout, done.stderr) == (said, "")
 
 
@@ -320,12 +320,12 @@ def test_a_folder_that_cannot_be_written_keeps_all_from_being_put_back() -> None
 
 def test_a_record_that_is_being_written_is_left_alone(runs: Runs) -> None:
     runs.write("f", "1")
-    with pytest.raises(FileError, match="still under way"), lock_backup_sets(runs.records):
+    with pytest.raises(FileError, match="still running"), lock_backup_sets(runs.records):
         pass
     runs.end()
     with (
         lock_backup_sets(runs.records),
-        pytest.raises(FileError, match="still under way"),
+        pytest.raises(FileError, match="still running"),
         lock_backup_sets(runs.records),
     ):
         pass
@@ -354,7 +354,7 @@ def test_a_journal_that_makes_no_sense_is_an_error(runs: Runs, journal: bytes) -
     runs.write("f", "1")
     file = runs.records[0].folder / JOURNAL_NAME
     file.write_bytes(journal)
-    with pytest.raises(FileError, match="makes no sense"):
+    with pytest.raises(FileError, match="is not valid"):
         read_backup_sets(runs.data)
 
 

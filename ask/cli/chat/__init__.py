@@ -22,7 +22,7 @@ class ChatCommand(AskCommand):
         with formatter.section("In the chat"):
             formatter.write_dl(list_usages())
         formatter.write_paragraph()
-        formatter.write_text("Alt-Enter begins a new line, Tab completes, Ctrl-C stops an answer, Ctrl-D leaves.")
+        formatter.write_text("Alt-Enter starts a new line, Tab completes, Ctrl-C stops an answer, Ctrl-D quits.")
 
 
 @click.command(

@@ -17,12 +17,12 @@ SLASH_COMMAND_PATTERN = re.compile(r"/([A-Za-z][\w-]*)(?:\s+(.*))?", re.DOTALL)
 """Matches input that is meant as a command, unlike /etc/passwd or a comment."""
 EXIT_COMMANDS = frozenset({"exit", "quit", "/exit", "/quit"})
 KEY_BINDINGS = {
-    "Enter": "sends the message",
-    "Alt-Enter, Ctrl-J": "begins a new line",
-    "Tab": "completes commands, models, and file names behind @",
-    "Ctrl-R": "searches what was typed before",
-    "Ctrl-X Ctrl-E": "opens the message in an editor",
-    "Ctrl-C": "stops the answer; at the prompt, clears the line",
+    "Enter": "send the message",
+    "Alt-Enter, Ctrl-J": "start a new line",
+    "Tab": "complete commands, models, and file names after @",
+    "Ctrl-R": "search earlier messages",
+    "Ctrl-X Ctrl-E": "open the message in an editor",
+    "Ctrl-C": "stop the answer; at the prompt, clear the line",
     "Ctrl-D": "leaves",
 }
 MAX_NAMED_FILES = 3
@@ -79,14 +79,14 @@ def parse_input(text: str) -> tuple[SlashCommand, str] | str:
     name, argument = match[1].lower(), (match[2] or "").strip()
     command = SLASH_COMMANDS.get(name)
     if command is None:
-        hint = format_suggestion(name, SLASH_COMMANDS, "/help tells what there is,", prefix="/")
-        raise UsageError(f"there is no command /{name}", f"{hint} // begins a message with a slash")
+        hint = format_suggestion(name, SLASH_COMMANDS, "/help lists commands,", prefix="/")
+        raise UsageError(f"unknown command /{name}", f"{hint} // starts a message with a slash")
     if argument and not command.arguments:
-        raise UsageError(f"/{name} takes nothing", f"// begins a message with a slash: /{text.strip()}"[:120])
+        raise UsageError(f"/{name} takes no arguments", f"// starts a message with a slash: /{text.strip()}"[:120])
     if not argument and command.arguments and not command.arguments.startswith("["):
         raise UsageError(f"/{name} takes {command.arguments}", f"type /{name} {command.arguments}")
     if "\n" in argument and not command.is_multiline:
-        raise UsageError(f"/{name} takes one line", "// begins a message with a slash")
+        raise UsageError(f"/{name} takes a single line", "// starts a message with a slash")
     return command, argument
 
 
@@ -103,12 +103,12 @@ def provider(session: ChatSession, name: str) -> None:
         session.select_provider(name)
     print_endpoint(session)
     if not name:
-        session.print_line(f"There are {', '.join(session.app.provider_names)}")
+        session.print_line(f"Providers: {', '.join(session.app.provider_names)}")
 
 
 def print_endpoint(session: ChatSession) -> None:
     endpoint = session.request.endpoint
-    session.print_line(f"Asking {endpoint.model} of {endpoint.provider_name}")
+    session.print_line(f"Using {endpoint.model} ({endpoint.provider_name})")
 
 
 @slash_command("[TEXT]", "Add this to the system prompt (@FILE; - for nothing).", is_multiline=True)
@@ -116,7 +116,7 @@ def system(session: ChatSession, text: str) -> None:
     if text:
         session.set_extra_system_prompt("" if text == "-" else text)
     extra = session.request.extra_system_prompt
-    session.print_line(f"Added to the system prompt:\n{extra}" if extra else "Nothing is added to the system prompt")
+    session.print_line(f"Extra system prompt:\n{extra}" if extra else "No extra system prompt")
 
 
 @slash_command("[on|off|list]", "Let the model call tools, or none.")
@@ -124,23 +124,23 @@ def tools(session: ChatSession, mode: str) -> None:
     if mode in ("on", "off"):
         session.enable_tools(enabled=mode == "on")
     elif mode not in ("", "list"):
-        raise UsageError(f"/tools takes on, off or list, not {mode!r}", "--disable-tool leaves single ones out")
+        raise UsageError(f"/tools accepts on, off or list, not {mode!r}", "--disable-tool disables single tools")
     names = [tool.spec.name for tool in session.request.tools]
-    session.print_line(f"The model may call {', '.join(names)}" if names else "The model may call no tools")
+    session.print_line(f"Tools: {', '.join(names)}" if names else "Tools are disabled")
 
 
 @slash_command("[on]", "Confine what tools can do. Nothing turns it off.")
 def safe(session: ChatSession, mode: str) -> None:
     if mode not in ("", "on"):
-        raise UsageError(f"/safe takes on, not {mode!r}", "what is confined stays so until the chat ends")
+        raise UsageError(f"/safe accepts only on, not {mode!r}", "safe mode stays on until the chat ends")
     if mode:
         session.enable_safe_mode()
     safe_mode = session.request.safe_mode
     if safe_mode is None:
-        session.print_line("Safe mode is off: /safe on turns it on")
+        session.print_line("Safe mode is off; /safe on enables it")
     else:
         session.print_line(
-            f"Safe mode is on: tools can change {', '.join(map(str, safe_mode.writable_folders))} and nothing else"
+            f"Safe mode is on: tools can write only to {', '.join(map(str, safe_mode.writable_folders))}"
         )
 
 
@@ -150,14 +150,14 @@ def file(session: ChatSession, path: str) -> None:
     from ask.render.amounts import format_count
 
     inputs = session.attach_files(path)
-    skipped, named = inputs.skipped_files, " goes with the next message"
+    skipped, named = inputs.skipped_files, " will be sent with the next message"
     texts = inputs.texts[:-1] if skipped else inputs.texts  # the last text lists the skipped files
     lines = [f"{name}{named} ({format_count(len(text.splitlines()), 'line')})" for name, text in texts]
     if len(lines) > MAX_NAMED_FILES:
-        lines = [f"{len(lines)} texts of {path} go with the next message"]
+        lines = [f"{format_count(len(lines), 'file')} of {path} will be sent with the next message"]
     if skipped:
         more = "; ..." if len(skipped) > MAX_NAMED_FILES else ""
-        lines.append(f"Left out, as it is no text: {'; '.join(skipped[:MAX_NAMED_FILES])}{more}")
+        lines.append(f"Skipped files that are not text: {'; '.join(skipped[:MAX_NAMED_FILES])}{more}")
     for line in (*lines, *(describe_attachment(attachment) + named for attachment in inputs.attachments)):
         session.print_line(line)
 
@@ -170,7 +170,7 @@ def retry(session: ChatSession, _: str) -> None:
 @slash_command("", "Take out the last message and its answer.")
 def drop(session: ChatSession, _: str) -> None:
     session.drop_last_message()
-    session.print_line("The last message and its answer are taken out of the conversation")
+    session.print_line("Removed the last message and its answer")
 
 
 @slash_command("[OPTIONS]", "Put back the files that the last run changed.")
@@ -189,7 +189,7 @@ def undo(session: ChatSession, options: str) -> None:
     except (click.Abort, click.exceptions.Exit):
         pass  # the user declined, or asked for --help
     except click.ClickException as error:
-        raise UsageError(error.format_message().rstrip("."), "/undo --help tells what it takes") from None
+        raise UsageError(error.format_message().rstrip("."), "see /undo --help") from None
 
 
 @slash_command("", "Replace what is old by a summary.")
@@ -204,9 +204,9 @@ def save(session: ChatSession, path: str) -> None:
     from ask.cli.history import export_conversations
 
     if not session.is_saved:
-        raise UsageError("nothing is saved of this conversation", "ask chat without --no-save saves it as it goes")
+        raise UsageError("this conversation is not saved", "start the chat without --no-save to save it")
     export_conversations([session.request.conversation_id], str(Path(path).expanduser()))
-    session.print_line(f"Written to {path}")
+    session.print_line(f"Wrote {path}")
 
 
 @slash_command("", "Tell what this chat has used.")
@@ -220,17 +220,17 @@ def cost(session: ChatSession, _: str) -> None:
 @slash_command("", "Begin a new conversation.")
 def clear(session: ChatSession, _: str) -> None:
     session.start_new_conversation()
-    session.print_line("This is a new conversation")
+    session.print_line("Started a new conversation")
 
 
-@slash_command("", "Tell what can be typed.")
+@slash_command("", "List the commands and keys.")
 def help_(session: ChatSession, _: str) -> None:
-    rows = [*list_usages(), *KEY_BINDINGS.items(), ("//...", "sends a message that begins with a slash")]
+    rows = [*list_usages(), *KEY_BINDINGS.items(), ("//...", "send a message that starts with a slash")]
     width = max(len(usage) for usage, _ in rows)
     session.print_line("\n".join(f"{usage:{width}}  {description}" for usage, description in rows))
 
 
-@slash_command("", "Leave; so do exit, quit and Ctrl-D.")
+@slash_command("", "Quit, like exit, quit and Ctrl-D.")
 def exit_(session: ChatSession, _: str) -> None:
     """Do nothing: the loop ends by itself on one of `EXIT_COMMANDS`."""
 

@@ -15,6 +15,7 @@ from ask.cli.run import redact_errors, warn_literal_options
 from ask.console import StderrConsole
 from ask.errors import AskError, BrokenOutputError, FileError, RunInterruptedError, UsageError
 from ask.inputs.readers import decode_text
+from ask.render.amounts import format_count
 from ask.text import decode_argument, format_one_line
 
 
@@ -82,10 +83,10 @@ def run_interactive_chat(session: ChatSession, first_message: str) -> None:
 
 def print_greeting(session: ChatSession) -> None:
     request = session.request
-    target = f"{request.endpoint.model} of {request.endpoint.provider_name}"
+    target = f"{request.endpoint.model} ({request.endpoint.provider_name})"
     messages = sum(message.role == "user" for message in request.message_history)
-    past = f", going on with {request.conversation_id} ({messages} messages)" if messages else ""
-    session.console.print_notice(f"this is {target}{past}; /help tells what can be typed, Ctrl-D leaves")
+    past = f", continuing {request.conversation_id} ({format_count(messages, 'message')})" if messages else ""
+    session.console.print_notice(f"chatting with {target}{past}; /help lists commands, Ctrl-D quits")
 
 
 def handle_input(session: ChatSession, text: str) -> str:
@@ -146,10 +147,10 @@ def read_messages(first_message: str, limit: int) -> Iterator[str]:
         try:
             line = sys.stdin.buffer.readline(limit + 1)
         except OSError as error:
-            raise FileError(f"cannot read standard input ({error.strerror})") from error
+            raise FileError(f"cannot read stdin ({error.strerror})") from error
         if len(line) > limit:
             hint = "raise stdin_limit in config.toml"
-            raise FileError(f"a line of standard input is longer than {limit} bytes", hint)
+            raise FileError(f"a line of stdin is longer than {limit} bytes", hint)
         if not line:
             return
         text = decode_text(line, "standard input").strip()

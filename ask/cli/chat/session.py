@@ -182,7 +182,7 @@ class ChatSession:
                 runs = read_runs(store, find_conversation(store, self.request.conversation_id))
         last_run = next(reversed(select_unsummarized_runs(runs)), None)
         if last_run and last_run.entries[0].message.content != messages[index].content:
-            raise UsageError("the conversation has gone on elsewhere", "leave, and take it up with ask chat -c")
+            raise UsageError("the conversation was continued elsewhere", "quit, and continue it with ask chat -c")
         has_response = index < len(messages) - 1
         return ChatTurn(index, messages[index], has_response, last_run.number if last_run else None)
 
@@ -276,7 +276,7 @@ class ChatSession:
         from ask.agent.compaction import compact_conversation
 
         if not self.request.message_history:
-            raise UsageError("there is nothing to summarise yet", "type a message")
+            raise UsageError("there is nothing to summarize yet", "send a message first")
         check_saves_summary(self.request.settings)
         self.request = compact_conversation(self.request, self.app, self.console, self._add_usage)
 

@@ -66,7 +66,7 @@ def tool(
 
     def mark(function: F) -> F:
         if isinstance(function, type) or not callable(function):
-            raise TypeError("@tool marks functions; a name is given as @tool(name=...)")
+            raise TypeError("@tool decorates functions; set a name with @tool(name=...)")
         setattr(function, TOOL_ATTRIBUTE, ToolOptions(name, description, has_side_effects))
         return function
 
@@ -88,7 +88,7 @@ def create_tool(function: Callable[..., Any]) -> Tool:
         TypeError: The function cannot be a tool; the message names the parameter that prevents it.
     """
     if isinstance(function, type) or not callable(function):
-        raise ToolDefinitionError(f"{getattr(function, '__qualname__', function)!r} is no function")
+        raise ToolDefinitionError(f"{getattr(function, '__qualname__', function)!r} is not a function")
     options = get_tool_options(function) or ToolOptions()
     name = options.name or getattr(function, "__name__", "")
     try:
@@ -135,13 +135,13 @@ def _read_parameters(
     try:
         signature = inspect.signature(function)
     except ValueError:
-        raise ToolDefinitionError("it does not tell its parameters") from None
+        raise ToolDefinitionError("its signature cannot be read") from None
     hints = resolve_hints(function)
     fields, context_names = [], []
     for name, parameter in signature.parameters.items():
         if parameter.kind in VARIADIC_KINDS:
             stars, replacement = VARIADIC_KINDS[parameter.kind]
-            raise ToolDefinitionError(f"{stars}{name} stands for any number of values; make it {replacement}", (name,))
+            raise ToolDefinitionError(f"{stars}{name} accepts any number of values; make it {replacement}", (name,))
         required = parameter.default is parameter.empty
         hint = hints.get(name, parameter.empty if required else type(parameter.default))
         if hint is parameter.empty or (name not in hints and parameter.default is None):

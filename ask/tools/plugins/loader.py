@@ -74,7 +74,7 @@ def _resolve_target(target: ToolTarget) -> Any:
             value = getattr(value, attribute)
         except AttributeError:
             names = ", ".join(_list_public_functions(value))
-            raise ToolDefinitionError(f"there is no {attribute} in it{names and f', but {names}'}") from None
+            raise ToolDefinitionError(f"it has no {attribute}{names and f', but {names}'}") from None
     return value
 
 
@@ -102,8 +102,10 @@ def _collect_tools(value: Any, target: ToolTarget) -> Iterator[Tool]:
         marked = list(dict.fromkeys(filter(get_tool_options, vars(value).values())))
         if not marked:
             available = _list_public_functions(value)
-            hint = f"; name one, as {Path(target.location).name}:{available[0]}" if target.is_file and available else ""
-            raise ToolDefinitionError(f"it has no function marked with @tool, and no {REGISTER_FUNCTION}{hint}")
+            hint = (
+                f"; pass one, as in {Path(target.location).name}:{available[0]}" if target.is_file and available else ""
+            )
+            raise ToolDefinitionError(f"it has no function decorated with @tool, and no {REGISTER_FUNCTION}{hint}")
         yield from map(make_tool, marked)
     elif getattr(value, "__name__", "") == REGISTER_FUNCTION:
         yield from _call_register_function(value)
@@ -124,7 +126,7 @@ def _call_register_function(register_function: Callable[[], Any]) -> Iterator[To
     """Yield the tools that `register_tools` returns, as tools or functions."""
     values = register_function()
     if not isinstance(values, Iterable) or isinstance(values, str | Mapping):
-        raise ToolDefinitionError(f"{REGISTER_FUNCTION} returns {type(values).__name__}, and not a list of tools")
+        raise ToolDefinitionError(f"{REGISTER_FUNCTION} returns {type(values).__name__}, not a list of tools")
     for value in values:
         yield value if isinstance(value, Tool) else make_tool(value)
 
@@ -140,11 +142,11 @@ def _check_tool(tool: Tool) -> Tool:
         name = getattr(spec, "name", spec)
         raise ToolDefinitionError(f"the tool {name!r} has no ToolSpec with a name and a description")
     if not isinstance(spec.parameters, Mapping) or spec.parameters.get("type", "object") != "object":
-        raise ToolDefinitionError(f"{spec.name}: its parameters are no JSON Schema of type object")
+        raise ToolDefinitionError(f"{spec.name}: its parameters must be a JSON Schema of type object")
     try:
         json.dumps(dict(spec.parameters), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise ToolDefinitionError(f"{spec.name}: its parameters are not JSON ({error})") from None
     if not callable(tool.run):
-        raise ToolDefinitionError(f"{spec.name}: its run is no function")
+        raise ToolDefinitionError(f"{spec.name}: its run is not a function")
     return tool

@@ -21,7 +21,7 @@ from ask.tools.output_limits import MAX_RESULT_LENGTH, OutputCapture
 from ask.tools.plugins.process import PluginProcess
 from ask.worker_channel import CALL, DONE, START, WorkerDiedError, WorkerTimeoutError
 
-RESTART_NOTE = "What it held in memory is gone; the next call starts it anew"
+RESTART_NOTE = "Its state in memory is lost; the next call starts it again"
 
 
 class PluginLoadError(Exception):
@@ -89,7 +89,7 @@ class ToolPlugin:
         try:
             self._process = PluginProcess(self._plugin_environment.directory, self._plugin_environment.environment)
         except OSError as error:
-            raise PluginLoadError(f"no process can be started ({error.strerror})") from error
+            raise PluginLoadError(f"cannot start a process ({error.strerror})") from error
         return self._process
 
     @contextmanager
@@ -112,7 +112,7 @@ class ToolPlugin:
         except WorkerDiedError as error:
             raise PluginLoadError(f"its process ended ({error})") from None
         except WorkerTimeoutError:
-            raise PluginLoadError(f"it is not loaded after {self._plugin_environment.load_timeout:g} s") from None
+            raise PluginLoadError(f"it did not load within {self._plugin_environment.load_timeout:g} s") from None
         reply = json.loads(payload)
         if reply["problem"]:
             raise PluginLoadError(reply["problem"])
@@ -139,7 +139,9 @@ class ToolPlugin:
             capture.discard()
             if isinstance(error, WorkerTimeoutError):
                 seconds = f"{context.command_timeout:g} s"
-                raise ToolError(f"stopped after {seconds}, with all that it had started. {RESTART_NOTE}") from None
+                raise ToolError(
+                    f"timed out after {seconds}; the tool and its children were killed. {RESTART_NOTE}"
+                ) from None
             if isinstance(error, WorkerDiedError):
                 raise ToolError(f"its process ended during the call ({error}). {RESTART_NOTE}") from None
             raise

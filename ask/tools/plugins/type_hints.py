@@ -159,14 +159,14 @@ def _make_enum_adapter(hint: Any, values: Sequence[Any]) -> TypeAdapter:
     json_values = [value.value if isinstance(value, enum.Enum) else value for value in values]
     type_names = {JSON_TYPE_NAMES.get(type(value)) for value in json_values}
     if None in type_names or not json_values:
-        raise ToolDefinitionError(f"{format_hint(hint)} has values that JSON has not")
+        raise ToolDefinitionError(f"{format_hint(hint)} has values that JSON cannot represent")
     schema: SchemaDict = {"type": type_names.pop()} if len(type_names) == 1 else {}
 
     def convert(value: Any) -> Any:
         for candidate, json_value in zip(values, json_values, strict=True):
             if value == json_value and isinstance(value, bool) == isinstance(json_value, bool):  # true is not 1
                 return candidate
-        raise ValueError(f"{value!r} is none of {json_values}")
+        raise ValueError(f"{value!r} is not one of {json_values}")
 
     return TypeAdapter({**schema, "enum": json_values}, convert)
 
@@ -208,7 +208,7 @@ def _make_list_adapter(hint: Any, factory: Callable[[Any], Any], parents: tuple[
     has_fixed_length = factory is tuple and bool(arguments) and arguments[1:] != (...,)
     if has_fixed_length and any(argument != arguments[0] for argument in arguments):
         raise ToolDefinitionError(
-            f"{format_hint(hint)} mixes types, for which not every provider has a schema; use a dataclass"
+            f"{format_hint(hint)} mixes types, which not every provider supports; use a dataclass"
         )
     item = make_type_adapter(arguments[0], parents) if arguments else TypeAdapter({})
     schema: SchemaDict = {"type": "array", "items": item.schema}
@@ -224,7 +224,7 @@ def _make_mapping_adapter(hint: Any, parents: tuple[Any, ...]) -> TypeAdapter:
         return TypeAdapter({"type": "object"})
     key_type, item_type = get_args(hint)
     if key_type is not str:
-        raise ToolDefinitionError(f"{format_hint(hint)} has keys that are not str, as all keys of JSON are")
+        raise ToolDefinitionError(f"{format_hint(hint)} has keys that are not str, as JSON requires")
     item = make_type_adapter(item_type, parents)
     schema = {"type": "object", "additionalProperties": item.schema or True}
     return TypeAdapter(schema, lambda values: {name: item.convert(value) for name, value in values.items()})
@@ -270,4 +270,4 @@ def resolve_hints(value: Any) -> dict[str, Any]:
     try:
         return typing.get_type_hints(value, include_extras=True)
     except Exception as error:  # noqa: BLE001 - evaluating a hint runs the plugin's code
-        raise ToolDefinitionError(f"its type hints cannot be read ({type(error).__name__}: {error})") from None
+        raise ToolDefinitionError(f"its type hints cannot be evaluated ({type(error).__name__}: {error})") from None

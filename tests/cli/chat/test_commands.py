@@ -105,9 +105,9 @@ def test_model_and_provider_apply_to_later_messages(ask: Ask, server: ModelServe
         assert "openrouter" in chat.send("/model test/two")
         chat.send("two")
         assert "'nobody'" in chat.send("/provider nobody")
-        assert "demo of demo" in chat.send("/model demo:demo")
+        assert "demo (demo)" in chat.send("/model demo:demo")
         assert "demo" in chat.send("hello")
-        assert "Asking test/three of openrouter" in chat.send("/model openrouter:test/three")
+        assert "Using test/three (openrouter)" in chat.send("/model openrouter:test/three")
         chat.send("three")
         chat.quit()
     assert [request.json["model"] for request in server.requests] == ["test/one", "test/two", "test/three"]
@@ -130,7 +130,7 @@ def test_the_system_prompt_is_saved_with_the_conversation(ask: Ask, server: Mode
     assert "Be brief.\nBe exact." in system(server)
     assert "Be kind." not in system(server)
     with Chat(ask, "-c", env=session) as chat:
-        assert "Nothing is added" in chat.send("/system -")
+        assert "No extra system prompt" in chat.send("/system -")
         chat.send("four")
         chat.quit()
     assert "Be brief." not in system(server)
@@ -140,7 +140,7 @@ def test_the_system_prompt_is_saved_with_the_conversation(ask: Ask, server: Mode
 def test_tools_can_be_turned_off_and_on(ask: Ask, server: ModelServer) -> None:
     answers(server)
     with Chat(ask, "--disable-tool", "bash") as chat:
-        assert "The model may call no tools" in chat.send("/tools off")
+        assert "Tools are disabled" in chat.send("/tools off")
         chat.send("one")
         assert offered(server) == []
         shown = chat.send("/tools on")
@@ -165,7 +165,7 @@ def test_safe_mode_can_be_turned_on_but_not_off(ask: Ask, server: ModelServer, h
         chat.send("two")
         assert not outside.exists()
         assert (ask.cwd / "inside").exists()
-        assert "/safe takes on" in chat.send("/safe off")
+        assert "/safe accepts only on" in chat.send("/safe off")
         assert "Safe mode is on" in chat.send("/safe")
         assert chat.quit().code == 0
 
@@ -244,7 +244,7 @@ def test_a_conversation_continued_elsewhere_cannot_be_changed(ask: Ask, server: 
         chat.send("one")
         ask("-c", "elsewhere", env=session)
         for command in ("/drop", "/retry"):
-            assert "has gone on elsewhere" in chat.send(command)
+            assert "was continued elsewhere" in chat.send(command)
     assert len(read_saved_runs(home)) == 2
 
 

@@ -122,7 +122,7 @@ def test_decorator_keeps_the_function_and_overrides_its_description() -> None:
 
 @pytest.mark.parametrize("misuse", ["name", 5, int])
 def test_decorator_accepts_only_functions(misuse: Any) -> None:
-    with pytest.raises(TypeError, match="@tool marks functions"):
+    with pytest.raises(TypeError, match="@tool decorates functions"):
         tool(misuse)
 
 
@@ -140,11 +140,11 @@ def none_by_default(a=None): ...  # type: ignore[no-untyped-def]
         (hintless, "hintless: the parameter a: no type hint"),
         (none_by_default, "none_by_default: the parameter a: no type hint"),
         (bytes_inside, "bytes_inside: the parameter options: bytes has no JSON Schema"),
-        (many, "many: the parameter names: *names stands for any number of values; make it a list"),
-        (named, "named: the parameter names: **names stands for any number of values; make it a dict"),
-        (unknown, "unknown: its type hints cannot be read (NameError: name 'Nowhere' is not defined)"),
-        (int, "'int' is no function"),
-        (5, "'5' is no function"),
+        (many, "many: the parameter names: *names accepts any number of values; make it a list"),
+        (named, "named: the parameter names: **names accepts any number of values; make it a dict"),
+        (unknown, "unknown: its type hints cannot be evaluated (NameError: name 'Nowhere' is not defined)"),
+        (int, "'int' is not a function"),
+        (5, "'5' is not a function"),
     ],
 )
 def test_unsupported_function_is_refused_with_a_reason(function: Any, expected: str) -> None:

@@ -42,23 +42,23 @@ BROKEN = {
     "dies": ("import os; os._exit(3)", "", "its process ended (exit status 3)"),
     "has a mistake in it": ("def f(:", "", "SyntaxError: invalid syntax (ask_{}.py, line 1)"),
     "lacks a package": ("import no_such_package", "", "ModuleNotFoundError: No module named 'no_such_package'"),
-    "names what is not there": (GREET, ":great", "there is no great in it, but greet"),
-    "has no tools": ("def greet(name: str): ...", "", "it has no function marked with @tool, and no register_tools"),
+    "names what is not there": (GREET, ":great", "it has no great, but greet"),
+    "has no tools": ("def greet(name: str): ...", "", "it has no function decorated with @tool, and no register_tools"),
     "has no hint": (GREET.replace(": str", ""), "", "greet: the parameter name: no type hint"),
     "has a hint without schema": (
         GREET.replace(": str", ": bytes"),
         "",
         "the parameter name: bytes has no JSON Schema",
     ),
-    "registers nothing": ("def register_tools(): pass", "", "register_tools returns NoneType, and not a list of tools"),
-    "registers anything": ("def register_tools(): return [5]", "", "5 is no function"),
+    "registers nothing": ("def register_tools(): pass", "", "register_tools returns NoneType, not a list of tools"),
+    "registers anything": ("def register_tools(): return [5]", "", "5 is not a function"),
     "registers no JSON": (
         "from ask import *\ndef register_tools(): return [Tool(ToolSpec('a', '', {'type': {1}}), print)]",
         "",
-        "a: its parameters are no JSON Schema of type object",
+        "a: its parameters must be a JSON Schema of type object",
     ),
     "names two alike": (GREET + "@tool(name='greet')\ndef other() -> None: ...", "", "it has two tools named greet"),
-    "names anything": ("it = 5", ":it", "5 is no function"),
+    "names anything": ("it = 5", ":it", "5 is not a function"),
 }
 FORMS = {
     "a module with marked functions": (GREET, ""),
@@ -151,7 +151,7 @@ def test_each_broken_package_is_reported_and_the_others_work(
         source, attribute, reason = BROKEN[fault]
         name = fault.replace(" ", "_")
         install_tools(packages, name, source, attribute)
-        expected_reports[f"ask-{name} "] = reason.format(name)
+        expected_reports[f"ask-{name}"] = reason.format(name)
     result = hello(with_packages(ask, packages), server)
     assert (result.text, result.code) == ("Hello.\n", 0)
     for line, (distribution, reason) in zip(
@@ -241,7 +241,7 @@ def test_functions_are_named_on_the_command_line(
     result = hello(ask, server, *options)
     if names is None:
         assert (result.code, len(server.requests)) == (4, 0)
-        assert "there is no shorten_it in it, but " in result.stderr
+        assert "missing: shorten_it, but " in result.stderr
     else:
         assert (result.stderr, list_plugin_tools(server)) == ("", names)
         assert {path.name for path in tools.parent.iterdir()} <= {"mine.py", "__pycache__"}
@@ -392,7 +392,7 @@ def test_doctor_reports_which_packages_load(ask: Ask, home: Home) -> None:
     (home.config / "config.toml").write_text('[tools]\ndisabled = ["greet", "other"]\n')
     rows = json.loads(ask("doctor", "--offline", "--json").text)
     found = {row["check"]: (row["state"], row["found"]) for row in rows if row["check"].startswith("ask-")}
-    reason = "its tools cannot be loaded: ZeroDivisionError: division by zero (ask_odd.py, line 1)"
+    reason = "cannot load its tools: ZeroDivisionError: division by zero (ask_odd.py, line 1)"
     assert found == {"ask-nice": ("ok", "tools: greet"), "ask-odd": ("problem", reason)}
     warned = [row["found"] for row in rows if row["check"] == "tools" and row["state"] == "warning"]
-    assert warned == ["tools.disabled names other, which there is not"]
+    assert warned == ["tools.disabled contains the unknown tool other"]

@@ -126,7 +126,7 @@ def test_a_hint_has_a_schema(hint: Any, schema: dict[str, Any]) -> None:
         (dict[int, str], "keys that are not str"),
         (tuple[int, str], "use a dataclass"),
         (Loop, "Loop refers to itself"),
-        (Literal[b"x"], "values that JSON has not"),
+        (Literal[b"x"], "values that JSON cannot represent"),
         (object(), "has no JSON Schema"),
         ([int], "has no JSON Schema"),
         (Path | bytes, "bytes has no JSON Schema"),

@@ -139,7 +139,7 @@ def test_a_long_result_is_saved_to_a_file(ask: Ask, calling: Calling) -> None:
     run = calling(("much", {"size": 5_000_000}), ("count", {}), options=MINE)
     assert run.results[1] == "1"
     assert len(run.results[0]) <= 30_000
-    kept = Path(run.results[0].partition("the whole is in ")[2].partition(" ...]")[0])
+    kept = Path(run.results[0].partition("the full output is in ")[2].partition(" ...]")[0])
     assert kept.stat().st_size == 5_000_000
 
 
@@ -158,7 +158,7 @@ def test_a_key_in_a_result_is_redacted(ask: Ask, calling: Calling) -> None:
     key = ask.env["OPENROUTER_API_KEY"]
     (ask.cwd / "leak.py").write_text(f'def leak() -> str: return "x" * 40_000 + "{key}" + "y" * 40_000')
     run = calling(("leak", {}), options=("--tool", "leak.py:leak"))
-    kept = Path(run.results[0].partition("the whole is in ")[2].partition(" ...]")[0]).read_text()
+    kept = Path(run.results[0].partition("the full output is in ")[2].partition(" ...]")[0]).read_text()
     assert key not in kept
     assert "[key removed]" in kept
 
@@ -167,5 +167,5 @@ def test_invalid_arguments_never_reach_the_function(calling: Calling) -> None:
     run = calling(("much", {"size": "five"}), ("much", {}), ("count", {}), options=MINE)
     wrong, missing, counted = run.results
     assert "'size' must be integer, not string" in wrong
-    assert "lack 'size'" in missing
+    assert "missing 'size'" in missing
     assert counted == "1"
