@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ask.agent.request import RunRequest
     from ask.map.agent_runner import AgentOptions
     from ask.map.engine import Engine, Progress, RowTask, TaskResult
-    from ask.map.job import Job, JobPrices
+    from ask.map.job import Job
     from ask.map.ledger import Ledger
 
 SAMPLE_SEED = 0
@@ -165,7 +165,6 @@ def run_map(
     import gc
 
     from ask.cli.map_batch import check_batch_flags, open_refusing_runner, run_batches
-    from ask.map.job import JobPrices
     from ask.map.output import ColumnNames, FileWriter, StdoutWriter
 
     gc.enable()
@@ -201,16 +200,17 @@ def run_map(
         open_runner = open_refusing_runner
     else:
         open_runner = choose_runner(job, system_prompts, agent_options, app, cleanup)
-    engine = create_engine(flags, job, ledger, JobPrices(app, job), open_runner)
-    if finished_earlier is None:
+    engine = create_engine(flags, job, ledger, app, open_runner)
+    is_announced = finished_earlier is None and console.is_terminal
+    if is_announced:
         announce_earlier_answers(job, ledger, console)
-    available_rows = read_in_background(rows) if any(one.path == STDIN for one in inputs) else rows
+    available_rows = read_in_background(rows) if reads_stdin(inputs) else rows
     with stop_on_interrupt(engine, console):
         progress = engine.run(available_rows, names, writer, open_progress_bar(flags, job, inputs, console))
     if finished_earlier is not None:
         progress = progress._replace(resumed=finished_earlier)
     console.show_status("")
-    summary = format_summary(progress, time.monotonic() - start, flags["output"], is_announced=console.is_terminal)
+    summary = format_summary(progress, time.monotonic() - start, flags["output"], is_announced=is_announced)
     console.print_line(f"ask: {summary}")
     finish(engine, progress, job, ledger)
 
@@ -257,9 +257,13 @@ def prepare(
     return job, select_inputs(paths, input_format, rows_are_files=job.prompt.uses_path or has_template)
 
 
+def reads_stdin(inputs: Sequence[Input]) -> bool:
+    return any(one.path == STDIN for one in inputs)
+
+
 def open_row_reader(flags: Mapping[str, Any], inputs: Sequence[Input]) -> Callable[[], Iterator[Row]]:
     """Return a function that reads the rows from the first one."""
-    if flags["batch"] and any(one.path == STDIN for one in inputs):
+    if flags["batch"] and reads_stdin(inputs):
         rows = list(open_rows(flags, inputs))  # standard input can be read only once
         return lambda: iter(rows)
     return lambda: open_rows(flags, inputs)
@@ -336,14 +340,15 @@ def print_estimate(
     job: Job, rows: Iterator[Row], ledger: Ledger, system_prompts: Sequence[str], app: AppContext
 ) -> None:
     """Print how many rows would be sent and what they would cost."""
-    from ask.map.job import JobPrices, estimate_input
+    from ask.agent.pricing import to_priced_model
+    from ask.map.job import estimate_input
     from ask.messages import Usage
     from ask.render.amounts import format_count, format_dollars
 
     estimate = estimate_input(job, rows, ledger, system_prompts)
     parts = [format_count(estimate.rows, "row"), f"about {estimate.input_tokens:,} input tokens"]
-    prices = JobPrices(app, job)
-    cost = prices.calculate_cost(0, Usage(input_tokens=estimate.input_tokens, output_tokens=0))
+    model = to_priced_model(app, job.requests[0].endpoint)
+    cost = app.price_finder.calculate_cost(model, [Usage(estimate.input_tokens, 0)]).dollars
     parts.append("price unknown" if cost is None else f"{format_dollars(cost)} for the input alone")
     if estimate.finished_rows:
         parts.append(f"{format_count(estimate.finished_rows, 'row')} finished before")
@@ -420,10 +425,11 @@ def create_engine(
     flags: Mapping[str, Any],
     job: Job,
     ledger: Ledger,
-    prices: JobPrices,
+    app: AppContext,
     open_runner: Callable[[], Callable[[RowTask], TaskResult]],
 ) -> Engine:
     """Create the engine of a job."""
+    from ask.agent.pricing import to_priced_model
     from ask.map.engine import Engine, EngineOptions
     from ask.map.rate_limit import RateLimiter
 
@@ -441,6 +447,8 @@ def create_engine(
         tries=settings.tries,
         backoff=settings.backoff,
     )
+    models = [to_priced_model(app, request.endpoint) for request in job.requests]
+    finder = app.price_finder
     return Engine(
         job.id,
         job.models,
@@ -448,7 +456,7 @@ def create_engine(
         RateLimiter(None if jobs == "auto" else int(jobs), flags["rpm"], flags["tpm"]),
         open_runner=open_runner,
         identify=job.identify,
-        calculate_cost=prices.calculate_cost,
+        calculate_cost=lambda number, usage: finder.calculate_cost(models[number], [usage]).dollars,
         options=options,
     )
 
@@ -475,8 +483,8 @@ def stop_on_interrupt(engine: Engine, console: StderrConsole) -> Iterator[None]:
 
 
 def announce_earlier_answers(job: Job, ledger: Ledger, console: StderrConsole) -> None:
-    """Print on a terminal how many rows were answered in earlier runs."""
-    count, newest = ledger.count_answers(job.id) if console.is_terminal else (0, 0.0)
+    """Print how many rows were answered in earlier runs."""
+    count, newest = ledger.count_answers(job.id)
     if count:
         from ask.render.amounts import format_age, format_count
 

@@ -57,7 +57,7 @@ class RowError(AskError):
 
 
 class AgentRunner:
-    """Answers the rows of one thread.
+    """Answers rows with tools. One instance serves all threads.
 
     Args:
         requests: the job's request for each of its models.

@@ -313,6 +313,13 @@ class SlowServer:
         return echo(request)
 
 
+def test_a_local_model_costs_nothing(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(wire.whole_reply(wire.answer("a") | {"usage": {"prompt_tokens": 10, "completion_tokens": 2}}))
+    command = ("map", "-p", "lmstudio", "-m", "m", "--base-url", server.base_url, "Say {{text}}")
+    [row] = parse(ask(*command, write_rows(home.work, *make_rows(1))))
+    assert (row["answer"], row["input_tokens"], row["cost"]) == ("a", 10, 0.0)
+
+
 def test_progress_is_shown_on_a_terminal(ask: Ask, server: ModelServer, home: Home) -> None:
     SlowServer(server, 0.1)
     command = (*COMMAND, write_rows(home.work, *make_rows(40)), "-O", "out.jsonl", "-j", "8")
