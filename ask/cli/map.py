@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -205,7 +205,7 @@ def run_map(
     if is_announced:
         announce_earlier_answers(job, ledger, console)
     available_rows = read_in_background(rows) if reads_stdin(inputs) else rows
-    with stop_on_interrupt(engine, console):
+    with redact_plugin_output(job, app), stop_on_interrupt(engine, console):
         progress = engine.run(available_rows, names, writer, open_progress_bar(flags, job, inputs, console))
     if finished_earlier is not None:
         progress = progress._replace(resumed=finished_earlier)
@@ -213,6 +213,16 @@ def run_map(
     summary = format_summary(progress, time.monotonic() - start, flags["output"], is_announced=is_announced)
     console.print_line(f"ask: {summary}")
     finish(engine, progress, job, ledger)
+
+
+def redact_plugin_output(job: Job, app: AppContext) -> AbstractContextManager[None]:
+    """Return a context manager that redacts what plugins print; those that come with `ask` print nothing."""
+    endpoints = [request.endpoint for request in job.requests]
+    if all(endpoint.provider.is_builtin for endpoint in endpoints):
+        return nullcontext()
+    from ask.plugin_api.import_guard import redact_output
+
+    return redact_output(app.collect_secrets(*[endpoint.key for endpoint in endpoints]).redactor)
 
 
 def choose_runner(
