@@ -49,6 +49,7 @@ PACKAGES = {
     "lxml": {"tools"},
     "ddgs": {"tools"},
     "genai_prices": {"client"},
+    **{package: {"map"} for package in ("dask", "distributed")},
     "markdownify": {"tools"},
     "pluggy": {"plugin_api"},
     "docstring_parser": {"tools"},

@@ -62,6 +62,16 @@ def parse_failure_limit(_: click.Context, __: click.Parameter, value: str | None
     return number, value.endswith("%")
 
 
+def parse_engine(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+    """Parse "dask" or "dask=ADDRESS" to the scheduler's address; "" to start a cluster on this machine."""
+    if value is None:
+        return None
+    name, _sign, address = value.partition("=")
+    if name != "dask":
+        raise click.BadParameter(f"must be dask or dask=ADDRESS, not {value!r}")
+    return address
+
+
 @subcommand("map")
 @click.argument("arguments", metavar="PROMPT [INPUT]...", nargs=-1)
 @click.option("-O", "--output", metavar="FILE", help="Write a .jsonl, .csv or .tsv file instead of JSONL to stdout.")
@@ -97,6 +107,7 @@ def parse_failure_limit(_: click.Context, __: click.Parameter, value: str | None
 @click.option("--detach", is_flag=True, help="With --batch: submit, and collect with the same command later.")
 @click.option("--cancel", is_flag=True, help="With --batch: cancel, and keep the answers so far.")
 @click.option("--poll-interval", metavar="S", type=parse_seconds, help="With --batch: check every S seconds (2 to 60).")
+@click.option("--engine", metavar="NAME", callback=parse_engine, help="dask[=ADDRESS]: run rows on a Dask cluster.")
 @click.option("--timeout", metavar="S", type=parse_seconds, help="Give up on an answer after S seconds (300).")
 @click.option("--no-save", is_flag=True, help="Keep no answers once the job is complete.")
 @click.option("--plain", is_flag=True, help="No color.")
@@ -164,7 +175,7 @@ def run_map(
     """
     import gc
 
-    from ask.cli.map_batch import check_batch_flags, open_refusing_runner, run_batches
+    from ask.cli.map_batch import check_batch_flags, run_batches
     from ask.map.output import ColumnNames, FileWriter, StdoutWriter
 
     gc.enable()
@@ -196,11 +207,8 @@ def run_map(
     names = ColumnNames(tuple(first_row.columns), schema.json_schema if schema else None, has_patch=has_patch)
     writer = FileWriter(job.output, names.all) if job.output else StdoutWriter()
     cleanup.callback(writer.close)
-    if flags["batch"]:
-        open_runner = open_refusing_runner
-    else:
-        open_runner = choose_runner(job, system_prompts, agent_options, app, cleanup)
-    engine = create_engine(flags, job, ledger, app, open_runner)
+    open_runner, max_concurrency = choose_runner(flags, job, system_prompts, agent_options, app=app, cleanup=cleanup)
+    engine = create_engine(flags, job, ledger, app, open_runner=open_runner, max_concurrency=max_concurrency)
     is_announced = finished_earlier is None and console.is_terminal
     if is_announced:
         announce_earlier_answers(job, ledger, console)
@@ -226,19 +234,40 @@ def redact_plugin_output(job: Job, app: AppContext) -> AbstractContextManager[No
 
 
 def choose_runner(
-    job: Job, system_prompts: Sequence[str], options: AgentOptions | None, app: AppContext, cleanup: ExitStack
-) -> Callable[[], Callable[[RowTask], TaskResult]]:
-    """Return a function that creates what answers rows, for each thread; `options` are those of rows with tools."""
-    if options is None:
+    flags: Mapping[str, Any],
+    job: Job,
+    system_prompts: Sequence[str],
+    agent_options: AgentOptions | None,
+    *,
+    app: AppContext,
+    cleanup: ExitStack,
+) -> tuple[Callable[[], Callable[[RowTask], TaskResult]], int]:
+    """Return a function that creates what answers rows, for each thread, and the limit for concurrent rows.
+
+    `agent_options` are those of rows with tools.
+    """
+    from ask.map.rate_limit import MAX_CONCURRENCY
+
+    if flags["batch"]:
+        from ask.cli.map_batch import open_refusing_runner
+
+        return open_refusing_runner, MAX_CONCURRENCY
+    if flags["engine"] is not None:
+        from ask.map.cluster import describe_job, open_cluster
+
+        cluster_job = describe_job(job, system_prompts, agent_options, flags["base_url"])
+        cluster = open_cluster(flags["engine"], cluster_job, job.requests[0].secrets.redactor, cleanup)
+        return lambda: cluster.run, min(cluster.thread_count, MAX_CONCURRENCY)
+    if agent_options is None:
         from ask.map.row_runner import RowRunner
 
-        return lambda: RowRunner(job.requests, system_prompts, app).run
+        return lambda: RowRunner(job.requests, system_prompts, app).run, MAX_CONCURRENCY
     from ask.map.agent_runner import AgentRunner, stop_processes
 
     processes: set[Popen[bytes]] = set()
     cleanup.callback(stop_processes, processes)
-    runner = AgentRunner(job.requests, options, processes)
-    return lambda: runner.run
+    runner = AgentRunner(job.requests, agent_options, processes)
+    return lambda: runner.run, MAX_CONCURRENCY
 
 
 def prepare(
@@ -256,6 +285,10 @@ def prepare(
         raise UsageError("no prompt given", 'try: ask map "Language of this text: {{text}}" tickets.jsonl')
     paths = flags["arguments"][0 if has_template else 1 :]
     check_inputs(paths)
+    if flags["engine"] is not None and flags["batch"]:
+        raise UsageError("--batch runs no rows of its own", "leave out --engine or --batch")
+    if flags["engine"] is not None and flags["key"]:
+        raise UsageError("--key does not work with --engine", "set the key in the environment of the workers")
     # Rows with tools run in processes of their own, which also open the sandbox.
     options = {**get_default_options(), **flags, "no_tools": True, "safe": False, "safe_rows": flags["safe"]}
     job = prepare_job(options, app, console, cleanup)
@@ -436,7 +469,9 @@ def create_engine(
     job: Job,
     ledger: Ledger,
     app: AppContext,
+    *,
     open_runner: Callable[[], Callable[[RowTask], TaskResult]],
+    max_concurrency: int,
 ) -> Engine:
     """Create the engine of a job."""
     from ask.agent.pricing import to_priced_model
@@ -463,7 +498,7 @@ def create_engine(
         job.id,
         job.models,
         ledger,
-        RateLimiter(None if jobs == "auto" else int(jobs), flags["rpm"], flags["tpm"]),
+        RateLimiter(None if jobs == "auto" else int(jobs), flags["rpm"], flags["tpm"], max_concurrency),
         open_runner=open_runner,
         identify=job.identify,
         calculate_cost=lambda number, usage: finder.calculate_cost(models[number], [usage]).dollars,
