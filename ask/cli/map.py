@@ -107,7 +107,7 @@ def parse_engine(_: click.Context, __: click.Parameter, value: str | None) -> st
 @click.option("--detach", is_flag=True, help="With --batch: submit, and collect with the same command later.")
 @click.option("--cancel", is_flag=True, help="With --batch: cancel, and keep the answers so far.")
 @click.option("--poll-interval", metavar="S", type=parse_seconds, help="With --batch: check every S seconds (2 to 60).")
-@click.option("--engine", metavar="NAME", callback=parse_engine, help="dask[=ADDRESS]: run rows on a Dask cluster.")
+@click.option("--engine", metavar="dask[=ADDRESS]", callback=parse_engine, help="Run the rows on a Dask cluster.")
 @click.option("--timeout", metavar="S", type=parse_seconds, help="Give up on an answer after S seconds (300).")
 @click.option("--no-save", is_flag=True, help="Keep no answers once the job is complete.")
 @click.option("--plain", is_flag=True, help="No color.")

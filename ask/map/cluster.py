@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import signal
+import threading
 from asyncio import CancelledError
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError as FutureCancelledError
@@ -83,10 +84,15 @@ class Cluster:
                 raise ConfigError(f"the worker {address} {problem}", "install the same versions on all machines")
 
     def end(self) -> None:
-        """Stop the processes of rows that are in flight, and drop the others."""
-        with suppress(Exception):  # the cluster may be gone
-            self._client.run(end_job, self._job.id)
+        """Drop the rows that wait, and stop the processes of the others."""
+        thread = threading.Thread(target=self._end_job, daemon=True)
+        thread.start()
+        thread.join(CLOSE_SECONDS)  # the cluster may be gone
         self._client.close(CLOSE_SECONDS)
+
+    def _end_job(self) -> None:
+        with suppress(Exception):
+            self._client.run(end_job, self._job.id)
 
 
 def open_cluster(address: str, job: ClusterJob, redactor: Redactor, cleanup: ExitStack) -> Cluster:
@@ -109,7 +115,7 @@ def open_cluster(address: str, job: ClusterJob, redactor: Redactor, cleanup: Exi
     except ImportError:
         hint = f"{format_install_command(DASK_EXTRA)} installs it"
         raise MissingDependencyError("--engine dask needs the package distributed", hint) from None
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # errors are raised here, too
+    logging.disable()  # distributed logs the errors that it raises, with tracebacks
     dask.config.set({"distributed.admin.large-graph-warning-threshold": "1GB"})  # a row may have attachments
     try:
         client = Client(address or start_local_cluster(cleanup), timeout=CONNECT_SECONDS, set_as_default=False)

@@ -38,7 +38,7 @@ class DaskCluster:
         self._ask = ask
         self._stack = stack
         file = folder / "scheduler.json"
-        self._start("scheduler", *LOCAL, "--port", "0", "--scheduler-file", str(file))
+        self.scheduler = self._start("scheduler", *LOCAL, "--port", "0", "--scheduler-file", str(file))
         wait_until(lambda: file.exists() and file.read_text().endswith("}"), 60)
         self.address: str = json.loads(file.read_text())["address"]
 
@@ -166,6 +166,21 @@ def test_the_rows_of_a_killed_worker_run_elsewhere(
     assert [row["id"] for row in output] == list(range(150))
     assert [row["answer"] for row in output] == [f"SAY WORD {number}" for number in range(150)]
     assert 150 <= service.count <= 150 + 4, "only what the worker had in flight was sent again"
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_dies_stops_the_job(ask: Ask, server: ModelServer, home: Home, cluster: DaskCluster) -> None:
+    SlowServer(server, 0.2)
+    cluster.start_worker()
+    file = write_rows(home.work, *make_rows(100))
+    with ask.start(*COMMAND, file, "-O", "out.jsonl", "--engine", f"dask={cluster.address}") as running:
+        server.wait_for_requests(20, 30)
+        cluster.scheduler.process.kill()
+        result = running.finish(60)
+    assert (result.code, "the Dask scheduler" in result.stderr) == (NetworkError.exit_code, True), result.stderr
+    assert len(result.stderr.splitlines()) == 2
+    assert ask(*COMMAND, file, "-O", "out.jsonl").code == 0
+    assert [row["id"] for row in read_output(home.work / "out.jsonl")] == list(range(100))
 
 
 @pytest.mark.slow
