@@ -207,13 +207,14 @@ def run_map(
     names = ColumnNames(tuple(first_row.columns), schema.json_schema if schema else None, has_patch=has_patch)
     writer = FileWriter(job.output, names.all) if job.output else StdoutWriter()
     cleanup.callback(writer.close)
+    cleanup.enter_context(redact_plugin_output(job, app))  # also of the processes that the runner starts
     open_runner, max_concurrency = choose_runner(flags, job, system_prompts, agent_options, app=app, cleanup=cleanup)
     engine = create_engine(flags, job, ledger, app, open_runner=open_runner, max_concurrency=max_concurrency)
     is_announced = finished_earlier is None and console.is_terminal
     if is_announced:
         announce_earlier_answers(job, ledger, console)
     available_rows = read_in_background(rows) if reads_stdin(inputs) else rows
-    with redact_plugin_output(job, app), stop_on_interrupt(engine, console):
+    with stop_on_interrupt(engine, console):
         progress = engine.run(available_rows, names, writer, open_progress_bar(flags, job, inputs, console))
     if finished_earlier is not None:
         progress = progress._replace(resumed=finished_earlier)

@@ -20,9 +20,19 @@ from ask.map.engine import RowTask
 from ask.messages import Message
 from ask.settings import Settings
 from tests import wire
-from tests.cli.test_map import COMMAND, SlowServer, echo, make_rows, parse, read_output, write_file, write_rows
+from tests.cli.test_map import (
+    COMMAND,
+    LEAKING_PROVIDER,
+    SlowServer,
+    echo,
+    make_rows,
+    parse,
+    read_output,
+    write_file,
+    write_rows,
+)
 from tests.model_server import ModelServer
-from tests.program import Ask, Home, Running
+from tests.program import TEST_KEY, Ask, Home, Running
 from tests.test_main import is_alive, wait_until
 from tests.third_party_plugins import install_provider
 
@@ -119,6 +129,14 @@ def test_versions_must_be_the_same(ask: Ask, server: ModelServer, home: Home, cl
     assert len(result.stderr.splitlines()) == 1
 
 
+def test_a_worker_without_ask_is_an_error(ask: Ask, server: ModelServer, home: Home, cluster: DaskCluster) -> None:
+    (home.path / "ask.py").write_text("raise ImportError('not here')\n")
+    cluster.start_worker(PYTHONPATH=str(home.path))
+    result = ask.process(*COMMAND, write_rows(home.work, *make_rows(1)), "--engine", f"dask={cluster.address}")
+    assert (result.code, len(result.stderr.splitlines())) == (ConfigError.exit_code, 1), result.stderr
+    assert "cannot run ask" in result.stderr
+
+
 def test_a_cluster_of_processes_on_this_machine(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(wire.whole_reply(wire.answer('{"word": "yes"}')))
     file = write_rows(home.work, *make_rows(30))
@@ -130,9 +148,11 @@ def test_a_cluster_of_processes_on_this_machine(ask: Ask, server: ModelServer, h
 
 def test_a_scheduler_that_does_not_exist_is_an_error(ask: Ask, home: Home) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        address = f"tcp://127.0.0.1:{listener.getsockname()[1]}"
-    result = ask.process(*COMMAND, write_rows(home.work, *make_rows(1)), "--engine", f"dask={address}", timeout=60)
-    assert (result.code, address in result.stderr) == (NetworkError.exit_code, True), result.stderr
+        closed = f"tcp://127.0.0.1:{listener.getsockname()[1]}"
+    for address in (closed, "http://127.0.0.1", "nowhere"):
+        result = ask.process(*COMMAND, write_rows(home.work, *make_rows(1)), "--engine", f"dask={address}", timeout=60)
+        assert (result.code, len(result.stderr.splitlines())) == (NetworkError.exit_code, 1), result.stderr
+        assert address in result.stderr
 
 
 def test_without_the_extra_the_error_names_it(ask: Ask, home: Home) -> None:
@@ -140,6 +160,17 @@ def test_without_the_extra_the_error_names_it(ask: Ask, home: Home) -> None:
     file = write_rows(home.work, *make_rows(1))
     result = ask.process(*COMMAND, file, "--engine", "dask", env={"PYTHONPATH": str(home.path)})
     assert (result.code, "[dask]" in result.stderr) == (3, True), result.stderr
+
+
+def test_keys_that_a_plugin_prints_in_local_workers_are_redacted(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(echo)
+    packages = install_provider(home.path / "packages", "leaking", LEAKING_PROVIDER)
+    env = {"PYTHONPATH": str(packages), "LEAKING_API_KEY": TEST_KEY, "LEAKING_BASE_URL": server.base_url}
+    file = write_rows(home.work, *make_rows(10))
+    result = ask.process("map", "-p", "leaking", "Say {{text}}", file, "--engine", "dask", env=env, timeout=60)
+    assert (result.code, len(result.text.splitlines())) == (0, 10), result.stderr
+    assert "error " in result.stderr
+    assert TEST_KEY not in result.stderr
 
 
 @pytest.mark.parametrize(
