@@ -22,7 +22,8 @@ Any code may raise them; only `ask.__main__` turns them into a message and an ex
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+import copyreg
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -56,6 +57,10 @@ class AskError(Exception):
 
     def __str__(self) -> str:
         return f"{self.summary}: {self.hint}" if self.hint else self.summary
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle what was redacted, not the arguments, which subclasses take in different forms."""
+        return copyreg.__newobj__, (type(self), self.message, self.hint), self.__dict__  # type: ignore[attr-defined]
 
 
 def walk_causes(error: BaseException) -> Iterator[BaseException]:

@@ -320,6 +320,7 @@ _ask_arguments() {  # COMMAND
         '(--detach)--detach[With --batch\: submit, and collect with the same command later]' \
         '(--cancel)--cancel[With --batch\: cancel, and keep the answers so far]' \
         '(--poll-interval)--poll-interval=[With --batch\: check every S seconds (2 to 60)]:S:' \
+        '(--engine)--engine=[Run the rows on a Dask cluster]:dask[=ADDRESS]:(dask)' \
         '(--timeout)--timeout=[Give up on an answer after S seconds (300)]:S:' \
         '(--no-save)--no-save[Keep no answers once the job is complete]' \
         '(--plain)--plain[No color]' \

@@ -36,6 +36,7 @@ OPTION_VALUES = {
     "--template": "template",
     "--schema": "file",
     **dict.fromkeys(("--judge", "--combine"), "model"),
+    "--engine": "choice:dask",
 }
 """Completions of option values whose metavar does not determine them."""
 WORDS = {

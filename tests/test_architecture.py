@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
@@ -48,6 +49,7 @@ PACKAGES = {
     "lxml": {"tools"},
     "ddgs": {"tools"},
     "genai_prices": {"client"},
+    **{package: {"map"} for package in ("dask", "distributed")},
     "markdownify": {"tools"},
     "pluggy": {"plugin_api"},
     "docstring_parser": {"tools"},
@@ -233,3 +235,9 @@ def test_files_and_functions_are_short() -> None:
                         yield path, f"{node.name} has {lines} lines"
 
     check(violations())
+
+
+def test_every_package_is_installed() -> None:
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    folders = {str(file.parent.relative_to(ROOT)).replace("/", ".") for file in (ROOT / "ask").rglob("__init__.py")}
+    assert folders == {name for name in listed if name.partition(".")[0] == "ask"}

@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
 from ask import errors
-from ask.errors import AskError, IncompleteStreamError, NetworkError, ProviderError, RetryAction, to_ask_error
+from ask.errors import (
+    AskError,
+    IncompleteStreamError,
+    NetworkError,
+    ProviderError,
+    RetryAction,
+    RunInterruptedError,
+    to_ask_error,
+)
 
 
 def list_subclasses(root: type[AskError]) -> list[type[AskError]]:
     return [root, *(leaf for branch in root.__subclasses__() for leaf in list_subclasses(branch))]
+
+
+def test_an_error_is_pickled_without_what_was_redacted() -> None:
+    error = ProviderError("no key sk-1", 429, RetryAction.retry(2.0), hint="set sk-1")
+    error.redact(lambda text: text.replace("sk-1", "[key]"))
+    data = pickle.dumps(error)
+    copy = pickle.loads(data)
+    assert b"sk-1" not in data
+    assert (type(copy), str(copy), copy.status, copy.retry_action) == (ProviderError, str(error), 429, ("retry", 2.0))
+    for other in (NetworkError("down", retryable=True), RunInterruptedError("stop", exit_code=143)):
+        copy = pickle.loads(pickle.dumps(other))
+        assert (copy.__dict__, str(copy), copy.exit_code) == (other.__dict__, str(other), other.exit_code)
 
 
 def test_the_tree_in_the_docstring_is_accurate() -> None:

@@ -131,17 +131,17 @@ def judge_answers(
         AskError: the judge did not answer.
     """
     shuffled = random.SystemRandom().sample(answers, len(answers))
-    labelled = {f"#{number}": answer for number, answer in enumerate(shuffled, start=1)}
-    schema = ResponseSchema(JsonSchema(make_verdict_schema([*labelled])))
-    judge_request = quote_answers(request, "judge", labelled)._replace(output_format="schema", response_schema=schema)
+    labeled = {f"#{number}": answer for number, answer in enumerate(shuffled, start=1)}
+    schema = ResponseSchema(JsonSchema(make_verdict_schema([*labeled])))
+    judge_request = quote_answers(request, "judge", labeled)._replace(output_format="schema", response_schema=schema)
     response = ask_model(judge_request, app, on_event)
     response.check()
     verdict = json.loads(schema.extract_json(response.text))
 
     def name_model(match: re.Match[str]) -> str:
-        return labelled[match[0]].endpoint.full_name if match[0] in labelled else match[0]
+        return labeled[match[0]].endpoint.full_name if match[0] in labeled else match[0]
 
-    return Verdict(labelled[verdict["best"]], re.sub(r"#\d+", name_model, verdict["reason"]), response)
+    return Verdict(labeled[verdict["best"]], re.sub(r"#\d+", name_model, verdict["reason"]), response)
 
 
 def combine_answers(request: RunRequest, answers: Sequence[ModelAnswer]) -> RunRequest:
@@ -158,8 +158,8 @@ def make_verdict_schema(labels: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def quote_answers(request: RunRequest, prompt_name: str, labelled: Mapping[str, ModelAnswer]) -> RunRequest:
+def quote_answers(request: RunRequest, prompt_name: str, labeled: Mapping[str, ModelAnswer]) -> RunRequest:
     """Return a request with instructions, the question of `request`, and the answers to it."""
     blocks = [read_prompt(prompt_name), format_block("question", request.user_message.content, "")]
-    blocks += [format_block("answer", answer.text, f' label="{label}"') for label, answer in labelled.items()]
+    blocks += [format_block("answer", answer.text, f' label="{label}"') for label, answer in labeled.items()]
     return request._replace(user_message=request.user_message._replace(content="\n\n".join(blocks)))

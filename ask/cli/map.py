@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ask.agent.request import RunRequest
     from ask.map.agent_runner import AgentOptions
     from ask.map.engine import Engine, Progress, RowTask, TaskResult
-    from ask.map.job import Job, JobPrices
+    from ask.map.job import Job
     from ask.map.ledger import Ledger
 
 SAMPLE_SEED = 0
@@ -60,6 +60,16 @@ def parse_failure_limit(_: click.Context, __: click.Parameter, value: str | None
     if not 0 < number < 1e9:
         raise click.BadParameter(f"must be a positive number or a percentage, not {value!r}")
     return number, value.endswith("%")
+
+
+def parse_engine(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+    """Parse "dask" or "dask=ADDRESS" to the scheduler's address; "" to start a cluster on this machine."""
+    if value is None:
+        return None
+    name, _sign, address = value.partition("=")
+    if name != "dask":
+        raise click.BadParameter(f"must be dask or dask=ADDRESS, not {value!r}")
+    return address
 
 
 @subcommand("map")
@@ -97,6 +107,7 @@ def parse_failure_limit(_: click.Context, __: click.Parameter, value: str | None
 @click.option("--detach", is_flag=True, help="With --batch: submit, and collect with the same command later.")
 @click.option("--cancel", is_flag=True, help="With --batch: cancel, and keep the answers so far.")
 @click.option("--poll-interval", metavar="S", type=parse_seconds, help="With --batch: check every S seconds (2 to 60).")
+@click.option("--engine", metavar="dask[=ADDRESS]", callback=parse_engine, help="Run the rows on a Dask cluster.")
 @click.option("--timeout", metavar="S", type=parse_seconds, help="Give up on an answer after S seconds (300).")
 @click.option("--no-save", is_flag=True, help="Keep no answers once the job is complete.")
 @click.option("--plain", is_flag=True, help="No color.")
@@ -164,8 +175,7 @@ def run_map(
     """
     import gc
 
-    from ask.cli.map_batch import check_batch_flags, open_refusing_runner, run_batches
-    from ask.map.job import JobPrices
+    from ask.cli.map_batch import check_batch_flags, run_batches
     from ask.map.output import ColumnNames, FileWriter, StdoutWriter
 
     gc.enable()
@@ -197,38 +207,68 @@ def run_map(
     names = ColumnNames(tuple(first_row.columns), schema.json_schema if schema else None, has_patch=has_patch)
     writer = FileWriter(job.output, names.all) if job.output else StdoutWriter()
     cleanup.callback(writer.close)
-    if flags["batch"]:
-        open_runner = open_refusing_runner
-    else:
-        open_runner = choose_runner(job, system_prompts, agent_options, app, cleanup)
-    engine = create_engine(flags, job, ledger, JobPrices(app, job), open_runner)
-    if finished_earlier is None:
+    cleanup.enter_context(redact_plugin_output(job, app))  # also of the processes that the runner starts
+    open_runner, max_concurrency = choose_runner(flags, job, system_prompts, agent_options, app=app, cleanup=cleanup)
+    engine = create_engine(flags, job, ledger, app, open_runner=open_runner, max_concurrency=max_concurrency)
+    is_announced = finished_earlier is None and console.is_terminal
+    if is_announced:
         announce_earlier_answers(job, ledger, console)
-    available_rows = read_in_background(rows) if any(one.path == STDIN for one in inputs) else rows
+    available_rows = read_in_background(rows) if reads_stdin(inputs) else rows
     with stop_on_interrupt(engine, console):
         progress = engine.run(available_rows, names, writer, open_progress_bar(flags, job, inputs, console))
     if finished_earlier is not None:
         progress = progress._replace(resumed=finished_earlier)
     console.show_status("")
-    summary = format_summary(progress, time.monotonic() - start, flags["output"], is_announced=console.is_terminal)
+    summary = format_summary(progress, time.monotonic() - start, flags["output"], is_announced=is_announced)
     console.print_line(f"ask: {summary}")
     finish(engine, progress, job, ledger)
 
 
+def redact_plugin_output(job: Job, app: AppContext) -> AbstractContextManager[None]:
+    """Return a context manager that redacts what plugins print; those that come with `ask` print nothing."""
+    endpoints = [request.endpoint for request in job.requests]
+    if all(endpoint.provider.is_builtin for endpoint in endpoints):
+        return nullcontext()
+    from ask.plugin_api.import_guard import redact_output
+
+    return redact_output(app.collect_secrets(*[endpoint.key for endpoint in endpoints]).redactor)
+
+
 def choose_runner(
-    job: Job, system_prompts: Sequence[str], options: AgentOptions | None, app: AppContext, cleanup: ExitStack
-) -> Callable[[], Callable[[RowTask], TaskResult]]:
-    """Return a function that creates what answers rows, for each thread; `options` are those of rows with tools."""
-    if options is None:
+    flags: Mapping[str, Any],
+    job: Job,
+    system_prompts: Sequence[str],
+    agent_options: AgentOptions | None,
+    *,
+    app: AppContext,
+    cleanup: ExitStack,
+) -> tuple[Callable[[], Callable[[RowTask], TaskResult]], int]:
+    """Return a function that creates what answers rows, for each thread, and the limit for concurrent rows.
+
+    `agent_options` are those of rows with tools.
+    """
+    from ask.map.rate_limit import MAX_CONCURRENCY
+
+    if flags["batch"]:
+        from ask.cli.map_batch import open_refusing_runner
+
+        return open_refusing_runner, MAX_CONCURRENCY
+    if flags["engine"] is not None:
+        from ask.map.cluster import describe_job, open_cluster
+
+        cluster_job = describe_job(job, system_prompts, agent_options, flags["base_url"])
+        cluster = open_cluster(flags["engine"], cluster_job, job.requests[0].secrets.redactor, cleanup)
+        return lambda: cluster.run, min(cluster.thread_count, MAX_CONCURRENCY)
+    if agent_options is None:
         from ask.map.row_runner import RowRunner
 
-        return lambda: RowRunner(job.requests, system_prompts, app).run
+        return lambda: RowRunner(job.requests, system_prompts, app).run, MAX_CONCURRENCY
     from ask.map.agent_runner import AgentRunner, stop_processes
 
     processes: set[Popen[bytes]] = set()
     cleanup.callback(stop_processes, processes)
-    runner = AgentRunner(job.requests, options, processes)
-    return lambda: runner.run
+    runner = AgentRunner(job.requests, agent_options, processes)
+    return lambda: runner.run, MAX_CONCURRENCY
 
 
 def prepare(
@@ -246,6 +286,10 @@ def prepare(
         raise UsageError("no prompt given", 'try: ask map "Language of this text: {{text}}" tickets.jsonl')
     paths = flags["arguments"][0 if has_template else 1 :]
     check_inputs(paths)
+    if flags["engine"] is not None and flags["batch"]:
+        raise UsageError("--batch runs no rows of its own", "leave out --engine or --batch")
+    if flags["engine"] is not None and flags["key"]:
+        raise UsageError("--key does not work with --engine", "set the key in the environment of the workers")
     # Rows with tools run in processes of their own, which also open the sandbox.
     options = {**get_default_options(), **flags, "no_tools": True, "safe": False, "safe_rows": flags["safe"]}
     job = prepare_job(options, app, console, cleanup)
@@ -257,9 +301,13 @@ def prepare(
     return job, select_inputs(paths, input_format, rows_are_files=job.prompt.uses_path or has_template)
 
 
+def reads_stdin(inputs: Sequence[Input]) -> bool:
+    return any(one.path == STDIN for one in inputs)
+
+
 def open_row_reader(flags: Mapping[str, Any], inputs: Sequence[Input]) -> Callable[[], Iterator[Row]]:
     """Return a function that reads the rows from the first one."""
-    if flags["batch"] and any(one.path == STDIN for one in inputs):
+    if flags["batch"] and reads_stdin(inputs):
         rows = list(open_rows(flags, inputs))  # standard input can be read only once
         return lambda: iter(rows)
     return lambda: open_rows(flags, inputs)
@@ -336,14 +384,15 @@ def print_estimate(
     job: Job, rows: Iterator[Row], ledger: Ledger, system_prompts: Sequence[str], app: AppContext
 ) -> None:
     """Print how many rows would be sent and what they would cost."""
-    from ask.map.job import JobPrices, estimate_input
+    from ask.agent.pricing import to_priced_model
+    from ask.map.job import estimate_input
     from ask.messages import Usage
     from ask.render.amounts import format_count, format_dollars
 
     estimate = estimate_input(job, rows, ledger, system_prompts)
     parts = [format_count(estimate.rows, "row"), f"about {estimate.input_tokens:,} input tokens"]
-    prices = JobPrices(app, job)
-    cost = prices.calculate_cost(0, Usage(input_tokens=estimate.input_tokens, output_tokens=0))
+    model = to_priced_model(app, job.requests[0].endpoint)
+    cost = app.price_finder.calculate_cost(model, [Usage(estimate.input_tokens, 0)]).dollars
     parts.append("price unknown" if cost is None else f"{format_dollars(cost)} for the input alone")
     if estimate.finished_rows:
         parts.append(f"{format_count(estimate.finished_rows, 'row')} finished before")
@@ -420,10 +469,13 @@ def create_engine(
     flags: Mapping[str, Any],
     job: Job,
     ledger: Ledger,
-    prices: JobPrices,
+    app: AppContext,
+    *,
     open_runner: Callable[[], Callable[[RowTask], TaskResult]],
+    max_concurrency: int,
 ) -> Engine:
     """Create the engine of a job."""
+    from ask.agent.pricing import to_priced_model
     from ask.map.engine import Engine, EngineOptions
     from ask.map.rate_limit import RateLimiter
 
@@ -441,14 +493,16 @@ def create_engine(
         tries=settings.tries,
         backoff=settings.backoff,
     )
+    models = [to_priced_model(app, request.endpoint) for request in job.requests]
+    finder = app.price_finder
     return Engine(
         job.id,
         job.models,
         ledger,
-        RateLimiter(None if jobs == "auto" else int(jobs), flags["rpm"], flags["tpm"]),
+        RateLimiter(None if jobs == "auto" else int(jobs), flags["rpm"], flags["tpm"], max_concurrency),
         open_runner=open_runner,
         identify=job.identify,
-        calculate_cost=prices.calculate_cost,
+        calculate_cost=lambda number, usage: finder.calculate_cost(models[number], [usage]).dollars,
         options=options,
     )
 
@@ -475,8 +529,8 @@ def stop_on_interrupt(engine: Engine, console: StderrConsole) -> Iterator[None]:
 
 
 def announce_earlier_answers(job: Job, ledger: Ledger, console: StderrConsole) -> None:
-    """Print on a terminal how many rows were answered in earlier runs."""
-    count, newest = ledger.count_answers(job.id) if console.is_terminal else (0, 0.0)
+    """Print how many rows were answered in earlier runs."""
+    count, newest = ledger.count_answers(job.id)
     if count:
         from ask.render.amounts import format_age, format_count
 

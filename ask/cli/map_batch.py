@@ -10,7 +10,7 @@ from ask.agent.model_selection import create_client
 from ask.client.provider_client import ProviderClient
 from ask.console import StderrConsole
 from ask.errors import AskError, FileError, RunInterruptedError, UsageError
-from ask.map.batches import BatchCounts, BatchRunner
+from ask.map.batches import BatchCounts, BatchRunner, get_batch_api
 from ask.map.engine import RowTask, TaskResult
 from ask.map.job import Job
 from ask.map.ledger import Ledger
@@ -48,9 +48,7 @@ def check_batch_flags(flags: Mapping[str, Any], job: Job, ledger: Ledger) -> Non
         raise UsageError("--batch is for one model", "run the command once for each model")
     if is_pending and flags["fresh"]:
         raise UsageError("this job has a batch in progress", "leave out --fresh to collect it, or cancel it first")
-    if job.requests[0].endpoint.provider.get_batch_api() is None:
-        name = job.requests[0].endpoint.provider.info.title
-        raise UsageError(f"{name} has no batch API", "leave out --batch")
+    get_batch_api(job.requests[0].endpoint.provider)
 
 
 def run_batches(

@@ -106,7 +106,7 @@ class PriceFinder:
 
     def __init__(self, cache_directory: Path) -> None:
         self._cache_directory = cache_directory
-        self._current_prices: dict[PricedModel, ModelPrices] = {}
+        self._current_prices: dict[PricedModel, ModelPrices | None] = {}
         self._listed_prices: dict[PricedModel, ModelPrices | None] = {}
         self._lists: dict[Path, tuple[ModelInfo, ...]] = {}
         self._not_in_genai: set[PricedModel] = set()
@@ -127,10 +127,9 @@ class PriceFinder:
     def find_prices(self, model: PricedModel, unix_time: float | None = None) -> ModelPrices | None:
         """Return the prices of a model at `unix_time`, or now, from the first source that has any."""
         if unix_time is None:
-            found = self._current_prices.get(model) or self._find_current_prices(model)
-            if found:
-                self._current_prices[model] = found
-            return found
+            if model not in self._current_prices:
+                self._current_prices[model] = self._find_current_prices(model)
+            return self._current_prices[model]
         if model not in self._not_in_genai:
             if tiers := find_genai_tiers(model, unix_time - unix_time % PRICE_PERIOD):
                 return ModelPrices(tiers, GENAI_PRICES)
@@ -139,6 +138,7 @@ class PriceFinder:
 
     def forget_lists(self) -> None:
         """Read the cached models lists again when they are needed."""
+        self._current_prices.clear()
         self._listed_prices.clear()
         self._lists.clear()
 

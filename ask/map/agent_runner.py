@@ -5,6 +5,7 @@ Rows that run at the same time must not share files, and a process per row can b
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import shutil
@@ -23,6 +24,9 @@ from ask.map.ledger import RowResult
 from ask.messages import Usage
 from ask.secrets import format_variable_prefix
 
+PR_SET_PDEATHSIG = 1
+"""See prctl(2)."""
+prctl = getattr(ctypes.CDLL(None), "prctl", None)
 STOP_SECONDS = 5.0
 """How long a process may take to end after SIGTERM."""
 
@@ -57,7 +61,7 @@ class RowError(AskError):
 
 
 class AgentRunner:
-    """Answers the rows of one thread.
+    """Answers rows with tools. One instance serves all threads.
 
     Args:
         requests: the job's request for each of its models.
@@ -113,6 +117,7 @@ class AgentRunner:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,  # the first Ctrl-C lets it finish
+            preexec_fn=end_with_parent if prctl else None,  # noqa: PLW1509 - only a system call
         )
         self._processes.add(process)
         try:
@@ -140,6 +145,12 @@ class AgentRunner:
             usage.output_tokens,
         )
         return TaskResult(result, None, usage)
+
+
+def end_with_parent() -> None:
+    """Have the kernel end this process once the thread that started it has ended, even by SIGKILL."""
+    assert prctl  # noqa: S101
+    prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def make_patch(folder: Path) -> str:

@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 from ask.client.provider_client import ProviderClient
 from ask.errors import AskError, NetworkError, ProviderError, UsageError
 from ask.map.engine import BATCH_ROWS
-from ask.map.job import Job
+from ask.map.job import Job, identify_rows
 from ask.map.ledger import Ledger, PendingBatch, RowKey, RowResult
 from ask.map.rows import Row
 from ask.messages import Message
 from ask.plugin_api.batches import Batch, BatchApi, BatchRequest, BatchResult
+from ask.plugin_api.loaded_provider import LoadedProvider
 from ask.plugin_api.provider import ChatRequest
 
 MAX_CHUNK_BYTES = 50_000_000
@@ -76,7 +77,7 @@ class BatchRunner:
         retry_failed: bool = False,
     ) -> None:
         self._job = job
-        self._api = get_batch_api(client)
+        self._api = get_batch_api(client.provider)
         self._client = client
         self._ledger = ledger
         self._system_message = Message("system", system_prompt)
@@ -104,12 +105,16 @@ class BatchRunner:
         chunk: list[tuple[RowKey, str, Any]] = []
         size, finished = 0, 0
         max_bytes = min(self._api.max_bytes, MAX_CHUNK_BYTES)
-        for key, message, is_finished in self._iter_rows():
+        for row in identify_rows(self._job, self._ledger, self._read_rows()):
+            if row is None:  # reported when the output is written
+                continue
+            key = row.key
+            is_finished = row.stored is not None and not (self._retry_failed and row.stored.status == "failed")
             finished += is_finished
             if is_finished or self._ledger.is_in_batch(self._job.id, key):
                 continue
             try:
-                request = self._client.build_request(self._build_chat_request(message))
+                request = self._client.build_request(self._build_chat_request(row.message))
             except AskError as error:
                 self._fail(key, str(error))
                 continue
@@ -128,23 +133,6 @@ class BatchRunner:
             self._finished_earlier = finished
         self._retry_failed = False  # rows that fail now are for the next run
         self._update_counts()
-
-    def _iter_rows(self) -> Iterator[tuple[RowKey, Message, bool]]:
-        """Yield the key and the message of each row that can be sent, and whether it needs no request."""
-        numbered_rows = enumerate(self._read_rows(), start=1)
-        while group := list(islice(numbered_rows, BATCH_ROWS)):
-            identified = []
-            for number, row in group:
-                if not row.error:
-                    try:
-                        identified.append(self._job.identify(row, number, 0))
-                    except AskError:
-                        continue  # reported when the output is written
-            if not identified:
-                continue
-            found = self._ledger.find_results(self._job.id, [digest for _, digest in identified])
-            for (message, _), (key, stored) in zip(identified, found, strict=True):
-                yield key, message, stored is not None and not (self._retry_failed and stored.status == "failed")
 
     def _build_chat_request(self, message: Message) -> ChatRequest:
         request = self._job.requests[0]
@@ -340,15 +328,15 @@ class BatchRunner:
         )
 
 
-def get_batch_api(client: ProviderClient) -> BatchApi:
-    """Return the batch API of a client's provider.
+def get_batch_api(provider: LoadedProvider) -> BatchApi:
+    """Return a provider's batch API.
 
     Raises:
         UsageError: the provider has none.
     """
-    api = client.provider.get_batch_api()
+    api = provider.get_batch_api()
     if api is None:
-        raise UsageError(f"{client.provider.info.title} has no batch API", "leave out --batch")
+        raise UsageError(f"{provider.info.title} has no batch API", "leave out --batch")
     return api
 
 

@@ -54,7 +54,7 @@ class RowTask(NamedTuple):
         columns: the columns of the input row.
         model_number: which of the job's models to ask.
         key: its identity in the ledger.
-        message: what to send, as `Job.prepare_message` returned it.
+        message: what to send, as `Job.identify` returned it.
         attempts: how often it was sent and failed.
         refusals: how often it was refused by a rate limit.
     """
@@ -289,9 +289,9 @@ class Engine:
     def _collect(self, names: ColumnNames, *, wait: bool) -> None:
         """Handle the results that have arrived; with `wait`, wait for the next one or until another task may start."""
         batch = []
-        with_timeout = self._get_wait() if wait else 0.0
+        timeout = self._get_wait() if wait else 0.0
         try:
-            batch.append(self._results.get(timeout=with_timeout) if with_timeout else self._results.get_nowait())
+            batch.append(self._results.get(timeout=timeout) if timeout else self._results.get_nowait())
             while True:
                 batch.append(self._results.get_nowait())
         except Empty:

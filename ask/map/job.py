@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from hashlib import blake2b
+from itertools import islice, product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ask.agent.app_context import AppContext
 from ask.agent.context_window import estimate_text_tokens
@@ -19,17 +20,14 @@ from ask.agent.toolset import Toolset
 from ask.agent.user_message import check_attachments_supported, compose_message
 from ask.console import StderrConsole
 from ask.errors import AskError, UsageError
-from ask.map.ledger import Ledger
+from ask.map.engine import BATCH_ROWS
+from ask.map.ledger import Ledger, RowKey, RowResult
 from ask.map.output import check_output_path
 from ask.map.prompt import RowPrompt
 from ask.map.rows import Row
-from ask.messages import Message, Usage
+from ask.messages import Message
 from ask.text import decode_argument
 
-if TYPE_CHECKING:
-    from ask.client.prices import ModelPrices
-
-ID_LENGTH = 12
 DIGEST_BYTES = 16
 
 
@@ -57,7 +55,7 @@ class Job(NamedTuple):
         """The models as `provider:model`, or the model's name alone if there is one."""
         if len(self.requests) == 1:
             return [self.requests[0].endpoint.model]
-        return [f"{request.endpoint.provider_name}:{request.endpoint.model}" for request in self.requests]
+        return [request.endpoint.full_name for request in self.requests]
 
     def build_system_prompts(self, environment: Mapping[str, str]) -> list[str]:
         """Return the system prompt for each model."""
@@ -143,25 +141,37 @@ def prepare_job(flags: Mapping[str, Any], app: AppContext, console: StderrConsol
     return Job(prompt, requests, output, digest.hexdigest(), prompt_text, console)
 
 
-class JobPrices:
-    """The prices of a job's models, looked up when a provider first reports no cost."""
+class IdentifiedRow(NamedTuple):
+    """A row for one of the job's models, with its result from an earlier run.
 
-    def __init__(self, app: AppContext, job: Job) -> None:
-        self._app = app
-        self._endpoints = [request.endpoint for request in job.requests]
-        self._prices: dict[int, ModelPrices | None] = {}
+    Attributes:
+        model_number: the number of the model.
+        key: its identity in the ledger.
+        message: what is sent.
+        stored: its result; None if it has none.
+    """
 
-    def calculate_cost(self, model_number: int, usage: Usage) -> float | None:
-        """Return the cost of usage of one of the models, in US dollars, reported or estimated; None if unknown."""
-        if usage.cost is not None:
-            return usage.cost
-        if model_number not in self._prices:
-            from ask.agent.pricing import to_priced_model
+    model_number: int
+    key: RowKey
+    message: Message
+    stored: RowResult | None
 
-            model = to_priced_model(self._app, self._endpoints[model_number])
-            self._prices[model_number] = self._app.price_finder.find_prices(model)
-        prices = self._prices[model_number]
-        return prices.calculate_cost(usage).dollars if prices else None
+
+def identify_rows(job: Job, ledger: Ledger, rows: Iterable[Row]) -> Iterator[IdentifiedRow | None]:
+    """Yield each row of the input for each model; None for a row that cannot be sent."""
+    numbered_rows = enumerate(rows, start=1)
+    while group := list(islice(numbered_rows, BATCH_ROWS)):
+        identified: list[tuple[int, Message, bytes]] = []
+        for (number, row), model_number in product(group, range(len(job.requests))):
+            try:
+                if row.error:
+                    raise UsageError(row.error)
+                identified.append((model_number, *job.identify(row, number, model_number)))
+            except AskError:
+                yield None
+        found = ledger.find_results(job.id, [digest for _, _, digest in identified]) if identified else []
+        for (model_number, message, _), (key, stored) in zip(identified, found, strict=True):
+            yield IdentifiedRow(model_number, key, message, stored)
 
 
 class InputEstimate(NamedTuple):
@@ -177,20 +187,12 @@ def estimate_input(job: Job, rows: Iterator[Row], ledger: Ledger, system_prompts
     """Count the rows of a job and estimate the tokens to send, without sending anything."""
     count = invalid = finished = tokens = 0
     overheads = [estimate_text_tokens(text) for text in system_prompts]
-    for number, row in enumerate(rows, start=1):
-        for model_number, overhead in enumerate(overheads):
-            if row.error:
-                invalid += 1
-                continue
-            try:
-                message, digest = job.identify(row, number, model_number)
-            except AskError:
-                invalid += 1
-                continue
-            [(_, stored)] = ledger.find_results(job.id, [digest])
-            if stored:
-                finished += 1
-                continue
+    for row in identify_rows(job, ledger, rows):
+        if row is None:
+            invalid += 1
+        elif row.stored:
+            finished += 1
+        else:
             count += 1
-            tokens += overhead + estimate_text_tokens(message.content)
+            tokens += overheads[row.model_number] + estimate_text_tokens(row.message.content)
     return InputEstimate(count, invalid, finished, tokens)

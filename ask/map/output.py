@@ -6,8 +6,8 @@ import csv
 import io
 import json
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -148,18 +148,13 @@ class FileWriter:
         return buffer.getvalue()
 
 
-class convert_write_errors:  # noqa: N801 - reads as a function
-    """A context manager that turns errors of the operating system into `FileError`."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if isinstance(error, OSError):
-            raise FileError(f"cannot write {self._path} ({error.strerror})") from error
+@contextmanager
+def convert_write_errors(path: Path) -> Iterator[None]:
+    """Turn errors of the operating system into `FileError`."""
+    try:
+        yield
+    except OSError as error:
+        raise FileError(f"cannot write {path} ({error.strerror})") from error
 
 
 def format_cell(value: Any) -> Any:

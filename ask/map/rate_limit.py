@@ -59,6 +59,7 @@ class RateLimiter:
         concurrency: the fixed number of concurrent requests; None to adapt it.
         requests_per_minute: the fixed limit; None for none.
         tokens_per_minute: the same for tokens.
+        max_concurrency: the most concurrent requests if their number is adapted.
     """
 
     def __init__(
@@ -66,9 +67,11 @@ class RateLimiter:
         concurrency: int | None = None,
         requests_per_minute: float | None = None,
         tokens_per_minute: float | None = None,
+        max_concurrency: int = MAX_CONCURRENCY,
     ) -> None:
         self._is_adaptive = concurrency is None
-        self._concurrency = float(concurrency or START_CONCURRENCY)
+        self._max_concurrency = max_concurrency
+        self._concurrency = float(concurrency or min(START_CONCURRENCY, max_concurrency))
         self._user_rates = (requests_per_minute, tokens_per_minute)
         self._rate = START_RATE if self._is_adaptive else math.inf
         self._quota_rate, self._quota_end = math.inf, -math.inf
@@ -144,7 +147,7 @@ class RateLimiter:
         self._answers_since_growth += 1
         if self._is_saturated and self._answers_since_growth >= self._concurrency:
             growth = GROWTH if self._last_refusal > -math.inf else RATE_GROWTH
-            self._concurrency = min(self._concurrency * growth, float(MAX_CONCURRENCY))
+            self._concurrency = min(self._concurrency * growth, float(self._max_concurrency))
             self._answers_since_growth, self._is_saturated = 0, False
         if self._last_growth is None:
             self._last_growth = now

@@ -6,11 +6,13 @@ import fcntl
 import os
 import sys
 import threading
+from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from tempfile import TemporaryFile
 from typing import NoReturn
 
+from ask.secrets import Redactor
 from ask.text import format_one_line
 
 SLOW_LOAD_SECONDS = 1.0
@@ -18,6 +20,8 @@ SLOW_LOAD_SECONDS = 1.0
 MAX_OUTPUT_BYTES = 4_096
 """The limit for how much of a plugin's output is reported."""
 MAX_LINE_LENGTH = 200
+MAX_WAIT = 1.0
+"""How long to wait for the last output, in seconds: a child process may still have the pipe open."""
 FIRST_FREE_DESCRIPTOR = 3
 """The lowest file descriptor after the standard streams, whose numbers must not be reused if one is closed."""
 
@@ -58,10 +62,7 @@ def capture_output(event: str, notify: NotifyCallback) -> Iterator[NotifyCallbac
     File descriptors are redirected, because child processes and native code may print, too. The block gets a `notify`
     that it can call meanwhile, from any thread.
     """
-    user_streams: dict[int, int] = {}
-    for descriptor in (1, 2):
-        with suppress(OSError):  # the stream is closed
-            user_streams[descriptor] = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, FIRST_FREE_DESCRIPTOR)
+    user_streams = _copy_user_streams()
     lock = threading.Lock()
     with TemporaryFile() as output:
         output_streams = dict.fromkeys(user_streams, output.fileno())
@@ -86,6 +87,46 @@ def capture_output(event: str, notify: NotifyCallback) -> Iterator[NotifyCallbac
             printed = format_one_line(output.read(MAX_OUTPUT_BYTES).decode(errors="replace"), MAX_LINE_LENGTH)
             if printed:
                 notify(f"the plugin {event}: {printed}")
+
+
+@contextmanager
+def redact_output(redactor: Redactor) -> Iterator[None]:
+    """Redact what the process and its children print in the block, and send it to standard error.
+
+    Unlike `capture_output`, it is for plugins that are called in several threads.
+    """
+    user_streams = _copy_user_streams()
+    source, sink = os.pipe()
+
+    def copy_redacted() -> None:
+        stream = redactor.open_stream()
+        decode = getincrementaldecoder("utf-8")("surrogateescape").decode
+        target = user_streams.get(2, os.devnull)
+        with open(source, "rb", buffering=0) as pipe, open(target, "wb", buffering=0) as output:
+            while data := pipe.read(MAX_OUTPUT_BYTES):
+                output.write(stream.feed(decode(data)).encode("utf-8", "surrogateescape"))
+            output.write(stream.finish().encode("utf-8", "surrogateescape"))
+
+    thread = threading.Thread(target=copy_redacted, daemon=True)
+    thread.start()
+    _redirect(dict.fromkeys(user_streams, sink))
+    os.close(sink)
+    try:
+        yield
+    finally:
+        _redirect(user_streams)
+        if 1 in user_streams:
+            os.close(user_streams[1])
+        thread.join(MAX_WAIT)
+
+
+def _copy_user_streams() -> dict[int, int]:
+    """Duplicate the descriptors of standard output and standard error, as far as they are open."""
+    copies = {}
+    for descriptor in (1, 2):
+        with suppress(OSError):  # the stream is closed
+            copies[descriptor] = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, FIRST_FREE_DESCRIPTOR)
+    return copies
 
 
 def _redirect(targets: Mapping[int, int]) -> None:

@@ -18,8 +18,10 @@ import pytest
 
 from tests import wire
 from tests.model_server import DROP, ModelServer, Reply, Request
-from tests.program import Ask, Home, Result
+from tests.program import TEST_KEY, Ask, Home, Result
 from tests.screen import render_lines
+from tests.test_main import is_alive, wait_until
+from tests.third_party_plugins import install_provider
 
 COMMAND = ("map", "-p", "openrouter", "-m", "vendor/model", "Say {{text}}")
 
@@ -313,6 +315,13 @@ class SlowServer:
         return echo(request)
 
 
+def test_a_local_model_costs_nothing(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(wire.whole_reply(wire.answer("a") | {"usage": {"prompt_tokens": 10, "completion_tokens": 2}}))
+    command = ("map", "-p", "lmstudio", "-m", "m", "--base-url", server.base_url, "Say {{text}}")
+    [row] = parse(ask(*command, write_rows(home.work, *make_rows(1))))
+    assert (row["answer"], row["input_tokens"], row["cost"]) == ("a", 10, 0.0)
+
+
 def test_progress_is_shown_on_a_terminal(ask: Ask, server: ModelServer, home: Home) -> None:
     SlowServer(server, 0.1)
     command = (*COMMAND, write_rows(home.work, *make_rows(40)), "-O", "out.jsonl", "-j", "8")
@@ -431,6 +440,42 @@ def test_rows_with_tools_have_a_working_copy_each(
         assert "-old" in row["patch"]
         assert f"+Say word {number}" in row["patch"]
     assert (template / "note.txt").read_text() == "old\n"
+
+
+def test_a_kill_ends_the_commands_of_rows_with_tools(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(wire.calls(("bash", {"command": "echo $$ > pid; exec sleep 100"})))
+    pid_file = home.work / "pid"
+    with ask.start(*COMMAND, write_rows(home.work, *make_rows(1)), "--tools") as running:
+        wait_until(lambda: pid_file.exists() and pid_file.read_text().endswith("\n"))
+        command = int(pid_file.read_text())
+        assert is_alive(command)
+        running.process.kill()
+        wait_until(lambda: not is_alive(command))
+
+
+LEAKING_PROVIDER = """
+import os, sys
+from ask import ChatCompletions
+class Leaking(ChatCompletions):
+    def provider_build_request(self, request, key):
+        print("out", key)
+        print("error", key, file=sys.stderr)
+        os.system(f"echo child {key}")
+        return super().provider_build_request(request, key)
+provider = Leaking(name="leaking", base_url="http://127.0.0.1:9/v1", default_model="m")
+"""
+
+
+def test_keys_that_a_plugin_prints_are_redacted(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(echo)
+    packages = install_provider(home.path / "packages", "leaking", LEAKING_PROVIDER)
+    env = {"PYTHONPATH": str(packages), "LEAKING_API_KEY": TEST_KEY, "LEAKING_BASE_URL": server.base_url}
+    file = write_rows(home.work, *make_rows(20))
+    for output in ((), ("-O", "out.jsonl")):
+        result = ask.process("map", "-p", "leaking", "Say {{text}}", file, *output, env=env)
+        assert (result.code, len(result.text.splitlines())) == (0, 0 if output else 20), result.stderr
+        assert TEST_KEY not in result.stderr
+        assert all(result.stderr.count(word) == 20 for word in ("out ", "error ", "child ")), result.stderr
 
 
 def test_rows_of_a_slow_pipe_are_answered_as_they_arrive(ask: Ask, server: ModelServer, home: Home) -> None:

@@ -137,6 +137,15 @@ def test_ctrl_c_leaves_the_batch_alone(ask: Ask, server: ModelServer, home: Home
     assert len(service.batches) == 1
 
 
+def test_earlier_answers_are_announced_on_a_terminal(ask: Ask, server: ModelServer, home: Home) -> None:
+    service = OpenRouterService()
+    server.reply(service)
+    file = write_rows(home.work, *make_rows(3))
+    command = ("map", "-p", "openrouter", "-m", service.model, "--batch", *POLLS, "Say {{text}}", file)
+    assert "--fresh" not in ask.on_terminal(*command, "-O", "out.jsonl").text
+    assert "(3 earlier; --fresh" in ask.on_terminal(*command, "-O", "out.jsonl").text
+
+
 @pytest.mark.parametrize("kind", [OpenAIService, XAIService], ids=lambda kind: kind.name)
 def test_a_rejected_batch_fails_its_rows(kind: type[BatchService], server: ModelServer, run: Batch, home: Home) -> None:
     service = kind()

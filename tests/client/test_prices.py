@@ -74,6 +74,7 @@ def test_a_models_list_is_read_again_after_it_was_fetched(tmp_path: Path) -> Non
     finder, model = PriceFinder(tmp_path), PricedModel("own", "m")
     assert finder.find_prices(model) is None
     write_list(tmp_path, "own", PRICED)
+    assert finder.find_prices(model) is None
     finder.forget_lists()
     assert finder.find_prices(model) is not None
 

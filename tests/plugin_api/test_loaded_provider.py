@@ -15,7 +15,8 @@ from ask.batches import BatchApi
 from ask.errors import ConfigError, PluginError, ProviderError, SignalExit
 from ask.plugin_api.loaded_provider import LoadedProvider
 from ask.plugin_api.loader import check_provider
-from ask.plugin_api.provider import ChatRequest, RawEvent
+from ask.plugin_api.provider import ChatRequest, ModelInfo, RawEvent
+from ask.profiles import ModelProfile
 
 REQUEST = ChatRequest("model", (Message("user", "Hello."),))
 RESPONSE: Mapping[str, Any] = {"choices": [{"message": {"content": "Hello."}}]}
@@ -46,6 +47,17 @@ def call_hook(provider: LoadedProvider, hook: str) -> object:
         "provider_batch": provider.get_batch_api,
     }
     return calls[hook]()
+
+
+def test_each_form_of_a_provider_has_its_own_profiles() -> None:
+    provider = load()
+    assert provider.find_profile("a").context_length is None
+    listed = provider.with_listed_model(ModelInfo("a", context_length=5), "a")
+    assert listed.find_profile("a").context_length == 5
+    configured = listed.with_configured_profiles([ModelProfile("a", context_length=7)])
+    assert configured.find_profile("a").context_length == 7
+    assert provider.with_profiles_of(configured).find_profile("a").context_length == 7
+    assert provider.find_profile("a").context_length is None
 
 
 @pytest.mark.parametrize(
