@@ -220,7 +220,7 @@ def run_map(
         progress = progress._replace(resumed=finished_earlier)
     console.show_status("")
     summary = format_summary(progress, time.monotonic() - start, flags["output"], is_announced=is_announced)
-    console.print_line(f"ask: {summary}")
+    console.print_notice(f"{summary}")
     finish(engine, progress, job, ledger)
 
 
@@ -398,7 +398,7 @@ def print_estimate(
         parts.append(f"{format_count(estimate.finished_rows, 'row')} finished before")
     if estimate.invalid_rows:
         parts.append(f"{format_count(estimate.invalid_rows, 'row')} cannot be sent")
-    job.console.print_line(f"ask: {', '.join(parts)}; nothing was sent")
+    job.console.print_notice(f"{', '.join(parts)}; nothing was sent")
 
 
 def check_output_is_ours(job: Job, ledger: Ledger, *, fresh: bool) -> None:
@@ -518,7 +518,7 @@ def stop_on_interrupt(engine: Engine, console: StderrConsole) -> Iterator[None]:
         if count > 1:
             signal.default_int_handler(signal_number, frame)
         in_flight = engine.progress.in_flight
-        console.print_line(f"ask: finishing {in_flight} in flight; Ctrl-C again stops now")
+        console.print_notice(f"finishing {in_flight} in flight; Ctrl-C again stops now")
         engine.stop(RunInterruptedError("interrupted"))
 
     previous = signal.signal(signal.SIGINT, handle)
@@ -536,7 +536,7 @@ def announce_earlier_answers(job: Job, ledger: Ledger, console: StderrConsole) -
 
         age = format_age(newest, time.time()).replace("now", "just now")
         when = age if age == "just now" else f"{age} ago"
-        console.print_line(f"ask: {format_count(count, 'row')} answered earlier ({when}); --fresh asks again")
+        console.print_notice(f"{format_count(count, 'row')} answered earlier ({when}); --fresh asks again")
 
 
 def format_summary(progress: Progress, seconds: float, output: str | None, *, is_announced: bool) -> str:

@@ -81,7 +81,7 @@ def run_batches(
     try:
         if flags["cancel"]:
             runner.cancel()
-            console.print_line(f"ask: canceled {format_count(runner.counts.pending_batches, 'batch', 'batches')}")
+            console.print_notice(f"canceled {format_count(runner.counts.pending_batches, 'batch', 'batches')}")
         else:
             submit_rows(runner, console)
         if flags["detach"]:
@@ -109,10 +109,7 @@ def create_job_client(job: Job, console: StderrConsole) -> ProviderClient:
     """Create the client of a job with one model."""
     request = job.requests[0]
 
-    def notify(text: str) -> None:
-        console.print_line(f"ask: {text}")
-
-    return create_client(request.endpoint, notify, request.settings, request.secrets.redactor)
+    return create_client(request.endpoint, console.print_notice, request.settings, request.secrets.redactor)
 
 
 def submit_rows(runner: BatchRunner, console: StderrConsole) -> None:
@@ -122,14 +119,14 @@ def submit_rows(runner: BatchRunner, console: StderrConsole) -> None:
     rows = runner.counts.submitted_rows - before
     if rows:
         batches = format_count(runner.counts.submitted_batches, "batch", "batches")
-        console.print_line(f"ask: submitted {format_count(rows, 'row')} in {batches}")
+        console.print_notice(f"submitted {format_count(rows, 'row')} in {batches}")
 
 
 def print_pending(counts: BatchCounts, console: StderrConsole) -> None:
     """Print that the answers are still to come."""
     batches = format_count(counts.pending_batches, "batch", "batches")
-    console.print_line(
-        f"ask: {counts.done_rows:,} of {counts.pending_rows:,} rows done in {batches}; run the same command again "
+    console.print_notice(
+        f"{counts.done_rows:,} of {counts.pending_rows:,} rows done in {batches}; run the same command again "
         "to collect the answers"
     )
 

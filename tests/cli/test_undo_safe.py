@@ -339,7 +339,7 @@ def test_folders_that_are_too_large_are_not_copied_and_a_warning_is_printed(ask:
             file.truncate(130_000_000)
     result = model.bash("echo 1 > new", "echo 2 > new")
     [line] = [line for line in result.stderr.splitlines() if "ask undo" in line]
-    assert f"{home.work} (over 256 MB)" in line
+    assert f"{home.work} (more than 256 MB)" in line
     assert (home.work / "new").read_text() == "2\n"
     assert list_backups(home) == []
     assert ask("undo", "-y").code == 2

@@ -153,7 +153,7 @@ def test_an_empty_file_holds_none() -> None:
             with_messages({"role": "assistant", "calls": CALLS}, RESULT, RESULT),
             "message 3: no earlier call matches",
         ),
-        (with_messages({"role": "assistant", "calls": CALLS}, {"role": "user"}, RESULT), "message 3: it is the result"),
+        (with_messages({"role": "assistant", "calls": CALLS}, {"role": "user"}, RESULT), "message 3: no earlier call"),
     ],
 )
 def test_what_is_no_conversation_is_refused_with_the_place(value: Any, reason: str) -> None:

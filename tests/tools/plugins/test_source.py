@@ -241,7 +241,7 @@ def test_functions_are_named_on_the_command_line(
     result = hello(ask, server, *options)
     if names is None:
         assert (result.code, len(server.requests)) == (4, 0)
-        assert "missing: shorten_it, but " in result.stderr
+        assert "it has no shorten_it, but " in result.stderr
     else:
         assert (result.stderr, list_plugin_tools(server)) == ("", names)
         assert {path.name for path in tools.parent.iterdir()} <= {"mine.py", "__pycache__"}
