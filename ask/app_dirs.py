@@ -36,7 +36,7 @@ class AppDirs(NamedTuple):
     @property
     def templates(self) -> Path:
         """The folder of the user's own templates."""
-        return self.config / "prompts"
+        return self.config / "templates"
 
     @property
     def results(self) -> Path:

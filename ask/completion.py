@@ -138,7 +138,7 @@ def complete_conversations(app_dirs: AppDirs, *_: object) -> Iterator[Completion
 
 
 def complete_templates(app_dirs: AppDirs, *_: object) -> Iterator[CompletionItem]:
-    """Yield the named prompts: the user's own and those that come with the program."""
+    """Yield the templates: the user's own and those that come with the program."""
     from ask.templates.files import list_template_files
 
     with suppress(AskError):

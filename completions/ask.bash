@@ -5,8 +5,8 @@
 _ask_about() {  # COMMAND: what it takes
     case $1 in
         '')
-            commands='chat compare config doctor help history init keys map mcp models prompts providers safe tools undo version'
-            options='-p --provider -m --model --fallback --base-url --key -s --system -f --file -o --option -t --template --var -c --continue --resume --compact --no-save --no-tools --disable-tool --tool --max-rounds --max-cost --command-timeout --confirm -y --yes --safe --allow-dir --allow-host --allow-tool --cmd --code --schema --json --events --no-stream --plain -q --quiet -v --verbose --no-stdin --timeout -V --version -h --help'
+            commands='chat compact compare config doctor help history init keys map mcp models providers safe templates tools undo version'
+            options='-p --provider -m --model --fallback --base-url --key -s --system -f --file -o --option -t --template --var -c --continue --resume --no-save --no-tools --disable-tool --tool --max-rounds --max-cost --command-timeout --confirm -y --yes --safe --allow-dir --allow-host --allow-tool --cmd --code --schema --json --events --no-stream --plain -q --quiet -v --verbose --no-stdin --timeout -V --version -h --help'
             values='-p=provider --provider=provider -m=model --model=model --fallback=fallback --base-url=nothing --key=nothing -s=system --system=system -f=file --file=file -o=parameter --option=parameter -t=template --template=template --var=nothing --resume=conversation --disable-tool=tool --tool=file --max-rounds=nothing --max-cost=nothing --command-timeout=nothing --allow-dir=directory --allow-host=nothing --allow-tool=tool --schema=file --timeout=nothing'
             rest='file' ;;
         chat)
@@ -14,6 +14,11 @@ _ask_about() {  # COMMAND: what it takes
             options='-p --provider -m --model --fallback --base-url --key -s --system -f --file -o --option -t --template --var -c --continue --resume --no-save --no-tools --disable-tool --tool --max-rounds --max-cost --command-timeout --confirm -y --yes --safe --allow-dir --allow-host --allow-tool --json --events --no-stream --plain -q --quiet -v --verbose --timeout -h --help'
             values='-p=provider --provider=provider -m=model --model=model --fallback=fallback --base-url=nothing --key=nothing -s=system --system=system -f=file --file=file -o=parameter --option=parameter -t=template --template=template --var=nothing --resume=conversation --disable-tool=tool --tool=file --max-rounds=nothing --max-cost=nothing --command-timeout=nothing --allow-dir=directory --allow-host=nothing --allow-tool=tool --timeout=nothing'
             rest='nothing' ;;
+        compact)
+            commands=''
+            options='-p --provider -m --model --base-url --key -o --option --json --no-stream --plain -q --quiet -v --verbose --timeout -h --help'
+            values='-p=provider --provider=provider -m=model --model=model --base-url=nothing --key=nothing -o=parameter --option=parameter --timeout=nothing'
+            rest='conversation' ;;
         compare)
             commands=''
             options='-m --model -p --provider -s --system -f --file -o --option --race --judge --combine --json --plain -q --quiet --no-stdin --timeout -h --help'
@@ -63,7 +68,7 @@ _ask_about() {  # COMMAND: what it takes
             commands=''
             options='-h --help'
             values=''
-            rest='choice:chat,compare,config,doctor,help,history,init,keys,map,mcp,models,prompts,providers,safe,tools,undo,version' ;;
+            rest='choice:chat,compact,compare,config,doctor,help,history,init,keys,map,mcp,models,providers,safe,templates,tools,undo,version' ;;
         history)
             commands='list show search export import delete stats'
             options='-h --help'
@@ -164,31 +169,6 @@ _ask_about() {  # COMMAND: what it takes
             options='-p --provider --timeout --json -h --help'
             values='-p=provider --provider=provider --timeout=nothing'
             rest='nothing' ;;
-        prompts)
-            commands='list show new edit'
-            options='-h --help'
-            values=''
-            rest='nothing' ;;
-        'prompts list')
-            commands=''
-            options='--json -h --help'
-            values=''
-            rest='nothing' ;;
-        'prompts show')
-            commands=''
-            options='--json -h --help'
-            values=''
-            rest='template' ;;
-        'prompts new')
-            commands=''
-            options='-h --help'
-            values=''
-            rest='nothing' ;;
-        'prompts edit')
-            commands=''
-            options='-h --help'
-            values=''
-            rest='template' ;;
         providers)
             commands=''
             options='--json -h --help'
@@ -199,6 +179,31 @@ _ask_about() {  # COMMAND: what it takes
             options='--json -h --help'
             values=''
             rest='nothing' ;;
+        templates)
+            commands='list show new edit'
+            options='-h --help'
+            values=''
+            rest='nothing' ;;
+        'templates list')
+            commands=''
+            options='--json -h --help'
+            values=''
+            rest='nothing' ;;
+        'templates show')
+            commands=''
+            options='--json -h --help'
+            values=''
+            rest='template' ;;
+        'templates new')
+            commands=''
+            options='-h --help'
+            values=''
+            rest='nothing' ;;
+        'templates edit')
+            commands=''
+            options='-h --help'
+            values=''
+            rest='template' ;;
         tools)
             commands=''
             options='--tool --json -h --help'

@@ -19,13 +19,12 @@ _ask_arguments() {  # COMMAND
         '*--file=[Attach a file, folder, image, PDF or URL]:PATH:_files' \
         '*-o+[Model parameter, such as temperature=0.2]:KEY=VALUE:_ask_parameter' \
         '*--option=[Model parameter, such as temperature=0.2]:KEY=VALUE:_ask_parameter' \
-        '(-t --template)-t+[Use a prompt template (see ask prompts)]:NAME:_ask_template' \
-        '(-t --template)--template=[Use a prompt template (see ask prompts)]:NAME:_ask_template' \
+        '(-t --template)-t+[Use a prompt template (see ask templates)]:NAME:_ask_template' \
+        '(-t --template)--template=[Use a prompt template (see ask templates)]:NAME:_ask_template' \
         '*--var=[With -t\: value for a {{placeholder}}]:K=V:' \
         '(-c --continue)-c[Continue this terminal'"'"'s last conversation]' \
         '(-c --continue)--continue[Continue this terminal'"'"'s last conversation]' \
         '(--resume)--resume=[Continue a conversation (see ask history)]:ID:_ask_conversation' \
-        '(--compact)--compact[With -c or --resume\: summarize older messages first]' \
         '(--no-save)--no-save[Do not save the conversation or file backups]' \
         '(--no-tools)--no-tools[Do not offer tools to the model]' \
         '*--disable-tool=[Do not offer these tools]:A,B:_ask_tool' \
@@ -46,7 +45,7 @@ _ask_arguments() {  # COMMAND
         '(--json)--json[Print one JSON object at the end]' \
         '(--events)--events[Print events as JSON lines]' \
         '(--no-stream)--no-stream[Print the answer only once it is complete]' \
-        '(--plain)--plain[No colour]' \
+        '(--plain)--plain[No color, layout or animation]' \
         '(-q --quiet)-q[Print nothing to stderr except the final error]' \
         '(-q --quiet)--quiet[Print nothing to stderr except the final error]' \
         '(-v --verbose)-v[Show tool results, reasoning and token usage]' \
@@ -74,8 +73,8 @@ _ask_arguments() {  # COMMAND
         '*--file=[Attach a file, folder, image, PDF or URL]:PATH:_files' \
         '*-o+[Model parameter, such as temperature=0.2]:KEY=VALUE:_ask_parameter' \
         '*--option=[Model parameter, such as temperature=0.2]:KEY=VALUE:_ask_parameter' \
-        '(-t --template)-t+[Use a prompt template (see ask prompts)]:NAME:_ask_template' \
-        '(-t --template)--template=[Use a prompt template (see ask prompts)]:NAME:_ask_template' \
+        '(-t --template)-t+[Use a prompt template (see ask templates)]:NAME:_ask_template' \
+        '(-t --template)--template=[Use a prompt template (see ask templates)]:NAME:_ask_template' \
         '*--var=[With -t\: value for a {{placeholder}}]:K=V:' \
         '(-c --continue)-c[Continue this terminal'"'"'s last conversation]' \
         '(-c --continue)--continue[Continue this terminal'"'"'s last conversation]' \
@@ -97,7 +96,7 @@ _ask_arguments() {  # COMMAND
         '(--json)--json[Print one JSON object at the end]' \
         '(--events)--events[Print events as JSON lines]' \
         '(--no-stream)--no-stream[Print the answer only once it is complete]' \
-        '(--plain)--plain[No colour]' \
+        '(--plain)--plain[No color, layout or animation]' \
         '(-q --quiet)-q[Print nothing to stderr except the final error]' \
         '(-q --quiet)--quiet[Print nothing to stderr except the final error]' \
         '(-v --verbose)-v[Show tool results, reasoning and token usage]' \
@@ -106,6 +105,27 @@ _ask_arguments() {  # COMMAND
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
         '*: :' ;;
+    compact)
+      _arguments -s -S -A '-*' \
+        '(-p --provider)-p+[Provider to use (see ask providers)]:NAME:_ask_provider' \
+        '(-p --provider)--provider=[Provider to use (see ask providers)]:NAME:_ask_provider' \
+        '(-m --model)-m+[Model to use; without -p also as provider\:model]:NAME:_ask_model' \
+        '(-m --model)--model=[Model to use; without -p also as provider\:model]:NAME:_ask_model' \
+        '(--base-url)--base-url=[Base URL of the provider]:URL:' \
+        '(--key)--key=[API key]:KEY:' \
+        '*-o+[Model parameter, such as temperature=0.2]:KEY=VALUE:_ask_parameter' \
+        '*--option=[Model parameter, such as temperature=0.2]:KEY=VALUE:_ask_parameter' \
+        '(--json)--json[Print one JSON object at the end]' \
+        '(--no-stream)--no-stream[Print the answer only once it is complete]' \
+        '(--plain)--plain[No color, layout or animation]' \
+        '(-q --quiet)-q[Print nothing to stderr except the final error]' \
+        '(-q --quiet)--quiet[Print nothing to stderr except the final error]' \
+        '(-v --verbose)-v[Show tool results, reasoning and token usage]' \
+        '(-v --verbose)--verbose[Show tool results, reasoning and token usage]' \
+        '(--timeout)--timeout=[Stop if no text arrives for S seconds (300)]:S:' \
+        '(-h --help)-h[Show this message and exit]' \
+        '(-h --help)--help[Show this message and exit]' \
+        '*: :_ask_conversation' ;;
     compare)
       _arguments -s -S -A '-*' \
         '*-m+[Model to ask; repeat for each one]:NAME:_ask_model' \
@@ -179,7 +199,7 @@ _ask_arguments() {  # COMMAND
       _arguments -s -S -A '-*' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
-        '*: :(chat compare config doctor help history init keys map mcp models prompts providers safe tools undo version)' ;;
+        '*: :(chat compact compare config doctor help history init keys map mcp models providers safe templates tools undo version)' ;;
     history)
       _arguments -s -S -A '-*' \
         '(-h --help)-h[Show this message and exit]' \
@@ -376,34 +396,6 @@ _ask_arguments() {  # COMMAND
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
         '*: :' ;;
-    prompts)
-      _arguments -s -S -A '-*' \
-        '(-h --help)-h[Show this message and exit]' \
-        '(-h --help)--help[Show this message and exit]' \
-        '1: :_ask_first' \
-        '*: :' ;;
-    'prompts list')
-      _arguments -s -S -A '-*' \
-        '(--json)--json[Print a JSON array]' \
-        '(-h --help)-h[Show this message and exit]' \
-        '(-h --help)--help[Show this message and exit]' \
-        '*: :' ;;
-    'prompts show')
-      _arguments -s -S -A '-*' \
-        '(--json)--json[Print one JSON object]' \
-        '(-h --help)-h[Show this message and exit]' \
-        '(-h --help)--help[Show this message and exit]' \
-        '*: :_ask_template' ;;
-    'prompts new')
-      _arguments -s -S -A '-*' \
-        '(-h --help)-h[Show this message and exit]' \
-        '(-h --help)--help[Show this message and exit]' \
-        '*: :' ;;
-    'prompts edit')
-      _arguments -s -S -A '-*' \
-        '(-h --help)-h[Show this message and exit]' \
-        '(-h --help)--help[Show this message and exit]' \
-        '*: :_ask_template' ;;
     providers)
       _arguments -s -S -A '-*' \
         '(--json)--json[Print a JSON array]' \
@@ -416,6 +408,34 @@ _ask_arguments() {  # COMMAND
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
         '*: :' ;;
+    templates)
+      _arguments -s -S -A '-*' \
+        '(-h --help)-h[Show this message and exit]' \
+        '(-h --help)--help[Show this message and exit]' \
+        '1: :_ask_first' \
+        '*: :' ;;
+    'templates list')
+      _arguments -s -S -A '-*' \
+        '(--json)--json[Print a JSON array]' \
+        '(-h --help)-h[Show this message and exit]' \
+        '(-h --help)--help[Show this message and exit]' \
+        '*: :' ;;
+    'templates show')
+      _arguments -s -S -A '-*' \
+        '(--json)--json[Print one JSON object]' \
+        '(-h --help)-h[Show this message and exit]' \
+        '(-h --help)--help[Show this message and exit]' \
+        '*: :_ask_template' ;;
+    'templates new')
+      _arguments -s -S -A '-*' \
+        '(-h --help)-h[Show this message and exit]' \
+        '(-h --help)--help[Show this message and exit]' \
+        '*: :' ;;
+    'templates edit')
+      _arguments -s -S -A '-*' \
+        '(-h --help)-h[Show this message and exit]' \
+        '(-h --help)--help[Show this message and exit]' \
+        '*: :_ask_template' ;;
     tools)
       _arguments -s -S -A '-*' \
         '*--tool=[Also list this Python function]:FILE\:FUNCTION:_files' \
@@ -445,12 +465,12 @@ _ask_arguments() {  # COMMAND
 }
 _ask_commands() {  # COMMAND: what it consists of
   case $1 in
-    '') reply=('chat:Chat with a model' 'compare:Ask several models the same question' 'config:Show and change settings' 'doctor:Check the installation and suggest fixes' 'help:Show the help of ask or a command' 'history:List, search, export and delete conversations' 'init:Set up ask in bash, zsh or fish' 'keys:Manage API keys' 'map:Ask one prompt about many rows or files' 'mcp:Manage MCP servers' 'models:List a provider'"'"'s models' 'prompts:Manage prompt templates (-t)' 'providers:List the providers' 'safe:Check whether --safe works here' 'tools:List the tools available to models' 'undo:Restore the files that a run changed' 'version:Print the version') ;;
+    '') reply=('chat:Chat with a model' 'compact:Summarize older messages of a conversation' 'compare:Ask several models the same question' 'config:Show and change settings' 'doctor:Check the installation and suggest fixes' 'help:Show the help of ask or a command' 'history:List, search, export and delete conversations' 'init:Set up ask in bash, zsh or fish' 'keys:Manage API keys' 'map:Ask one prompt about many rows or files' 'mcp:Manage MCP servers' 'models:List a provider'"'"'s models' 'providers:List the providers' 'safe:Check whether --safe works here' 'templates:Manage prompt templates (-t)' 'tools:List the tools available to models' 'undo:Restore the files that a run changed' 'version:Print the version') ;;
     config) reply=('list:List all settings with their values and origins' 'get:Print the value of a setting' 'set:Change a setting in config.toml' 'unset:Remove a setting from config.toml' 'path:Print the path of config.toml' 'edit:Edit config.toml in your editor') ;;
     history) reply=('list:List conversations, newest first' 'show:Show a conversation' 'search:Search all conversations' 'export:Export conversations as Markdown, JSON or HTML' 'import:Import conversations from a JSON export' 'delete:Delete conversations' 'stats:Show runs, tokens and cost by day, model and tool') ;;
     keys) reply=('set:Keep the key of PROVIDER, typed without being shown, or read from standard' 'list:List which providers have a key, and where it is from; never the key' 'remove:Forget the kept key of PROVIDER') ;;
     mcp) reply=('list:List the MCP servers, or the tools of one' 'add:Add an MCP server to config.toml' 'remove:Remove an MCP server from config.toml' 'test:Start MCP servers and check that they work') ;;
-    prompts) reply=('list:List the templates, yours and the built-in ones' 'show:Print a template' 'new:Create a template' 'edit:Edit a template, or a copy of a built-in one') ;;
+    templates) reply=('list:List the templates, yours and the built-in ones' 'show:Print a template' 'new:Create a template' 'edit:Edit a template, or a copy of a built-in one') ;;
     *) reply=() ;;
   esac
 }

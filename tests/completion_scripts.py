@@ -42,8 +42,8 @@ OPTION_VALUES = {
 WORDS = {
     "": "file",
     **dict.fromkeys(("config get", "config set", "config unset"), "key"),
-    **dict.fromkeys(("prompts edit", "prompts show"), "template"),
-    **dict.fromkeys(("compare", "prompts new"), "nothing"),
+    **dict.fromkeys(("templates edit", "templates show"), "template"),
+    **dict.fromkeys(("compare", "templates new"), "nothing"),
     **dict.fromkeys(("map", "mcp add"), "file"),
 }
 """Completions of command arguments whose metavars do not determine them."""

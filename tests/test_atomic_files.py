@@ -122,7 +122,7 @@ def test_all_files_that_ask_writes_are_private_under_a_umask_of_zero(ask: Ask, h
     OPENROUTER_BASE_URL=http://127.0.0.1:9 ask --complete models "" openrouter
     echo key | ask keys set demo
     ask config set stdin_limit 1000
-    ask prompts new mine
+    ask templates new mine
     ask mcp add here -- sh -c 'echo broken >&2'
     ask models -p demo
     ask init bash --install

@@ -1,4 +1,4 @@
-"""Named prompts: parsing, errors with line numbers, and placeholders."""
+"""Templates: parsing, errors with line numbers, and placeholders."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_user_templates_override_built_in_ones_and_system_prompt_parts_are_exclu
     ("wanted", "expected"),
     [
         ("comit", "'comit': did you mean commit?"),
-        ("xyzzy", "'xyzzy': ask prompts list"),
+        ("xyzzy", "'xyzzy': ask templates list"),
         ("commit:bdy", "'bdy': did you mean commit:body?"),
         ("commit:", "body, conventional"),
         ("", "''"),

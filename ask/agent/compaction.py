@@ -1,4 +1,4 @@
-"""`--compact`: replacing the older part of a conversation by a summary that the model writes."""
+"""Replacing the older part of a conversation with a summary that the model writes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def make_summary_request(request: RunRequest, app: AppContext) -> RunRequest:
     with Store(app.app_dirs.history_file) as store:
         compaction = load_compaction(store, find_conversation(store, request.conversation_id))
     if not compaction.messages:
-        raise UsageError("there is nothing to summarize in this conversation", "leave out --compact")
+        raise UsageError("there is nothing to summarize in this conversation")
     return request._replace(
         message_history=compaction.messages,
         user_message=Message("user", read_prompt("compact")),

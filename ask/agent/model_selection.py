@@ -75,7 +75,7 @@ class ModelSelection(NamedTuple):
         base_url: the base URL of requests.
         key: the API key.
         conversation_model: provider and model of the conversation that is continued.
-        template_model: provider and model of the named prompt, the model in any form that -m accepts.
+        template_model: provider and model of the template, the model in any form that -m accepts.
     """
 
     provider: str | None = None

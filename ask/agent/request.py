@@ -126,7 +126,7 @@ def prepare_without_prompt(
 ) -> tuple[RunRequest, SelectedTemplate | None]:
     """Prepare the request without its message.
 
-    Returns it with the selected named prompt, by default that of -t, and raises the errors of `prepare_request`.
+    Returns it with the selected template, by default that of -t, and raises the errors of `prepare_request`.
     """
     directory = get_working_directory()
     continuation = read_continuation(flags, app, directory)
@@ -136,10 +136,6 @@ def prepare_without_prompt(
         flags["system"], continuation, template.system_prompt if template else ""
     )
     settings = read_settings(flags, extra_system_prompt, app, template)
-    if flags["compact"] and not continuation:
-        raise UsageError("--compact needs a conversation to continue", "add -c or --resume ID")
-    if flags["compact"]:
-        check_saves_summary(settings)
     for warning in app.config.warnings:
         console.print_notice(warning)
     endpoint = start_preconnection(resolve_endpoint(app, read_model_selection(flags, continuation, template)))
@@ -191,9 +187,9 @@ def add_models(
 
 
 def check_saves_summary(settings: Settings) -> None:
-    """Raise `UsageError` if --compact cannot save its summary."""
+    """Raise `UsageError` if a summary cannot be saved."""
     if not settings.save:
-        raise UsageError("--compact saves a summary, which --no-save forbids", "leave out --no-save")
+        raise UsageError("a summary must be saved, but saving is disabled", "see history.enabled in ask config")
 
 
 def read_continuation(flags: Mapping[str, Any], app: AppContext, directory: Path) -> ResumedConversation | None:
@@ -220,7 +216,7 @@ def read_continuation(flags: Mapping[str, Any], app: AppContext, directory: Path
 
 
 def read_selected_template(flags: Mapping[str, Any], app: AppContext) -> SelectedTemplate | None:
-    """Return the named prompt selected by -t; None without -t.
+    """Return the template selected by -t; None without -t.
 
     Raises:
         UsageError: there is no such prompt, a value is missing, or it has no placeholder for one.
@@ -250,7 +246,7 @@ def read_schema(option_value: str | None) -> ResponseSchema | None:
 def read_model_selection(
     flags: Mapping[str, Any], continuation: ResumedConversation | None, selected_template: SelectedTemplate | None
 ) -> ModelSelection:
-    """Collect what options, named prompt and conversation say about the model."""
+    """Collect what options, template and conversation say about the model."""
     template_model = (
         (selected_template.template.provider, selected_template.template.model) if selected_template else ("", "")
     )
@@ -274,7 +270,7 @@ def read_extra_system_prompt(
 ) -> str:
     """Return the user's addition to the system prompt.
 
-    The text of a named prompt comes before the option's. Without either, the conversation's earlier addition still
+    The text of a template comes before the option's. Without either, the conversation's earlier addition still
     applies.
     """
     if option_value is None:
@@ -330,7 +326,7 @@ def read_user_message(
 ) -> Message:
     """Read the user's message from all its sources.
 
-    These are a named prompt, the command line, files and standard input.
+    These are a template, the command line, files and standard input.
     """
     read_piped = partial(read_stdin, request.settings.stdin_limit, console.print_notice)
     prompt_text = decode_argument(" ".join(words))
@@ -341,8 +337,6 @@ def read_user_message(
         text = decode_text(piped_data, "standard input")
         if selected_template and selected_template.has_prompt:
             return Message("user", selected_template.render_prompt(format_blocks(prompt_text, (), text)))
-        if flags["compact"] and not words and not text.strip():
-            return Message("user", "")
         return Message("user", compose_prompt(prompt_text, (), text))
     from ask.agent.user_message import compose_message
     from ask.inputs.sources import parse_stdin_content, read_inputs

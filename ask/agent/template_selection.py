@@ -1,4 +1,4 @@
-"""`-t` and `--var`: the selected named prompt and the values of its placeholders."""
+"""`-t` and `--var`: the selected template and the values of its placeholders."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ask.text import decode_argument
 
 
 class SelectedTemplate(NamedTuple):
-    """A named prompt with the values given by --var."""
+    """A template with the values given by --var."""
 
     template: Template
     values: Mapping[str, str]
@@ -28,7 +28,7 @@ class SelectedTemplate(NamedTuple):
 
     @property
     def has_prompt(self) -> bool:
-        """Whether the named prompt has user text, and not only a system prompt."""
+        """Whether the template has user text, and not only a system prompt."""
         return bool(self.template.prompt.strip())
 
     def render_prompt(self, user_input: str) -> str:
@@ -66,7 +66,7 @@ class SelectedTemplate(NamedTuple):
 def select_template(
     template_name: str | None, variables: Iterable[str], user_directory: Path, *, has_columns: bool = False
 ) -> SelectedTemplate:
-    """Find a named prompt and check it, before any input is read.
+    """Find a template and check it, before any input is read.
 
     Args:
         template_name: the value of -t; None if it is not given.
@@ -79,7 +79,7 @@ def select_template(
         ConfigError: the prompt is invalid.
     """
     if template_name is None:
-        raise UsageError("--var needs a template", "add -t NAME (ask prompts list shows them)")
+        raise UsageError("--var needs a template", "add -t NAME (ask templates list shows them)")
     template = find_template(decode_argument(template_name), user_directory)
     values = parse_variables(map(decode_argument, variables), template)
     for text in (template.system, "" if has_columns else template.prompt):

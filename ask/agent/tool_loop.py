@@ -45,7 +45,7 @@ MAX_CORRECTIONS = 2
 CORRECTION_PROMPT = (
     "Your answer is not valid: {problem}\n\nAnswer again with only a JSON value that matches the schema."
 )
-COMPACTION_HINT = " (the saved conversation is complete; ask -c --compact summarizes older messages)"
+COMPACTION_HINT = " (the saved conversation is complete; ask compact summarizes older messages)"
 
 
 class RunResult:

@@ -96,11 +96,11 @@ class Toolset:
         self._excluded_names: set[str] = set()
 
     def select_tools(self, settings: Settings, selected_template: SelectedTemplate | None) -> list[Tool]:
-        """Return the tools to offer, as allowed by settings and named prompt.
+        """Return the tools to offer, as allowed by settings and template.
 
         Raises:
             UsageError: a tool to disable does not exist, so that the intended one would stay enabled.
-            ConfigError: a named prompt allows a tool that does not exist.
+            ConfigError: a template allows a tool that does not exist.
         """
         if self._functions and not settings.tools:
             advice = "remove the option or setting that disables tools"
@@ -244,7 +244,7 @@ def find_schema_problem(tool: Tool) -> str:
 
 
 def list_named_tools(settings: Settings, selected_template: SelectedTemplate | None) -> list[str]:
-    """List the tool names in the settings and the named prompt."""
+    """List the tool names in the settings and the template."""
     template_tools = selected_template.template.tools if selected_template else False
     return [*settings.disabled_tools, *(() if isinstance(template_tools, bool) else template_tools)]
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def compose_message(words: str, inputs: PromptInputs, selected_template: SelectedTemplate | None = None) -> Message:
-    """Compose the user's message from text and inputs, or a named prompt and inputs.
+    """Compose the user's message from text and inputs, or a template and inputs.
 
     Raises:
         UsageError: there is no prompt.

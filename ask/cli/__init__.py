@@ -10,6 +10,7 @@ import click
 
 COMMANDS = {
     "chat": "Chat with a model.",
+    "compact": "Summarize older messages of a conversation.",
     "compare": "Ask several models the same question.",
     "config": "Show and change settings.",
     "doctor": "Check the installation and suggest fixes.",
@@ -20,9 +21,9 @@ COMMANDS = {
     "map": "Ask one prompt about many rows or files.",
     "mcp": "Manage MCP servers.",
     "models": "List a provider's models.",
-    "prompts": "Manage prompt templates (-t).",
     "providers": "List the providers.",
     "safe": "Check whether --safe works here.",
+    "templates": "Manage prompt templates (-t).",
     "tools": "List the tools available to models.",
     "undo": "Restore the files that a run changed.",
     "version": "Print the version.",

@@ -175,8 +175,19 @@ MAX_LISTED_FILES = 4
 """Maximum number of files that an error lists."""
 
 
+OPTION_GROUPS = {
+    "Model": ("provider", "model", "options", "fallback", "max_cost"),
+    "Input": ("files", "system", "template", "variables"),
+    "Conversation": ("go_on", "resume", "no_save"),
+    "Tools": ("confirm", "yes", "no_tools", "disable_tool", "functions", "max_rounds", "command_timeout"),
+    "Sandbox": ("safe", "allow_dirs", "allow_hosts", "allow_tools"),
+    "Output": ("cmd", "code", "schema", "as_json", "as_events", "plain", "quiet", "verbose"),
+}
+"""The sections of options in the help, by their parameter names; rare options are in a last section."""
+
+
 class AskCommand(click.Command):
-    """Separates the options from the prompt before Click parses the options."""
+    """Separates the options from the prompt before Click parses the options, and groups them in its help."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
@@ -199,6 +210,14 @@ class AskCommand(click.Command):
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         return ["[OPTIONS]", "[PROMPT]..."]
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        options = {param.name: record for param in self.get_params(ctx) if (record := param.get_help_record(ctx))}
+        for title, names in OPTION_GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([options.pop(name) for name in names if name in options])
+        with formatter.section("Other"):
+            formatter.write_dl(list(options.values()))
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -264,11 +283,10 @@ def parse_comma_list(_: click.Context, __: click.Parameter, value: tuple[str, ..
 @click.option(
     "-o", "--option", "options", metavar="KEY=VALUE", multiple=True, help="Model parameter, such as temperature=0.2."
 )
-@click.option("-t", "--template", metavar="NAME", help="Use a prompt template (see ask prompts).")
+@click.option("-t", "--template", metavar="NAME", help="Use a prompt template (see ask templates).")
 @click.option("--var", "variables", metavar="K=V", multiple=True, help="With -t: value for a {{placeholder}}.")
 @click.option("-c", "--continue", "go_on", is_flag=True, help="Continue this terminal's last conversation.")
 @click.option("--resume", metavar="ID", help="Continue a conversation (see ask history).")
-@click.option("--compact", is_flag=True, help="With -c or --resume: summarize older messages first.")
 @click.option("--no-save", is_flag=True, help="Do not save the conversation or file backups.")
 @click.option("--no-tools", is_flag=True, help="Do not offer tools to the model.")
 @click.option(
@@ -294,7 +312,7 @@ def parse_comma_list(_: click.Context, __: click.Parameter, value: tuple[str, ..
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
 @click.option("--events", "as_events", is_flag=True, help="Print events as JSON lines.")
 @click.option("--no-stream", is_flag=True, help="Print the answer only once it is complete.")
-@click.option("--plain", is_flag=True, help="No colour.")
+@click.option("--plain", is_flag=True, help="No color, layout or animation.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing to stderr except the final error.")
 @click.option("-v", "--verbose", is_flag=True, help="Show tool results, reasoning and token usage.")
 @click.option("--no-stdin", is_flag=True, help="Do not read stdin.")

@@ -54,6 +54,7 @@ from ask.tools.web_search import DUCKDUCKGO, KEYED_ENGINES, SEARCH_WEB
 from ask.version import DISTRIBUTION, VERSION
 
 OK, WARNING, PROBLEM = "ok", "warning", "problem"
+NO_KEY = ": no key"
 
 
 class CheckResult(NamedTuple):
@@ -76,8 +77,11 @@ ok, warning, problem = (partial(CheckResult, state) for state in (OK, WARNING, P
 
 
 def print_results(results: Iterable[CheckResult], *, as_json: bool) -> int:
-    """Print a table of results; return the number of problems. On a terminal, `found` includes the fix."""
-    output, results = StandardOutput(), list(results)
+    """Print a table of results, problems first; return the number of problems.
+
+    On a terminal, `found` includes the fix.
+    """
+    output, results = StandardOutput(), sorted(results, key=lambda result: (PROBLEM, WARNING, OK).index(result.state))
     rows = [result._asdict() for result in results]
     if output.is_terminal and not as_json:
         for row in rows:
@@ -418,6 +422,7 @@ PROVIDER_READ_TIMEOUT, ALL_PROVIDERS_TIMEOUT = 3.0, 3.5
 def check_providers(app: AppContext, *, offline: bool) -> Iterator[CheckResult]:
     """Check each provider; those that can be queried are queried in parallel."""
     results: dict[str, CheckResult] = {}
+    without_key = []
 
     def query(loaded: CheckResult, endpoint: ModelEndpoint) -> None:
         results[loaded.check] = query_provider(loaded, endpoint)
@@ -425,6 +430,11 @@ def check_providers(app: AppContext, *, offline: bool) -> Iterator[CheckResult]:
     threads = []
     for name in app.provider_names:
         result, endpoint = inspect_provider(app, name)
+        if result is None:
+            continue
+        if result.found.endswith(NO_KEY) and result.state == OK:
+            without_key.append(name)
+            continue
         if endpoint and offline:
             result = result._replace(state=OK, found=f"{result.found}, not asked")
         elif endpoint:
@@ -439,12 +449,15 @@ def check_providers(app: AppContext, *, offline: bool) -> Iterator[CheckResult]:
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))
     yield from list(results.values())
+    if without_key:
+        yield ok("other providers", f"{', '.join(without_key)}{NO_KEY}", "ask keys set PROVIDER saves one")
 
 
-def inspect_provider(app: AppContext, name: str) -> tuple[CheckResult, ModelEndpoint | None]:
+def inspect_provider(app: AppContext, name: str) -> tuple[CheckResult | None, ModelEndpoint | None]:
     """Check a provider without sending a request; return also how to query it, or None.
 
-    The state is `PROBLEM` if a query must not fail, because the user has configured the provider.
+    There is no result for another name of a provider. The state is `PROBLEM` if a query must not fail, because the user
+    has configured the provider.
     """
     origin = ", ".join(entry.distribution for entry in app.provider_plugins.get(name, ())) or "config.toml"
     try:
@@ -454,7 +467,7 @@ def inspect_provider(app: AppContext, name: str) -> tuple[CheckResult, ModelEndp
         return problem(name, str(error), fix), None
     info, environment = loaded.info, app.environment
     if name != info.name and info.name in app.provider_names:
-        return ok(name, f"another name for {info.name}"), None
+        return None, None
     key, key_origin = app.key_store.find(info.name, app.find_key_variables(info.name, info.key_env))
     prefix, base_url = format_variable_prefix(info.name), resolve_base_url(app, info)
     is_configured = (
@@ -465,7 +478,7 @@ def inspect_provider(app: AppContext, name: str) -> tuple[CheckResult, ModelEndp
     result = CheckResult(PROBLEM if is_configured else OK, name, f"{info.title} ({origin})")
     if not key and requires_key(app, info, base_url):
         fix = f"set {(*info.key_env, f'{prefix}_API_KEY')[0]} or run ask keys set {info.name}"
-        return result._replace(found=f"{result.found}, no key", fix=fix), None
+        return result._replace(found=f"{result.found}{NO_KEY}", fix=fix), None
     key_description = f"key from {key_origin}" if key_origin else "needs no key"
     return result._replace(found=f"{result.found}, {key_description}"), ModelEndpoint(loaded, "", base_url, key)
 

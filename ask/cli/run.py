@@ -39,13 +39,6 @@ def run_prompt(flags: Mapping[str, Any], words: Sequence[str], literal_options: 
     with redact_errors(console, verbose=flags["verbose"]), ExitStack() as cleanup:
         warn_literal_options(literal_options, console)
         request = prepare_request(flags, words, app, console, cleanup)
-        if flags["compact"]:
-            from ask.agent.compaction import compact_conversation, make_summary_request
-
-            if request.user_message.content:
-                request = compact_conversation(request, app, console)
-            else:  # the summary is all that was asked for, so it is shown
-                request = make_summary_request(request, app)
         renderer = create_renderer(flags, request, console)
         part_renderer = None
         if request.output_format:
@@ -56,10 +49,6 @@ def run_prompt(flags: Mapping[str, Any], words: Sequence[str], literal_options: 
         cleanup.enter_context(record_exit_code_on_error(run_result, request, app))
         if run_result.error is not None:
             raise run_result.error
-        if request.summary_end_run is not None:
-            from ask.agent.compaction import check_summary
-
-            check_summary(run_result, console)
         if part_renderer and not part_renderer.is_shown:
             from ask.cli.shell_command import offer_command
 
@@ -76,6 +65,29 @@ def run_prompt(flags: Mapping[str, Any], words: Sequence[str], literal_options: 
 
     with record_exit_code_on_error(run_result, request, app):
         return exec_in_shell(command, request.secrets.build_child_environment())
+
+
+def run_compaction(flags: Mapping[str, Any]) -> None:
+    """Have a conversation's older messages summarized, and print the summary.
+
+    Raises:
+        AskError: there is no summary; the conversation is unchanged.
+    """
+    from ask.agent.compaction import check_summary, make_summary_request
+    from ask.agent.request import check_saves_summary, prepare_without_prompt
+    from ask.agent.toolset import Toolset
+
+    app = AppContext(quiet=flags["quiet"])
+    console = StderrConsole(app.environment, quiet=flags["quiet"], plain=flags["plain"])
+    with redact_errors(console, verbose=flags["verbose"]), ExitStack() as cleanup:
+        request, _ = prepare_without_prompt(flags, app, console, cleanup, Toolset(app, console, cleanup, ()))
+        check_saves_summary(request.settings)
+        request = make_summary_request(request, app)
+        run_result = run_and_render(request, app, create_renderer(flags, request, console))
+        with record_exit_code_on_error(run_result, request, app):
+            if run_result.error is not None:
+                raise run_result.error
+            check_summary(run_result, console)
 
 
 @contextmanager

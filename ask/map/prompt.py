@@ -12,9 +12,9 @@ from ask.map.rows import INDEX, PATH, Row
 from ask.suggestions import suggest
 
 PLACEHOLDER_PATTERN = re.compile(r"(\\?)\{\{ *([^{}|]*?) *(?:\|((?:(?!\}\}).)*))?\}\}", re.DOTALL)
-"""`{{column}}` or `{{column|default}}`; unlike in named prompts, a column may have any name."""
+"""`{{column}}` or `{{column|default}}`; unlike in templates, a column may have any name."""
 INPUT = "input"
-"""The placeholder for the whole row, as named prompts use it."""
+"""The placeholder for the whole row, as templates use it."""
 
 
 class Placeholder(NamedTuple):

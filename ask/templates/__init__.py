@@ -1,1 +1,1 @@
-"""Named prompts: finding and parsing their files, and filling in placeholders."""
+"""Templates: finding and parsing their files, and filling in placeholders."""

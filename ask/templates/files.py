@@ -1,4 +1,4 @@
-"""Find and read the files of named prompts: those of the user, and those that come with ask.
+"""Find and read the files of templates: those of the user, and those that come with ask.
 
 A prompt of the user replaces a built-in one with the same name.
 """
@@ -42,7 +42,7 @@ def find_template_file(name: str, user_folder: Path) -> Path:
     files = list_template_files(user_folder)
     if name not in files:
         raise UsageError(
-            f"unknown template {name!r}", format_suggestion(name, files, "ask prompts list shows all templates")
+            f"unknown template {name!r}", format_suggestion(name, files, "ask templates list shows all templates")
         )
     return files[name]
 
@@ -68,7 +68,7 @@ def list_template_files(user_folder: Path, warn: Callable[[str], object] = str) 
 
 
 def is_builtin_template(file: Path) -> bool:
-    """Check that a file of ask is a named prompt, not a part of the system prompt."""
+    """Check that a file of ask is a template, not a part of the system prompt."""
     with file.open(encoding="utf-8") as stream:
         return stream.readline().rstrip() == FENCE
 

@@ -1,4 +1,4 @@
-"""Parse named prompts: TOML front matter between two lines of +++, followed by the text of the prompt.
+"""Parse templates: TOML front matter between two lines of +++, followed by the text of the prompt.
 
 A file without front matter contains only the text.
 """
@@ -29,7 +29,7 @@ LINE_NUMBER_PATTERN = re.compile(r" \(at line (\d+), column \d+\)$")
 
 
 class Template(NamedTuple):
-    """A named prompt, as selected with -t NAME or -t NAME:TASK."""
+    """A template, as selected with -t NAME or -t NAME:TASK."""
 
     name: str
     file: Path

@@ -28,7 +28,7 @@ def test_help_names_every_command(ask: Ask) -> None:
     text = ask("--help").text
     commands = text.partition("Commands:")[2]
     names = re.findall(r"^  (\w+)", commands, re.MULTILINE)
-    assert {"chat", "config", "doctor", "history", "init", "keys", "mcp", "models", "prompts", "tools"} <= {*names}
+    assert {"chat", "config", "doctor", "history", "init", "keys", "mcp", "models", "templates", "tools"} <= {*names}
     for name in names:
         result = ask(name, "--help")
         assert (result.code, result.stderr) == (0, "")
@@ -54,7 +54,7 @@ MORE_WRONG = [
     (["--timeout", "soon", "hi"], "soon"),
     (["--disable-tool", "bahs", "hi"], "bash"),
     (["--resume", "nothing", "hi"], "nothing"),
-    (["prompts", "show", "nothing"], "nothing"),
+    (["templates", "show", "nothing"], "nothing"),
 ]
 
 
@@ -262,7 +262,7 @@ def test_settings_are_set_read_and_obeyed(ask: Ask, model: Model) -> None:
 
 
 def test_every_list_is_json_on_request(ask: Ask) -> None:
-    for command in ("providers", "tools", "prompts"):
+    for command in ("providers", "tools", "templates"):
         listed = json.loads(ask(command, "--json").stdout)
         assert listed
     names = {one["name"] for one in json.loads(ask("providers", "--json").stdout)}

@@ -1,11 +1,10 @@
-"""`--compact`: a summary replaces old messages with every provider, and the saved messages are kept."""
+"""`ask compact`: a summary replaces old messages with every provider, and the saved messages are kept."""
 
 from __future__ import annotations
 
 import json
 import shutil
 import sqlite3
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -75,7 +74,7 @@ def test_without_a_prompt_the_summary_is_printed_and_the_next_prompt_continues_f
 ) -> None:
     start_conversation(ask, server, "one one one", "two two two", "three")
     server.reply(wire.says("They counted to two."), wire.says("FOUR"))
-    result = ask("-c", "--compact")
+    result = ask("compact")
     assert (result.text, result.code) == ("They counted to two.\n", 0)
     assert "summary" in result.stderr
     assert "4 messages" in result.stderr
@@ -87,22 +86,23 @@ def test_without_a_prompt_the_summary_is_printed_and_the_next_prompt_continues_f
     assert sent_contents(server) == [f"{SUMMARY_PREFIX}They counted to two.\n\nthree", "THREE", "four"]
 
 
-def test_with_a_prompt_only_its_answer_is_printed(conversation: Ask, server: ModelServer) -> None:
+def test_the_next_prompt_continues_from_the_summary(conversation: Ask, server: ModelServer) -> None:
     server.reply(wire.says("They counted."), wire.says("THREE"))
-    result = conversation("-c", "--compact", "three")
+    assert conversation("compact").code == 0
+    result = conversation("-c", "three")
     assert (result.text, result.code) == ("THREE\n", 0)
     assert sent_contents(server) == [f"{SUMMARY_PREFIX}They counted.\n\ntwo", "TWO", "three"]
 
 
 def test_the_summary_is_the_text_of_json_output(conversation: Ask, server: ModelServer) -> None:
     server.reply(wire.says("They counted."))
-    assert json.loads(conversation("-c", "--compact", "--json").stdout)["text"] == "They counted."
+    assert json.loads(conversation("compact", "--json").stdout)["text"] == "They counted."
 
 
 def test_a_single_exchange_is_summarized_completely(ask: Ask, server: ModelServer) -> None:
     start_conversation(ask, server, "one")
     server.reply(wire.says("They began."), wire.says("TWO"))
-    assert ask("-c", "--compact").code == 0
+    assert ask("compact").code == 0
     assert sent_contents(server) == ["one", "ONE", INSTRUCTION]
     assert ask("-c", "two").code == 0
     assert sent_contents(server) == [f"{SUMMARY_PREFIX}They began.\n\ntwo"]
@@ -110,8 +110,9 @@ def test_a_single_exchange_is_summarized_completely(ask: Ask, server: ModelServe
 
 def test_a_summary_is_summarized_again_with_later_messages(conversation: Ask, server: ModelServer) -> None:
     server.reply(wire.says("A summary."), wire.says("THREE"), wire.says("Another."), wire.says("FOUR"))
-    assert conversation("-c", "--compact", "three").code == 0
-    assert conversation("-c", "--compact").code == 0
+    assert conversation("compact").code == 0
+    assert conversation("-c", "three").code == 0
+    assert conversation("compact").code == 0
     assert sent_contents(server) == [f"{SUMMARY_PREFIX}A summary.\n\ntwo", "TWO", INSTRUCTION]
     assert conversation("-c", "four").code == 0
     assert sent_contents(server) == [f"{SUMMARY_PREFIX}Another.\n\nthree", "THREE", "four"]
@@ -119,7 +120,7 @@ def test_a_summary_is_summarized_again_with_later_messages(conversation: Ask, se
 
 def test_tool_calls_in_a_summary_are_not_run(conversation: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(("bash", {"command": "touch made"}), content="A summary."))
-    assert conversation("-c", "--compact").code == 0
+    assert conversation("compact").code == 0
     assert not list(conversation.cwd.iterdir())
 
 
@@ -127,7 +128,7 @@ def test_another_model_may_write_the_summary_without_changing_the_conversations_
     conversation: Ask, server: ModelServer
 ) -> None:
     server.reply(wire.says("A summary."), wire.says("THREE"))
-    assert conversation("-c", "--compact", "-m", "test/cheap").code == 0
+    assert conversation("compact", "-m", "test/cheap").code == 0
     assert server.requests[-1].json["model"] == "test/cheap"
     assert conversation("-c", "three").code == 0
     assert server.requests[-1].json["model"] == wire.MODEL
@@ -136,7 +137,7 @@ def test_another_model_may_write_the_summary_without_changing_the_conversations_
 def test_summarized_messages_stay_saved(conversation: Ask, server: ModelServer, home_with_conversation: Home) -> None:
     before = query_rows(home_with_conversation, "SELECT number, content FROM messages ORDER BY number")
     server.reply(wire.says("A summary."))
-    assert conversation("-c", "--compact").code == 0
+    assert conversation("compact").code == 0
     assert (
         query_rows(home_with_conversation, "SELECT number, content FROM messages ORDER BY number")[: len(before)]
         == before
@@ -152,7 +153,7 @@ def test_a_conversation_that_is_too_long_is_summarized_as_far_as_it_fits(
     home.config.mkdir()
     (home.config / "config.toml").write_text("context_limit = 9000\n")
     server.reply(lambda request: wire.whole_reply({"data": []}) if request.method == "GET" else wire.says("In short."))
-    result = ask("-c", "--compact")
+    result = ask("compact")
     assert (result.text, result.code) == ("In short.\n", 0)
     asked = [text[:6] for text in sent_contents(server)]
     assert "0 word" not in asked
@@ -177,28 +178,23 @@ def test_a_conversation_that_is_too_long_is_summarized_as_far_as_it_fits(
 def test_a_failed_summary_ends_the_run_without_changes(
     conversation: Ask, server: ModelServer, reply: Reply, code: int
 ) -> None:
-    server.reply(reply, reply, wire.says("AGAIN"))
-    for words in ([], ["three"]):
-        assert conversation("-c", "--compact", *words).code == code
-        assert sent_contents(server)[-1] == INSTRUCTION
+    server.reply(reply, wire.says("AGAIN"))
+    assert conversation("compact").code == code
+    assert sent_contents(server)[-1] == INSTRUCTION
     assert conversation("-c", "again").code == 0
     assert sent_contents(server) == ["one one one", "ONE ONE ONE", "two", "TWO", "again"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--compact"], ["--compact", "-c", "--resume"]),
-        (["--compact", "hi"], ["--compact", "-c", "--resume"]),
-        (["-c", "--compact", "--no-save"], ["--compact", "--no-save"]),
-    ],
-)
 def test_compact_without_a_conversation_or_without_saving_is_an_error(
-    conversation: Ask, server: ModelServer, arguments: Sequence[str], words: Sequence[str]
+    conversation: Ask, home_with_conversation: Home, server: ModelServer
 ) -> None:
-    result = conversation(*arguments)
+    result = conversation("compact", "0000")
     assert (result.code, result.stderr.count("\n")) == (2, 1)
-    assert all(word in result.stderr for word in words)
+    home_with_conversation.config.mkdir(exist_ok=True)
+    (home_with_conversation.config / "config.toml").write_text("[history]\nenabled = false\n")
+    result = conversation("compact")
+    assert (result.code, result.stderr.count("\n")) == (2, 1)
+    assert "history.enabled" in result.stderr
     assert not server.requests
 
 
@@ -226,8 +222,8 @@ def test_every_provider_accepts_the_summary_and_later_messages(
         service.says("They looked, and saw nothing."),
         service.says("Well."),
     )
-    for arguments in (["what is here?"], ["-c", "good"], ["-c", "--compact"], ["-c", "and now?"]):
-        result = command("-p", name, "-m", service.model, *arguments)
+    for arguments in (["what is here?"], ["-c", "good"], ["compact"], ["-c", "and now?"]):
+        result = command(*arguments, "-p", name, "-m", service.model)
         assert result.code == 0, result.stderr
     *_, summary, after = (service.read_conversation(request.json) for request in server.requests)
     assert [message.role for message in summary] == ["system", "user", "assistant", "tool", "assistant", "user"]

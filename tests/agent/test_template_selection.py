@@ -1,4 +1,4 @@
-"""`-t` and `--var`: what a named prompt adds to a run, and what overrides it."""
+"""`-t` and `--var`: what a template adds to a run, and what overrides it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def ask(ask: Ask, server: ModelServer) -> Ask:
 
 
 def write_prompt(home: Home, name: str, text: str) -> str:
-    folder = home.config / "prompts"
+    folder = home.config / "templates"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{name}.md").write_text(text)
     return str(folder / f"{name}.md")

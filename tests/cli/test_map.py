@@ -209,7 +209,7 @@ def test_several_models_answer_each_row(ask: Ask, server: ModelServer, home: Hom
 
 def test_a_template_is_filled_in(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(echo)
-    folder = home.config / "prompts"
+    folder = home.config / "templates"
     folder.mkdir()
     (folder / "tell.md").write_text('+++\nsystem = "Be {{mood}}."\n+++\nTell {{text}} to {{who}}.')
     file = write_rows(home.work, {"text": "a", "who": "me"})

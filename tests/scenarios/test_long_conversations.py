@@ -96,7 +96,7 @@ def test_the_oldest_exchanges_are_dropped_first_and_the_system_prompt_is_kept(
     assert list_message_prefixes(bodies[3]) == ["2 word word", "Noted.", "3 word word"]
     assert bodies[3]["messages"][0] == bodies[0]["messages"][0]
     [line] = [line for line in result.stderr.splitlines() if "does not fit" in line]
-    assert all(part in line for part in ("24,000 tokens", "4 messages", "ask -c --compact"))
+    assert all(part in line for part in ("24,000 tokens", "4 messages", "ask compact"))
 
 
 def test_tool_definitions_count_toward_the_context(ask: Ask, server: ModelServer) -> None:

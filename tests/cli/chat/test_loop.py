@@ -105,7 +105,7 @@ def test_json_prints_an_object_for_each_message(ask: Ask, server: ModelServer) -
     assert all(one["saved"] for one in objects)
 
 
-@pytest.mark.parametrize("option", ["--cmd", "--code", "--compact", "--no-stdin", "--version"])
+@pytest.mark.parametrize("option", ["--cmd", "--code", "--no-stdin", "--version"])
 def test_options_without_meaning_in_a_chat_are_rejected(ask: Ask, option: str) -> None:
     result = ask("chat", option)
     assert result.code == 2

@@ -289,8 +289,8 @@ def test_the_tool_option_is_refused_when_tools_are_off(off: dict[str, object], t
 
 
 def test_template_with_a_tool_list_excludes_other_tools(home: Home, tools: Path, ask: Ask, server: ModelServer) -> None:
-    (home.config / "prompts").mkdir(parents=True)
-    (home.config / "prompts" / "mine.md").write_text("+++\ntools = ['bash']\n+++\nBe brief.")
+    (home.config / "templates").mkdir(parents=True)
+    (home.config / "templates" / "mine.md").write_text("+++\ntools = ['bash']\n+++\nBe brief.")
     result = hello(ask, server, "-t", "mine", "--tool", f"{tools.name}:count")
     assert result.stderr.count("\n") == 1
     assert "count" in result.stderr

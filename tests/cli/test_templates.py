@@ -1,4 +1,4 @@
-"""`ask prompts`: list, show, new, edit."""
+"""`ask templates`: list, show, new, edit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.program import Ask, Home, Result
 @pytest.fixture
 def folder(home: Home) -> Path:
     """The folder of the user's prompts."""
-    path = home.config / "prompts"
+    path = home.config / "templates"
     path.mkdir(parents=True)
     return path
 
@@ -39,21 +39,21 @@ def is_refused(result: Result, code: int, *expected: str) -> None:
 def test_prompts_are_listed_with_description_and_source(ask: Ask, folder: Path) -> None:
     (folder / "commit.md").write_text("+++\ndescription = 'Mine'\n[tasks]\na = 'x'\nb = 'x'\n+++\n")
     (folder / "sing.md").write_text("Sing.")
-    result = ask("prompts")
+    result = ask("templates")
     assert (result.code, result.stderr) == (0, "")
     rows = [line.split("\t") for line in result.text.splitlines()]
     assert rows[0] == ["commit", "you", "a, b", "Mine"]
     assert ["sing", "you", "", ""] in rows
     assert next(row[:3] for row in rows if row[0] == "review") == ["review", "ask", "security, tests, design"]
     assert [row[0] for row in rows] == sorted(row[0] for row in rows)
-    values = json.loads(ask("prompts", "list", "--json").text)
+    values = json.loads(ask("templates", "list", "--json").text)
     assert values[0] == {"name": "commit", "from": "you", "tasks": ["a", "b"], "description": "Mine"}
 
 
 def test_invalid_prompts_are_reported_and_the_others_listed(ask: Ask, folder: Path) -> None:
     (folder / "broken.md").write_text("+++\nmodel = \n+++\n")
     (folder / "two words.md").write_text("x")
-    result = ask("prompts", "list")
+    result = ask("templates", "list")
     assert result.code == 0
     assert "\ntranslate\task\t" in result.text
     assert result.stderr == (
@@ -63,7 +63,7 @@ def test_invalid_prompts_are_reported_and_the_others_listed(ask: Ask, folder: Pa
 
 
 def test_the_list_fits_the_terminal_width(ask: Ask) -> None:
-    result = ask.on_terminal("prompts")
+    result = ask.on_terminal("templates")
     assert result.text.startswith("NAME ")
     assert max(map(len, result.text.splitlines())) <= 80
 
@@ -72,32 +72,32 @@ def test_the_list_fits_the_terminal_width(ask: Ask) -> None:
 
 
 def test_show_prints_the_file_or_the_built_in_text(ask: Ask, folder: Path) -> None:
-    assert ask("prompts", "show", "fix").text == (PROMPTS_FOLDER / "fix.md").read_text()
+    assert ask("templates", "show", "fix").text == (PROMPTS_FOLDER / "fix.md").read_text()
     (folder / "fix.md").write_text("+++\n[tasks]\nall = 'Fix {{what}}: {{input}}'\n+++\nMine.")
-    assert ask("prompts", "show", "fix").text.endswith("\n+++\nMine.\n")
-    assert ask("prompts", "show", "fix:all").text == "Fix {{what}}: {{input}}\n"
-    value = json.loads(ask("prompts", "show", "fix", "--json").text)
+    assert ask("templates", "show", "fix").text.endswith("\n+++\nMine.\n")
+    assert ask("templates", "show", "fix:all").text == "Fix {{what}}: {{input}}\n"
+    value = json.loads(ask("templates", "show", "fix", "--json").text)
     assert (value["prompt"], value["tasks"]["all"]) == ("Mine.", "Fix {{what}}: {{input}}")
     assert (value["file"], value["variables"], value["tools"]) == (str(folder / "fix.md"), ["what"], True)
 
 
 @pytest.mark.parametrize("arguments", [["show", "fxi"], ["edit", "fxi"]])
 def test_an_unknown_name_is_an_error_with_a_suggestion(ask: Ask, arguments: list[str]) -> None:
-    is_refused(ask("prompts", *arguments), 2, "'fxi'", "did you mean fix?")
+    is_refused(ask("templates", *arguments), 2, "'fxi'", "did you mean fix?")
 
 
 @pytest.mark.parametrize(
     "arguments", [["new", "../x"], ["new", "a b"], ["new", ""], ["edit", "../config.toml"], ["show", "/etc/passwd"]]
 )
 def test_names_cannot_contain_a_path(ask: Ask, home: Home, arguments: list[str]) -> None:
-    is_refused(ask("prompts", *arguments), 2, "is not a valid template name")
+    is_refused(ask("templates", *arguments), 2, "is not a valid template name")
     assert not home.config.exists()
 
 
 def test_an_unreadable_folder_is_a_config_error(ask: Ask, home: Home) -> None:
     home.config.mkdir()
-    (home.config / "prompts").write_text("")
-    for arguments in (["prompts"], ["prompts", "show", "fix"], ["-t", "fix", "-p", "demo", "hi"]):
+    (home.config / "templates").write_text("")
+    for arguments in (["templates"], ["templates", "show", "fix"], ["-t", "fix", "-p", "demo", "hi"]):
         is_refused(ask(*arguments), 4, f"{home.config}/prompts (Not a directory)")
 
 
@@ -105,22 +105,22 @@ def test_an_unreadable_folder_is_a_config_error(ask: Ask, home: Home) -> None:
 
 
 def test_new_prompts_contain_comments_and_are_usable_at_once(ask: Ask, folder: Path) -> None:
-    result = ask("prompts", "new", "sing")
+    result = ask("templates", "new", "sing")
     assert (result.code, result.text, result.stderr) == (0, f"{folder}/sing.md\n", "")
     text = (folder / "sing.md").read_text()
     assert "`ask -t sing:short`" in text
     assert stat.S_IMODE((folder / "sing.md").stat().st_mode) == 0o600
-    assert json.loads(ask("prompts", "show", "sing", "--json").text)["variables"] == ["tone"]
+    assert json.loads(ask("templates", "show", "sing", "--json").text)["variables"] == ["tone"]
     assert ask("-p", "demo", "-t", "sing", "--var", "tone=loud", "la").code == 0
     for name in ("sing", "fix"):
-        is_refused(ask("prompts", "new", name), 2, f"ask prompts edit {name}")
+        is_refused(ask("templates", "new", name), 2, f"ask templates edit {name}")
     (folder / "sing.md").write_text(text.replace("\n# ", "\n").replace("\nAsked", "\n# Asked"))
-    template = json.loads(ask("prompts", "show", "sing", "--json").text)
+    template = json.loads(ask("templates", "show", "sing", "--json").text)
     assert (template["options"], [*template["tasks"]], template["tools"]) == ({"temperature": 0.2}, ["short"], False)
 
 
 def test_the_editor_opens_on_a_terminal(ask: Ask, home: Home, folder: Path) -> None:
-    result = ask.on_terminal("prompts", "new", "sing", env=editor(home, 'echo Sing. > "$1"'))
+    result = ask.on_terminal("templates", "new", "sing", env=editor(home, 'echo Sing. > "$1"'))
     assert result.code == 0
     assert (folder / "sing.md").read_text() == "Sing.\n"
 
@@ -129,27 +129,27 @@ def test_the_editor_opens_on_a_terminal(ask: Ask, home: Home, folder: Path) -> N
 
 
 def test_editing_a_built_in_prompt_creates_a_copy(ask: Ask, home: Home, folder: Path) -> None:
-    unchanged = ask("prompts", "edit", "fix", env=editor(home, "true"))
+    unchanged = ask("templates", "edit", "fix", env=editor(home, "true"))
     assert (unchanged.code, unchanged.stderr) == (0, "ask: no changes were saved\n")
     assert not list(folder.iterdir())
-    assert ask("prompts", "edit", "fix", env=editor(home, 'sed -i "s/repair/mend/" "$1"')).code == 0
+    assert ask("templates", "edit", "fix", env=editor(home, 'sed -i "s/repair/mend/" "$1"')).code == 0
     assert (folder / "fix.md").read_text() == (PROMPTS_FOLDER / "fix.md").read_text().replace("repair", "mend")
-    assert ask("prompts", "edit", "fix", env=editor(home, 'echo Mine. > "$1"')).code == 0
-    assert ask("prompts", "show", "fix").text == "Mine.\n"
+    assert ask("templates", "edit", "fix", env=editor(home, 'echo Mine. > "$1"')).code == 0
+    assert ask("templates", "show", "fix").text == "Mine.\n"
 
 
 def test_invalid_edits_are_discarded(ask: Ask, home: Home, folder: Path) -> None:
     (folder / "sing.md").write_text("Sing.")
-    result = ask("prompts", "edit", "sing", env=editor(home, 'printf "+++\\nmodel = \\n+++\\n" > "$1"'))
+    result = ask("templates", "edit", "sing", env=editor(home, 'printf "+++\\nmodel = \\n+++\\n" > "$1"'))
     is_refused(result, 4, f"{folder}/sing.md, line 2", "TOML")
     assert (folder / "sing.md").read_text() == "Sing."
 
 
 def test_invalid_prompts_can_be_edited(ask: Ask, home: Home, folder: Path) -> None:
     (folder / "sing.md").write_text("+++\nmodel = \n+++\nSing.")
-    assert ask("prompts", "edit", "sing", env=editor(home, 'sed -i "/model/d" "$1"')).code == 0
+    assert ask("templates", "edit", "sing", env=editor(home, 'sed -i "/model/d" "$1"')).code == 0
     assert (folder / "sing.md").read_text() == "+++\n+++\nSing."
 
 
 def test_invalid_arguments_are_a_usage_error(ask: Ask) -> None:
-    is_refused(ask("prompts", "of", "rome"), 2, "ask -- prompts of rome")
+    is_refused(ask("templates", "of", "rome"), 2, "ask -- templates of rome")

@@ -1,4 +1,4 @@
-"""`ask prompts`: list, show, create and edit named prompts."""
+"""`ask templates`: list, show, create and edit templates."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from ask.templates.files import (
 from ask.text import decode_argument
 
 
-@click.group("prompts", cls=CommandGroup, default="list")
+@click.group("templates", cls=CommandGroup, default="list")
 def command() -> None:
-    """See and keep named prompts, which `ask -t NAME` asks with. Without a command it lists them."""
+    """Manage prompt templates, which ask -t NAME uses. Without a command, list them."""
 
 
 @command.command("list", short_help="List the templates, yours and the built-in ones.")
 @JSON_OPTION
 def list_command(*, as_json: bool) -> None:
-    """List the named prompts with their tasks; ask -t takes NAME or NAME:TASK.
+    """List the templates with their tasks; ask -t accepts NAME or NAME:TASK.
 
-    Yours are in the folder prompts beside config.toml, and come before those of the same name that come with ask.
+    Your own are in the folder templates next to config.toml. They replace built-in ones of the same name.
     """
     app = AppContext()
     rows = [
@@ -58,7 +58,7 @@ def list_command(*, as_json: bool) -> None:
 @click.argument("name", metavar="NAME")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def show_command(*, name: str, as_json: bool) -> None:
-    """Print the file of a named prompt, or of NAME:TASK the text that is asked."""
+    """Print the file of a template, or the prompt of NAME:TASK."""
     template = find_template(decode_argument(name), AppContext().app_dirs.templates)
     if as_json:
         value = {**template._asdict(), "file": decode_argument(str(template.file)), "variables": template.variables}
@@ -72,14 +72,14 @@ def show_command(*, name: str, as_json: bool) -> None:
 @command.command("new", short_help="Create a template.")
 @click.argument("name", metavar="NAME")
 def new_command(*, name: str) -> None:
-    """Make a named prompt of your own, and print where it is. On a terminal the editor opens."""
+    """Create a template and print its path. On a terminal, your editor opens it."""
     name = decode_argument(name)
     check_template_name(name)
     app = AppContext()
     path = get_user_template_path(name, app.app_dirs.templates)
     with lock_file(path):
         if name in list_template_files(app.app_dirs.templates):
-            hint = f"edit it, or a copy of it, with ask prompts edit {name}"
+            hint = f"edit it, or a copy of it, with ask templates edit {name}"
             raise UsageError(f"the template {name} already exists", hint)
         replace_file_content(path, read_new_template_text(name).encode())
     StandardOutput().write(f"{decode_argument(str(path))}\n")
@@ -90,10 +90,10 @@ def new_command(*, name: str) -> None:
 @command.command("edit", short_help="Edit a template, or a copy of a built-in one.")
 @click.argument("name", metavar="NAME")
 def edit_command(*, name: str) -> None:
-    """Change a named prompt in the editor that VISUAL or EDITOR names.
+    """Edit a template in the editor set by VISUAL or EDITOR.
 
-    Of one that comes with ask you edit a copy, which is kept as yours once you change it. What you write takes its
-    place once it is valid; as long as it is not, go on editing, or give it up.
+    A built-in template is copied first; the copy is saved once you change it. Changes are saved only if they are
+    valid: otherwise you can edit again or discard them.
     """
     app = AppContext()
     name = decode_argument(name)

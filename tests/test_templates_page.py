@@ -1,4 +1,4 @@
-"""docs/prompts.md: tables equal the code, and examples are run."""
+"""docs/templates.md: tables equal the code, and examples are run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.doc_pages import (
 )
 from tests.program import Ask, Home, run
 
-PAGE = (Path(__file__).parents[1] / "docs" / "prompts.md").read_text()
+PAGE = (Path(__file__).parents[1] / "docs" / "templates.md").read_text()
 ROWS = dict(re.findall(r"^\| `(\w+)` \|(.* \|.* \|.*) \|$", PAGE, re.MULTILINE))
 BUILTIN = {name: read_template(name, file) for name, file in list_template_files(Path("/no/such/folder")).items()}
 (RELEASE,) = find_code_blocks(PAGE, "text")
@@ -59,7 +59,7 @@ def test_the_page_lists_exactly_the_front_matter_keys() -> None:
     ],
 )
 def test_examples_print_the_documented_output(ask: Ask, home: Home, block: str) -> None:
-    folder = home.config / "prompts"
+    folder = home.config / "templates"
     folder.mkdir(parents=True)
     (folder / "release.md").write_text(RELEASE)
     ask.shell(HISTORY)
