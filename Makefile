@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE  # without compiled files, each run of the tests compiles all of them again
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-real lint generated smoke bench bench-peers dist clean
+.PHONY: help demo test test-slow test-real lint generated smoke bench bench-peers dist docs clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' Makefile
@@ -47,6 +47,9 @@ dist: $(VENV)/installed-dev  ## build dist/, check it, and try it installed with
 	rm -rf dist
 	$(BIN)/python -m build --outdir dist
 	ASK_DIST=dist $(BIN)/pytest -m slow tests/test_distribution.py
+
+docs: $(VENV)/installed-dev  ## build the documentation as a site in build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 clean:  ## remove what these targets have made
 	rm -rf .venv* build dist *.egg-info

@@ -86,7 +86,9 @@ def to_ask_error(error: Exception) -> AskError:
     if isinstance(error, OSError) and error.strerror:
         path = f" {error.filename}" if error.filename else ""
         return FileError(f"cannot read or write{path} ({error.strerror})")
-    return AskError(f"unexpected {type(error).__name__}: {error}", "please report this bug; -v shows the traceback")
+    return AskError(
+        f"internal error ({type(error).__name__}: {error})", "please report this bug; -v shows the traceback"
+    )
 
 
 class UsageError(AskError):

@@ -43,7 +43,7 @@ def split_prompt(prompt: str) -> list[PromptPart]:
 
 def _format_title(name: str | None) -> str:
     if name is None:
-        return "standard input"
+        return "stdin"
     try:
         return format_one_line(repair_surrogates(json.loads(name))) or "file"
     except ValueError:

@@ -17,13 +17,13 @@ END = "<!-- to here -->\n"
 
 
 def list_supported_types() -> str:
-    """Return what the default model of each provider takes; for a local server, what the server takes."""
+    """Return what the default model of each provider accepts; for a local server, what the server accepts."""
     rows = []
     for (name, *_), provider in list_providers():
         model = provider.provider_info().default_model
         what = format_supported_types(partial(provider.provider_supports_attachment, model or "a-model"))
         rows.append((f"`{name}`", f"`{model}`" if model else "one that sees", what or "nothing but text"))
-    return table("provider | asked with | takes", rows)
+    return table("provider | default model | accepts", rows)
 
 
 def generate() -> dict[Path, str]:

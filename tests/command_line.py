@@ -19,10 +19,11 @@ from ask.cli import COMMANDS
 from ask.cli.ask import command as ask_command
 from tests.doc_pages import read_table
 
-README = (Path(__file__).parents[1] / "README.md").read_text()
+DOCS = Path(__file__).parents[1] / "docs"
+CONFIGURATION = (DOCS / "configuration.md").read_text()
 
-TABLES = dict(re.findall(r"^\[([a-z]+)(?:\.\w+)?\] +# (.+)$", README, re.MULTILINE)[::-1])
-"""The tables of config.toml with names chosen by the user, and their description in the README."""
+TABLES = dict(re.findall(r"^\[([a-z]+)(?:\.\w+)?\] +# (.+)$", CONFIGURATION, re.MULTILINE)[::-1])
+"""The tables of config.toml with names chosen by the user, and their description in docs/configuration.md."""
 
 
 class OptionReference(NamedTuple):
@@ -107,13 +108,13 @@ def read_option(option: click.Option, context: click.Context) -> OptionReference
 
 
 def read_exit_codes() -> list[tuple[str, str]]:
-    """Read exit codes and their meaning from the README; a test compares them with the code."""
-    return list(read_table(README, "code").items())
+    """Read exit codes and their meaning from docs/scripts.md; a test compares them with the code."""
+    return list(read_table((DOCS / "scripts.md").read_text(), "code").items())
 
 
 def read_variables() -> list[tuple[str, str]]:
-    """Read environment variables and their meaning from the README; a test compares them with the code."""
-    return list(read_table(README, "variable").items())
+    """Read environment variables and their meaning from docs/configuration.md; a test compares them with the code."""
+    return list(read_table(CONFIGURATION, "variable").items())
 
 
 def list_config_keys() -> list[ConfigKeyReference]:

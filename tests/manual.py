@@ -158,10 +158,10 @@ def options_page() -> str:
     return f"""\
 <!-- Made by {MADE}; do not change it by hand. -->
 
-# Options, commands, exit codes, variables, configuration
+# All options
 
-All that `ask --help` and `man ask` tell, on one page. What it is for is in the [README](../README.md), and how it
-goes together with other programs in the [recipes](recipes.md).
+Everything in `ask --help` and `man ask` on one page: options, commands, exit codes, environment variables and
+settings. [Asking](usage.md) introduces the common ones; the [recipes](recipes.md) combine `ask` with other programs.
 
 ## Options
 
@@ -169,7 +169,7 @@ goes together with other programs in the [recipes](recipes.md).
 
 {option_table(describe_ask().options)}## Commands
 
-The very first argument alone may be a command; `ask -- history of rome` asks. Each has `--help`.
+Only the first argument can be a command: `ask -- history of rome` asks a question. Each command has `--help`.
 
 {commands}## Exit codes
 

@@ -369,7 +369,7 @@ def test_slow_providers_are_reported(ask: Ask, tmp_path: Path) -> None:
     env = install_with(tmp_path / "site", "import time; time.sleep(1.5)\n")
     listed = ask("providers", env=env)
     assert "stranger" in listed.text
-    assert len([line for line in listed.stderr.splitlines() if "slowly" in line and "stranger" in line]) == 1
+    assert len([line for line in listed.stderr.splitlines() if "slow to load" in line and "stranger" in line]) == 1
 
 
 @pytest.mark.slow

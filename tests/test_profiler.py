@@ -82,7 +82,7 @@ def test_the_profile_file_can_be_read_by_pstats(ask: Ask, home: Home, server: Mo
     server.reply(wire.says("hello"))
     result = ask("--profile=times", "hi")
     assert result.text == "hello\n"
-    assert result.stderr.endswith("ask: python -m pstats times reads where the time went\n")
+    assert result.stderr.endswith("ask: python -m pstats times shows the profile\n")
     timed = vars(pstats.Stats(str(home.work / "times")))["stats"]
     assert any(Path(file).match("ask/agent/tool_loop.py") and name == "run" for file, _, name in timed)
 

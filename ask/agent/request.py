@@ -334,7 +334,7 @@ def read_user_message(
         prompt_text = ""
     piped_data = b"" if flags["no_stdin"] or "-" in flags["files"] else read_piped()
     if not flags["files"] and not is_likely_binary(piped_data):
-        text = decode_text(piped_data, "standard input")
+        text = decode_text(piped_data, "stdin")
         if selected_template and selected_template.has_prompt:
             return Message("user", selected_template.render_prompt(format_blocks(prompt_text, (), text)))
         return Message("user", compose_prompt(prompt_text, (), text))

@@ -262,7 +262,7 @@ def copy_import_file(name: str, copy: BinaryIO) -> ImportFile:
     """
     from shutil import copyfileobj
 
-    display_name = "standard input" if name == STDIN else decode_argument(name)
+    display_name = "stdin" if name == STDIN else decode_argument(name)
     try:
         with nullcontext(sys.stdin.buffer) if name == STDIN else Path(name).open("rb") as file:
             copyfileobj(file, copy)

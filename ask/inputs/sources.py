@@ -72,7 +72,7 @@ def parse_stdin_content(data: bytes) -> PromptInputs:
     Raises:
         FileError: it is of a type that no provider accepts.
     """
-    inputs = parse_content("standard input", data)
+    inputs = parse_content("stdin", data)
     attachments = tuple(attachment._replace(name="stdin") for attachment in inputs.attachments)
     return PromptInputs(attachments=attachments, stdin_text="".join(text for _, text in inputs.texts))
 

@@ -109,7 +109,7 @@ def read_rows(inputs: Iterable[Input]) -> Iterator[Row]:
             yield Row(each.path, {PATH: each.path})
             continue
         with ExitStack() as stack:
-            name = "standard input" if each.path == STDIN else each.path
+            name = "stdin" if each.path == STDIN else each.path
             try:
                 stream = sys.stdin.buffer if each.path == STDIN else stack.enter_context(open(each.path, "rb"))
                 yield from READERS[each.format](name, stream)

@@ -213,7 +213,7 @@ def test_suggested_commands_can_be_pasted_into_a_shell(ask: Ask, server: ModelSe
 @pytest.mark.slow
 def test_short_options_in_the_prompt_are_noted_on_a_terminal_only(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("yes"))
-    named = "not as options: -y -q\n"
+    named = "part of the question: -y -q\n"
     arguments = ["what", "does", "-y", "do", "with", "-q", "and", "-rf"]
     assert named in ask.on_terminal(*arguments).text
     assert ask(*arguments).stderr == ""

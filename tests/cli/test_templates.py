@@ -98,7 +98,7 @@ def test_an_unreadable_folder_is_a_config_error(ask: Ask, home: Home) -> None:
     home.config.mkdir()
     (home.config / "templates").write_text("")
     for arguments in (["templates"], ["templates", "show", "fix"], ["-t", "fix", "-p", "demo", "hi"]):
-        is_refused(ask(*arguments), 4, f"{home.config}/prompts (Not a directory)")
+        is_refused(ask(*arguments), 4, f"{home.config}/templates (Not a directory)")
 
 
 # Creating

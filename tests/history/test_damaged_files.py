@@ -234,7 +234,7 @@ def test_a_lock_that_is_never_released_is_given_up_after_the_answer(ask: Ask, ho
         running.wait_for("Hello.")
         said_at = time.monotonic()
         result = running.finish()
-    check_answered(result, f"{history_file(home)} locked for 5 s")
+    check_answered(result, f"{history_file(home)} has been locked")
     assert time.monotonic() - said_at < 20
     assert len(read_saved_runs(home)) == 1
 

@@ -131,7 +131,7 @@ def test_the_configured_limit_is_inclusive(ask: Ask, home: Home, server: ModelSe
 def test_binary_input_is_refused(data: bytes, ask: Ask, server: ModelServer) -> None:
     code, line = run_failing(ask, server, "what", "is", "this", stdin=data)
     assert code == 9
-    assert "standard input is binary" in line
+    assert "stdin is binary" in line
 
 
 @pytest.mark.slow

@@ -105,7 +105,7 @@ def test_a_server_that_floods_ask_with_requests_is_stopped(
     monkeypatch.setattr("ask.mcp.connection.UNSOLICITED_LIMIT", 500)
     configure(home, {"raw": program(RAW)})
     result, [answer] = ask_with_calls(ask, server, [("raw__pester", {})], "--command-timeout", "60")
-    assert is_lost(answer, "500 messages")
+    assert is_lost(answer, "500 unsolicited messages")
     assert lines(result) == []
 
 

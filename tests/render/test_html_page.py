@@ -117,7 +117,7 @@ def test_a_page_contains_the_complete_conversation() -> None:
         )
     )
     page = Page(text)
-    for part in ("why <b>?", "standard input", "piped", "let me think", "no such file", "exit code 2", "1.5 s"):
+    for part in ("why <b>?", "stdin", "piped", "let me think", "no such file", "exit code 2", "1.5 s"):
         assert part in page.text
     for part in ("The answer was cut off here.", "exit code 5: no connection", "1,200 tokens in, 30 out", "$0.0125"):
         assert part in page.text

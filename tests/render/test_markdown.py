@@ -141,8 +141,8 @@ def test_text_that_is_slow_to_parse_is_preformatted(text: str) -> None:
     ("prompt", "parts"),
     [
         ("just words", [("", "just words")]),
-        ("<stdin>\nlog\n</stdin>", [("standard input", "log")]),
-        ("why?\n\n<stdin>\nlog\n\nmore\n</stdin>", [("", "why?"), ("standard input", "log\n\nmore")]),
+        ("<stdin>\nlog\n</stdin>", [("stdin", "log")]),
+        ("why?\n\n<stdin>\nlog\n\nmore\n</stdin>", [("", "why?"), ("stdin", "log\n\nmore")]),
         ('q\n\n<file name="a b.c">\n1\n</file>\n\n<file-2 name="é">\n</file>\n</file-2>', ["q", "a b.c", "é"]),
         ('<file name="a">\n\n</file>', [("a", "")]),
         ("<stdin>\nnever closed", [("", "<stdin>\nnever closed")]),

@@ -47,7 +47,7 @@ def test_unique_occurrence_is_replaced(text: str, old: str) -> None:
         line = text.count("\n", 0, start) + 1
         assert replace_once(text, old, NEW) == (text[:start] + NEW + text[end:], line)
         return
-    with pytest.raises(ToolError, match=f"there {len(places)} times" if places else "not found"):
+    with pytest.raises(ToolError, match=f"occurs {len(places)} times" if places else "not found"):
         replace_once(text, old, NEW)
 
 

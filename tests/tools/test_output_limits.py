@@ -56,7 +56,7 @@ def test_text_is_truncated_even_if_no_file_can_be_written(context: ToolContext) 
     context.overflow_directory.parent.write_text("a file where the folder should be")
     capped = truncate_result("x" * 40_000, context)
     assert len(capped) <= MAX_RESULT_LENGTH
-    assert "they cannot reach saved" in capped
+    assert "they could not be saved" in capped
 
 
 def test_overflow_file_is_limited(tmp_path: Path) -> None:

@@ -200,7 +200,7 @@ def test_invalid_key_is_not_sent(server: ModelServer, context: ToolContext, name
 @pytest.mark.parametrize("name", KEYED_ENGINES)
 def test_a_redirect_is_not_followed_with_the_key(server: ModelServer, context: ToolContext, name: str) -> None:
     server.reply(Reply((b"",), status=307, headers={"Location": f"{place(server)}/elsewhere"}))
-    assert refusal(engine(server, name), context).startswith(name)
+    assert name in refusal(engine(server, name), context)
     assert len(server.requests) == 1
 
 

@@ -153,6 +153,6 @@ def read_messages(first_message: str, limit: int) -> Iterator[str]:
             raise FileError(f"a line of stdin is longer than {limit} bytes", hint)
         if not line:
             return
-        text = decode_text(line, "standard input").strip()
+        text = decode_text(line, "stdin").strip()
         if text:
             yield text

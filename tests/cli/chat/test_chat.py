@@ -406,6 +406,6 @@ def test_tab_completes_commands_and_file_names(ask: Ask, server: ModelServer) ->
         chat.complete("what is in @mar", "zipan.txt")
         chat.send("")
         chat.complete("/provider dem", "o")
-        assert "demo of demo" in chat.send("")
+        assert "demo (demo)" in chat.send("")
         chat.quit()
     assert read_last_conversation(server) == ['what is in @marzipan.txt\n\n<file name="marzipan.txt">\nsweet\n</file>']

@@ -285,9 +285,9 @@ def test_compact_replaces_old_messages_by_a_summary(ask: Ask, server: ModelServe
 def test_save_writes_the_conversation_to_a_file(ask: Ask, server: ModelServer) -> None:
     answers(server)
     with Chat(ask) as chat:
-        assert "nothing is saved" in chat.send("/save chat.md")
+        assert "is not saved" in chat.send("/save chat.md")
         chat.send("one")
-        assert "to chat.json" in chat.send("/save chat.json")
+        assert "Wrote chat.json" in chat.send("/save chat.json")
         name = read_conversation_id(chat.quit())
     assert json.loads((ask.cwd / "chat.json").read_text())["id"] == name
 
