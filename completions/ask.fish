@@ -23,6 +23,12 @@ function __ask_valued -a command  # the options of a command that take a value
             string split ' ' -- ''
         case 'config edit'
             string split ' ' -- ''
+        case 'context'
+            string split ' ' -- ''
+        case 'context list'
+            string split ' ' -- ''
+        case 'context forget'
+            string split ' ' -- ''
         case 'doctor'
             string split ' ' -- ''
         case 'help'
@@ -81,6 +87,12 @@ function __ask_valued -a command  # the options of a command that take a value
             string split ' ' -- ''
         case 'safe'
             string split ' ' -- ''
+        case 'skills'
+            string split ' ' -- ''
+        case 'skills list'
+            string split ' ' -- ''
+        case 'skills show'
+            string split ' ' -- ''
         case 'tools'
             string split ' ' -- '--tool'
         case 'undo'
@@ -92,9 +104,11 @@ end
 function __ask_commands -a command  # what a command consists of
     switch "$command"
         case ''
-            string split ' ' -- 'chat compare config doctor help history init keys map mcp models prompts providers safe tools undo version'
+            string split ' ' -- 'chat compare config context doctor help history init keys map mcp models prompts providers safe skills tools undo version'
         case 'config'
             string split ' ' -- 'list get set unset path edit'
+        case 'context'
+            string split ' ' -- 'list forget'
         case 'history'
             string split ' ' -- 'list show search export import delete stats'
         case 'keys'
@@ -103,14 +117,17 @@ function __ask_commands -a command  # what a command consists of
             string split ' ' -- 'list add remove test'
         case 'prompts'
             string split ' ' -- 'list show new edit'
+        case 'skills'
+            string split ' ' -- 'list show'
     end
 end
 set -g __ask_tools read_file write_file edit_file list_dir bash fetch_url search_web
-set -g __ask_keys provider model fallback system max_rounds max_cost timeout stream stdin_limit context_limit tools.enabled tools.disabled tools.command_timeout tools.confirm history.enabled search.engine mcp.files safe.enabled safe.allow_dirs safe.allow_hosts safe.allow_tools safe.environment safe.tripwires network.tries network.backoff
+set -g __ask_keys provider model fallback system max_rounds max_cost timeout stream stdin_limit context_limit tools.enabled tools.disabled tools.command_timeout tools.confirm history.enabled search.engine mcp.files safe.enabled safe.allow_dirs safe.allow_hosts safe.allow_tools safe.environment safe.tripwires context.files network.tries network.backoff
 set -g __ask_parameters frequency_penalty max_tokens presence_penalty reasoning_effort seed stop temperature top_k top_p
 complete -c ask -n '__ask_first \'\'' -f -a chat -d 'Chat with a model'
 complete -c ask -n '__ask_first \'\'' -f -a compare -d 'Ask several models the same question'
 complete -c ask -n '__ask_first \'\'' -f -a config -d 'Show and change settings'
+complete -c ask -n '__ask_first \'\'' -f -a context -d 'List or forget trusted projects'
 complete -c ask -n '__ask_first \'\'' -f -a doctor -d 'Check the installation and suggest fixes'
 complete -c ask -n '__ask_first \'\'' -f -a help -d 'Show the help of ask or a command'
 complete -c ask -n '__ask_first \'\'' -f -a history -d 'List, search, export and delete conversations'
@@ -122,6 +139,7 @@ complete -c ask -n '__ask_first \'\'' -f -a models -d 'List a provider\'s models
 complete -c ask -n '__ask_first \'\'' -f -a prompts -d 'Manage prompt templates (-t)'
 complete -c ask -n '__ask_first \'\'' -f -a providers -d 'List the providers'
 complete -c ask -n '__ask_first \'\'' -f -a safe -d 'Check whether --safe works here'
+complete -c ask -n '__ask_first \'\'' -f -a skills -d 'List and show Agent Skills'
 complete -c ask -n '__ask_first \'\'' -f -a tools -d 'List the tools available to models'
 complete -c ask -n '__ask_first \'\'' -f -a undo -d 'Restore the files that a run changed'
 complete -c ask -n '__ask_first \'\'' -f -a version -d 'Print the version'
@@ -141,6 +159,8 @@ complete -c ask -n '__ask_in \'\'' -l compact -d 'With -c or --resume: summarize
 complete -c ask -n '__ask_in \'\'' -l no-save -d 'Do not save the conversation or file backups'
 complete -c ask -n '__ask_in \'\'' -l no-tools -d 'Do not offer tools to the model'
 complete -c ask -n '__ask_in \'\'' -l disable-tool -x -a '(__ask_tool)' -d 'Do not offer these tools'
+complete -c ask -n '__ask_in \'\'' -l context -d 'Send the project\'s AGENTS.md and skills without asking'
+complete -c ask -n '__ask_in \'\'' -l no-context -d 'Do not send the project\'s AGENTS.md and skills'
 complete -c ask -n '__ask_in \'\'' -l tool -r -F -d 'Offer a Python function as a tool'
 complete -c ask -n '__ask_in \'\'' -l max-rounds -x -d 'Allow N rounds of tool calls (10)'
 complete -c ask -n '__ask_in \'\'' -l max-cost -x -d 'Stop calling tools after this many US dollars'
@@ -179,6 +199,8 @@ complete -c ask -n '__ask_in \'chat\'' -l resume -x -k -a '(__ask_conversation)'
 complete -c ask -n '__ask_in \'chat\'' -l no-save -d 'Do not save the conversation or file backups'
 complete -c ask -n '__ask_in \'chat\'' -l no-tools -d 'Do not offer tools to the model'
 complete -c ask -n '__ask_in \'chat\'' -l disable-tool -x -a '(__ask_tool)' -d 'Do not offer these tools'
+complete -c ask -n '__ask_in \'chat\'' -l context -d 'Send the project\'s AGENTS.md and skills without asking'
+complete -c ask -n '__ask_in \'chat\'' -l no-context -d 'Do not send the project\'s AGENTS.md and skills'
 complete -c ask -n '__ask_in \'chat\'' -l tool -r -F -d 'Offer a Python function as a tool'
 complete -c ask -n '__ask_in \'chat\'' -l max-rounds -x -d 'Allow N rounds of tool calls (10)'
 complete -c ask -n '__ask_in \'chat\'' -l max-cost -x -d 'Stop calling tools after this many US dollars'
@@ -235,12 +257,21 @@ complete -c ask -n '__ask_in \'config path\'' -s h -l help -d 'Show this message
 complete -c ask -n '__ask_words \'config path\'' -f
 complete -c ask -n '__ask_in \'config edit\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'config edit\'' -f
+complete -c ask -n '__ask_first \'context\'' -f -a list -d 'List the projects that you were asked about'
+complete -c ask -n '__ask_first \'context\'' -f -a forget -d 'Forget a project, so that ask asks again'
+complete -c ask -n '__ask_in \'context\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'context\'' -f
+complete -c ask -n '__ask_in \'context list\'' -l json -d 'Print a JSON array'
+complete -c ask -n '__ask_in \'context list\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'context list\'' -f
+complete -c ask -n '__ask_in \'context forget\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'context forget\'' -f -a '(__fish_complete_directories)'
 complete -c ask -n '__ask_in \'doctor\'' -l offline -d 'Do not contact the providers'
 complete -c ask -n '__ask_in \'doctor\'' -l json -d 'Print a JSON array'
 complete -c ask -n '__ask_in \'doctor\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'doctor\'' -f
 complete -c ask -n '__ask_in \'help\'' -s h -l help -d 'Show this message and exit'
-complete -c ask -n '__ask_words \'help\'' -f -a 'chat compare config doctor help history init keys map mcp models prompts providers safe tools undo version'
+complete -c ask -n '__ask_words \'help\'' -f -a 'chat compare config context doctor help history init keys map mcp models prompts providers safe skills tools undo version'
 complete -c ask -n '__ask_first \'history\'' -f -a list -d 'List conversations, newest first'
 complete -c ask -n '__ask_first \'history\'' -f -a show -d 'Show a conversation'
 complete -c ask -n '__ask_first \'history\'' -f -a search -d 'Search all conversations'
@@ -327,6 +358,7 @@ complete -c ask -n '__ask_in \'map\'' -l max-cost -x -d 'Stop once the whole job
 complete -c ask -n '__ask_in \'map\'' -l max-failures -x -d 'Stop after N failed rows, or N%'
 complete -c ask -n '__ask_in \'map\'' -l tools -d 'Let the model run tools, in a process for each row'
 complete -c ask -n '__ask_in \'map\'' -l safe -d 'With --tools: confine each row to a working copy, without network'
+complete -c ask -n '__ask_in \'map\'' -l context -d 'With --tools: send the project\'s AGENTS.md and skills to each row'
 complete -c ask -n '__ask_in \'map\'' -l workdir-template -x -a '(__fish_complete_directories)' -d 'With --tools: run each row in a copy of this folder'
 complete -c ask -n '__ask_in \'map\'' -l max-rounds -x -d 'With --tools: allow N tool rounds (10)'
 complete -c ask -n '__ask_in \'map\'' -l batch -d 'Use the provider\'s batch API: cheaper, answers within a day'
@@ -391,6 +423,15 @@ complete -c ask -n '__ask_words \'providers\'' -f
 complete -c ask -n '__ask_in \'safe\'' -l json -d 'Print a JSON array'
 complete -c ask -n '__ask_in \'safe\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'safe\'' -f
+complete -c ask -n '__ask_first \'skills\'' -f -a list -d 'List the skills of this project, and your own'
+complete -c ask -n '__ask_first \'skills\'' -f -a show -d 'Print a skill'
+complete -c ask -n '__ask_in \'skills\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'skills\'' -f
+complete -c ask -n '__ask_in \'skills list\'' -l json -d 'Print a JSON array'
+complete -c ask -n '__ask_in \'skills list\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'skills list\'' -f
+complete -c ask -n '__ask_in \'skills show\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'skills show\'' -f
 complete -c ask -n '__ask_in \'tools\'' -l tool -r -F -d 'Also list this Python function'
 complete -c ask -n '__ask_in \'tools\'' -l json -d 'Print a JSON array'
 complete -c ask -n '__ask_in \'tools\'' -s h -l help -d 'Show this message and exit'

@@ -274,6 +274,8 @@ def parse_comma_list(_: click.Context, __: click.Parameter, value: tuple[str, ..
 @click.option(
     "--disable-tool", metavar="A,B", multiple=True, callback=parse_comma_list, help="Do not offer these tools."
 )
+@click.option("--context", is_flag=True, help="Send the project's AGENTS.md and skills without asking.")
+@click.option("--no-context", is_flag=True, help="Do not send the project's AGENTS.md and skills.")
 @click.option("--tool", "functions", metavar="FILE:FUNCTION", multiple=True, help="Offer a Python function as a tool.")
 @click.option("--max-rounds", metavar="N", type=click.IntRange(1), help="Allow N rounds of tool calls (10).")
 @click.option("--max-cost", metavar="USD", type=parse_dollars, help="Stop calling tools after this many US dollars.")
