@@ -17,6 +17,7 @@ from ask.context.instructions import (
 )
 from ask.context.skills import Skill, find_project_skills, find_user_skills, mark_hidden_skills
 from ask.context.trust import TrustStore
+from ask.errors import FileError
 from ask.text import decode_argument, escape_non_ascii, format_one_line
 
 
@@ -45,7 +46,7 @@ def load_project_context(
         allowed: whether to use those of the project; None asks the user once, unless there is no terminal.
 
     Raises:
-        FileError: the user's earlier decisions cannot be read, or the new one cannot be saved.
+        FileError: the user's earlier decisions cannot be read.
     """
     user_skills = find_user_skills(app.app_dirs.skills)
     if allowed is False:
@@ -107,7 +108,10 @@ def is_project_trusted(
         names = ", ".join([*(file.name for file in files), *(f"the skill {skill.name}" for skill in skills)])
         console.print_notice(f"not sent, because this project is not trusted: {format_one_line(names)} (see --context)")
         return False
-    store.remember(root, trusted=answer)
+    try:
+        store.remember(root, trusted=answer)
+    except FileError as error:
+        console.print_notice(f"{error}; you will be asked again")
     return answer
 
 

@@ -145,7 +145,7 @@ def prepare_without_prompt(
         check_saves_summary(settings)
     for warning in app.config.warnings:
         console.print_notice(warning)
-    project_context = read_project_context(flags, settings, app, console, toolset)
+    project_context = read_project_context(flags, settings, app, console, toolset, template=template)
     endpoint = start_preconnection(resolve_endpoint(app, read_model_selection(flags, continuation, template)))
     fallbacks = resolve_fallbacks(app, settings.fallback, endpoint)
     conversation_id = continuation.id if continuation else generate_conversation_id()
@@ -196,7 +196,13 @@ def add_models(
 
 
 def read_project_context(
-    flags: Mapping[str, Any], settings: Settings, app: AppContext, console: StderrConsole, toolset: Toolset
+    flags: Mapping[str, Any],
+    settings: Settings,
+    app: AppContext,
+    console: StderrConsole,
+    toolset: Toolset,
+    *,
+    template: SelectedTemplate | None,
 ) -> ProjectContext | None:
     """Read the instructions of the project and the skills; add the tool that reads skills to the toolset.
 
@@ -204,12 +210,13 @@ def read_project_context(
 
     Raises:
         UsageError: the options contradict each other.
-        FileError: the user's earlier decisions cannot be read, or the new one cannot be saved.
+        FileError: the user's earlier decisions cannot be read.
     """
     if flags["context"] and flags["no_context"]:
         raise UsageError("--context and --no-context contradict each other", "use one of them")
     directory = get_working_directory()
-    if not settings.tools or not has_context_files(directory, settings, app):
+    has_tools = settings.tools and (template is None or template.template.tools)
+    if not has_tools or not has_context_files(directory, settings, app):
         return None
     from ask.agent.project_context import load_project_context
     from ask.context.skills import create_skill_tool

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from ask.context.trusted_files import UntrustedFileError, read_trusted_file
 from ask.prompt_blocks import format_block
+from ask.text import decode_argument
 
 MAX_INSTRUCTIONS_SIZE = 32 * 1024
 """Maximum size of all instruction files of a project together, in bytes."""
@@ -65,7 +66,7 @@ def read_instructions(directory: Path, names: Sequence[str]) -> list[Instruction
 
 
 def _read_file(path: Path, root: Path, limit: int) -> InstructionFile:
-    name = os.fsencode(os.path.relpath(path, root)).decode("utf-8", "backslashreplace")
+    name = decode_argument(os.path.relpath(path, root))
     try:
         data, size = read_trusted_file(path, root, limit)
     except UntrustedFileError as error:

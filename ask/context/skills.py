@@ -16,7 +16,7 @@ from ask.context.instructions import list_project_folders
 from ask.context.trusted_files import UntrustedFileError, read_trusted_file
 from ask.messages import ToolSpec
 from ask.suggestions import format_suggestion
-from ask.text import format_one_line
+from ask.text import decode_argument, format_one_line
 from ask.tools.base import Tool, ToolContext, ToolError, ToolResult, build_parameters_schema
 from ask.tools.builtin import READ_SKILL_NAME
 
@@ -100,7 +100,7 @@ def _find_skills(parent: Path, root: Path | None) -> Iterator[Skill]:
 
 
 def _read_skill(folder: Path, root: Path | None) -> Skill:
-    name = os.fsencode(folder.name).decode("utf-8", "backslashreplace")
+    name = decode_argument(folder.name)
     real_folder = Path(os.path.realpath(folder))
     skill = Skill(real_folder, root or real_folder, name)
     try:
@@ -150,7 +150,7 @@ def create_skill_tool(skills: Sequence[Skill]) -> Tool:
             if path != SKILL_FILE:
                 return ToolResult(text)
             body = split_front_matter(text)[1]
-            return ToolResult(f"[relative paths start at {skill.folder}]\n{body.strip()}\n")
+            return ToolResult(f"[relative paths start at {decode_argument(str(skill.folder))}]\n{body.strip()}\n")
         except (UntrustedFileError, FrontMatterError) as error:
             raise ToolError(f"{path} of the skill {name} is not read: {error}") from None
         except (OSError, ValueError) as error:  # ValueError: a NUL in the path

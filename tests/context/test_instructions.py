@@ -94,13 +94,13 @@ def test_config_changes_the_names(ask: Ask, server: ModelServer, home: Home, pro
     assert "Once." not in send(ask, server, TRUSTED, directory=project)[0]
 
 
-@pytest.mark.parametrize("option", ["--no-tools", "--cmd", "--no-context"])
+@pytest.mark.parametrize("options", [["--no-tools"], ["--cmd"], ["--no-context"], ["-t", "regex"]])
 def test_they_are_not_sent_without_tools_or_with_no_context(
-    ask: Ask, server: ModelServer, project: Path, option: str
+    ask: Ask, server: ModelServer, project: Path, options: list[str]
 ) -> None:
     write(project / "AGENTS.md", "Use tabs.")
     server.reply(wire.says("`ls`"))
-    result = replace(ask, cwd=project)("-m", wire.MODEL, option, "hi")
+    result = replace(ask, cwd=project)("-m", wire.MODEL, *options, "hi")
     assert "Use tabs." not in read_system_prompts(server)[0]
     assert "AGENTS.md" not in result.stderr
 

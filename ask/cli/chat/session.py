@@ -245,7 +245,9 @@ class ChatSession:
             settings = settings._replace(tools=self._tools_override)
         project_context = request.project_context
         if project_context is None:  # tools may have been off
-            project_context = read_project_context(self.flags, settings, self.app, self.console, self._toolset)
+            project_context = read_project_context(
+                self.flags, settings, self.app, self.console, self._toolset, template=self._selected_template
+            )
         tools = self._toolset.select_tools(settings, self._selected_template)
         safe_mode = request.safe_mode
         if settings.safe and not safe_mode:
