@@ -39,6 +39,16 @@ class AppDirs(NamedTuple):
         return self.config / "templates"
 
     @property
+    def skills(self) -> Path:
+        """The folder of the user's own skills."""
+        return self.config / "skills"
+
+    @property
+    def trust_file(self) -> Path:
+        """The projects whose instructions the user has allowed or declined to send."""
+        return self.data / "trusted-projects.json"
+
+    @property
     def results(self) -> Path:
         """The folder for tool results that are too long to send to the model."""
         return self.data / "results"

@@ -67,6 +67,7 @@ SETTINGS = {
     "safe.tripwires": Setting(
         list, "safe mode: commands to refuse, by built-in name or regular expression", "tripwires"
     ),
+    "context.files": Setting(list, "file names of project instructions", "context_files"),
     "network.tries": Setting(int, "maximum tries for a request", "tries"),
     "network.backoff": Setting(float, "seconds before the first retry", "backoff"),
 }
@@ -373,6 +374,7 @@ class Settings(NamedTuple):
     safe_environment: tuple[str, ...] = ()
     tripwires: tuple[str, ...] = ()
     show_reasoning: bool = False
+    context_files: tuple[str, ...] = ("AGENTS.md",)
 
 
 def get_default_value(key: str) -> Any:

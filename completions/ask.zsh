@@ -28,6 +28,8 @@ _ask_arguments() {  # COMMAND
         '(--no-save)--no-save[Do not save the conversation or file backups]' \
         '(--no-tools)--no-tools[Do not offer tools to the model]' \
         '*--disable-tool=[Do not offer these tools]:A,B:_ask_tool' \
+        '(--context)--context[Send the project'"'"'s AGENTS.md and skills without asking]' \
+        '(--no-context)--no-context[Do not send the project'"'"'s AGENTS.md and skills]' \
         '*--tool=[Offer a Python function as a tool]:FILE\:FUNCTION:_files' \
         '(--max-rounds)--max-rounds=[Allow N rounds of tool calls (10)]:N:' \
         '(--max-cost)--max-cost=[Stop calling tools after this many US dollars]:USD:' \
@@ -82,6 +84,8 @@ _ask_arguments() {  # COMMAND
         '(--no-save)--no-save[Do not save the conversation or file backups]' \
         '(--no-tools)--no-tools[Do not offer tools to the model]' \
         '*--disable-tool=[Do not offer these tools]:A,B:_ask_tool' \
+        '(--context)--context[Send the project'"'"'s AGENTS.md and skills without asking]' \
+        '(--no-context)--no-context[Do not send the project'"'"'s AGENTS.md and skills]' \
         '*--tool=[Offer a Python function as a tool]:FILE\:FUNCTION:_files' \
         '(--max-rounds)--max-rounds=[Allow N rounds of tool calls (10)]:N:' \
         '(--max-cost)--max-cost=[Stop calling tools after this many US dollars]:USD:' \
@@ -188,6 +192,23 @@ _ask_arguments() {  # COMMAND
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
         '*: :' ;;
+    context)
+      _arguments -s -S -A '-*' \
+        '(-h --help)-h[Show this message and exit]' \
+        '(-h --help)--help[Show this message and exit]' \
+        '1: :_ask_first' \
+        '*: :' ;;
+    'context list')
+      _arguments -s -S -A '-*' \
+        '(--json)--json[Print a JSON array]' \
+        '(-h --help)-h[Show this message and exit]' \
+        '(-h --help)--help[Show this message and exit]' \
+        '*: :' ;;
+    'context forget')
+      _arguments -s -S -A '-*' \
+        '(-h --help)-h[Show this message and exit]' \
+        '(-h --help)--help[Show this message and exit]' \
+        '*: :_files -/' ;;
     doctor)
       _arguments -s -S -A '-*' \
         '(--offline)--offline[Do not contact the providers]' \
@@ -199,7 +220,7 @@ _ask_arguments() {  # COMMAND
       _arguments -s -S -A '-*' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
-        '*: :(chat compact compare config doctor help history init keys map mcp models providers safe templates tools undo version)' ;;
+        '*: :(chat compact compare config context doctor help history init keys map mcp models providers safe skills templates tools undo version)' ;;
     history)
       _arguments -s -S -A '-*' \
         '(-h --help)-h[Show this message and exit]' \
@@ -334,6 +355,7 @@ _ask_arguments() {  # COMMAND
         '(--max-failures)--max-failures=[Stop after N failed rows, or N%]:N:' \
         '(--tools)--tools[Let the model run tools, in a process for each row]' \
         '(--safe)--safe[With --tools\: confine each row to a working copy, without network]' \
+        '(--context)--context[With --tools\: send the project'"'"'s AGENTS.md and skills to each row]' \
         '(--workdir-template)--workdir-template=[With --tools\: run each row in a copy of this folder]:DIR:_files -/' \
         '(--max-rounds)--max-rounds=[With --tools\: allow N tool rounds (10)]:N:' \
         '(--batch)--batch[Use the provider'"'"'s batch API\: cheaper, answers within a day]' \
@@ -408,6 +430,23 @@ _ask_arguments() {  # COMMAND
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
         '*: :' ;;
+    skills)
+      _arguments -s -S -A '-*' \
+        '(-h --help)-h[Show this message and exit]' \
+        '(-h --help)--help[Show this message and exit]' \
+        '1: :_ask_first' \
+        '*: :' ;;
+    'skills list')
+      _arguments -s -S -A '-*' \
+        '(--json)--json[Print a JSON array]' \
+        '(-h --help)-h[Show this message and exit]' \
+        '(-h --help)--help[Show this message and exit]' \
+        '*: :' ;;
+    'skills show')
+      _arguments -s -S -A '-*' \
+        '(-h --help)-h[Show this message and exit]' \
+        '(-h --help)--help[Show this message and exit]' \
+        '*: :' ;;
     templates)
       _arguments -s -S -A '-*' \
         '(-h --help)-h[Show this message and exit]' \
@@ -465,17 +504,19 @@ _ask_arguments() {  # COMMAND
 }
 _ask_commands() {  # COMMAND: what it consists of
   case $1 in
-    '') reply=('chat:Chat with a model' 'compact:Summarize older messages of a conversation' 'compare:Ask several models the same question' 'config:Show and change settings' 'doctor:Check the installation and suggest fixes' 'help:Show the help of ask or a command' 'history:List, search, export and delete conversations' 'init:Set up ask in bash, zsh or fish' 'keys:Manage API keys' 'map:Ask one prompt about many rows or files' 'mcp:Manage MCP servers' 'models:List a provider'"'"'s models' 'providers:List the providers' 'safe:Check whether --safe works here' 'templates:Manage prompt templates (-t)' 'tools:List the tools available to models' 'undo:Restore the files that a run changed' 'version:Print the version') ;;
+    '') reply=('chat:Chat with a model' 'compact:Summarize older messages of a conversation' 'compare:Ask several models the same question' 'config:Show and change settings' 'context:List or forget trusted projects' 'doctor:Check the installation and suggest fixes' 'help:Show the help of ask or a command' 'history:List, search, export and delete conversations' 'init:Set up ask in bash, zsh or fish' 'keys:Manage API keys' 'map:Ask one prompt about many rows or files' 'mcp:Manage MCP servers' 'models:List a provider'"'"'s models' 'providers:List the providers' 'safe:Check whether --safe works here' 'skills:List and show Agent Skills' 'templates:Manage prompt templates (-t)' 'tools:List the tools available to models' 'undo:Restore the files that a run changed' 'version:Print the version') ;;
     config) reply=('list:List all settings with their values and origins' 'get:Print the value of a setting' 'set:Change a setting in config.toml' 'unset:Remove a setting from config.toml' 'path:Print the path of config.toml' 'edit:Edit config.toml in your editor') ;;
+    context) reply=('list:List the projects that you were asked about' 'forget:Forget a project, so that ask asks again') ;;
     history) reply=('list:List conversations, newest first' 'show:Show a conversation' 'search:Search all conversations' 'export:Export conversations as Markdown, JSON or HTML' 'import:Import conversations from a JSON export' 'delete:Delete conversations' 'stats:Show runs, tokens and cost by day, model and tool') ;;
     keys) reply=('set:Keep the key of PROVIDER, typed without being shown, or read from standard' 'list:List which providers have a key, and where it is from; never the key' 'remove:Forget the kept key of PROVIDER') ;;
     mcp) reply=('list:List the MCP servers, or the tools of one' 'add:Add an MCP server to config.toml' 'remove:Remove an MCP server from config.toml' 'test:Start MCP servers and check that they work') ;;
+    skills) reply=('list:List the skills of this project, and your own' 'show:Print a skill') ;;
     templates) reply=('list:List the templates, yours and the built-in ones' 'show:Print a template' 'new:Create a template' 'edit:Edit a template, or a copy of a built-in one') ;;
     *) reply=() ;;
   esac
 }
 _ask_tools=(read_file write_file edit_file list_dir bash fetch_url search_web)
-_ask_keys=(provider model fallback system max_rounds max_cost timeout stream stdin_limit context_limit tools.enabled tools.disabled tools.command_timeout tools.confirm history.enabled search.engine mcp.files safe.enabled safe.allow_dirs safe.allow_hosts safe.allow_tools safe.environment safe.tripwires network.tries network.backoff)
+_ask_keys=(provider model fallback system max_rounds max_cost timeout stream stdin_limit context_limit tools.enabled tools.disabled tools.command_timeout tools.confirm history.enabled search.engine mcp.files safe.enabled safe.allow_dirs safe.allow_hosts safe.allow_tools safe.environment safe.tripwires context.files network.tries network.backoff)
 _ask_parameters=(frequency_penalty max_tokens presence_penalty reasoning_effort seed stop temperature top_k top_p)
 # to here
 

@@ -43,14 +43,14 @@ WORDS = {
     "": "file",
     **dict.fromkeys(("config get", "config set", "config unset"), "key"),
     **dict.fromkeys(("templates edit", "templates show"), "template"),
-    **dict.fromkeys(("compare", "templates new"), "nothing"),
+    **dict.fromkeys(("compare", "templates new", "skills show"), "nothing"),
     **dict.fromkeys(("map", "mcp add"), "file"),
 }
 """Completions of command arguments whose metavars do not determine them."""
 METAVARS = {
     "PATH": "file",
     "FILE": "file",
-    "DIR": "directory",
+    **dict.fromkeys(("DIR", "FOLDER"), "directory"),
     "ID": "conversation",
     "PROVIDER": "provider",
     "COMMAND": f"choice:{','.join(COMMANDS)}",

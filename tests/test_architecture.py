@@ -30,7 +30,7 @@ LAYERS = [
     {"batches", "events"},
     {"client"},
     {"tools", "history", "templates"},
-    {"completion", "inputs", "mcp", "safety", "undo"},
+    {"completion", "context", "inputs", "mcp", "safety", "undo"},
     {"agent"},
     {"map"},
     {"render"},

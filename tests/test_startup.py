@@ -133,6 +133,8 @@ def test_help_of_a_subcommand_loads_nothing_heavy_and_no_provider(home: Home) ->
         "templates",
         "templates new",
         "safe",
+        "context",
+        "skills",
         "mcp",
         "mcp add",
     ]

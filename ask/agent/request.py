@@ -17,7 +17,7 @@ from ask.agent.model_selection import (
     resolve_fallbacks,
     start_preconnection,
 )
-from ask.agent.toolset import Toolset
+from ask.agent.toolset import Toolset, has_context_files
 from ask.atomic_files import PRIVATE_FILE_MODE, create_private_folder
 from ask.console import StderrConsole
 from ask.errors import ParameterError, UsageError
@@ -31,6 +31,7 @@ from ask.text import INVISIBLE_CHARACTERS, decode_argument
 from ask.tools.base import Tool
 
 if TYPE_CHECKING:
+    from ask.agent.project_context import ProjectContext
     from ask.agent.response_schema import ResponseSchema
     from ask.agent.safe_mode import SafeModeContext
     from ask.agent.template_selection import SelectedTemplate
@@ -70,6 +71,7 @@ class RunRequest(NamedTuple):
         output_format: one of `OUTPUT_FORMATS`; "" for any format.
         response_schema: the schema of an answer in the format "schema"; None for any other format.
         fallbacks: the providers and models to ask in turn if `endpoint` cannot answer.
+        project_context: the project's instructions, and the skills; None if there are none or tools are off.
     """
 
     conversation_id: str
@@ -87,6 +89,7 @@ class RunRequest(NamedTuple):
     output_format: str = ""
     response_schema: ResponseSchema | None = None
     fallbacks: Sequence[ModelEndpoint] = ()
+    project_context: ProjectContext | None = None
 
 
 def prepare_request(
@@ -138,6 +141,7 @@ def prepare_without_prompt(
     settings = read_settings(flags, extra_system_prompt, app, template)
     for warning in app.config.warnings:
         console.print_notice(warning)
+    project_context = read_project_context(flags, settings, app, console, toolset, template=template)
     endpoint = start_preconnection(resolve_endpoint(app, read_model_selection(flags, continuation, template)))
     fallbacks = resolve_fallbacks(app, settings.fallback, endpoint)
     conversation_id = continuation.id if continuation else generate_conversation_id()
@@ -165,6 +169,7 @@ def prepare_without_prompt(
         output_format=next((form for form in OUTPUT_FORMATS if flags[form]), ""),
         response_schema=response_schema,
         fallbacks=fallbacks,
+        project_context=project_context,
     )
     return request, template
 
@@ -184,6 +189,39 @@ def add_models(
             raise ParameterError(f"-m {model} does not name a model", "write provider:model")
         requests.append(request._replace(endpoint=endpoint, secrets=app.collect_secrets(endpoint.key)))
     return tuple(requests)
+
+
+def read_project_context(
+    flags: Mapping[str, Any],
+    settings: Settings,
+    app: AppContext,
+    console: StderrConsole,
+    toolset: Toolset,
+    *,
+    template: SelectedTemplate | None,
+) -> ProjectContext | None:
+    """Read the instructions of the project and the skills; add the tool that reads skills to the toolset.
+
+    Returns None if tools are off or there are no such files.
+
+    Raises:
+        UsageError: the options contradict each other.
+        FileError: the user's earlier decisions cannot be read.
+    """
+    if flags["context"] and flags["no_context"]:
+        raise UsageError("--context and --no-context contradict each other", "use one of them")
+    directory = get_working_directory()
+    has_tools = settings.tools and (template is None or template.template.tools)
+    if not has_tools or not has_context_files(directory, settings, app):
+        return None
+    from ask.agent.project_context import load_project_context
+    from ask.context.skills import create_skill_tool
+
+    allowed = True if flags["context"] else False if flags["no_context"] else None
+    context = load_project_context(app, settings.context_files, directory, console, allowed=allowed)
+    if context.skills:
+        toolset.skill_tools = (create_skill_tool(context.skills),)
+    return context
 
 
 def check_saves_summary(settings: Settings) -> None:

@@ -65,7 +65,7 @@ class SafeModeContext:
     def sandbox_tools(self, tools: Iterable[Tool]) -> list[Tool]:
         """Return the tools that safe mode offers. Those that access this machine are sandboxed."""
         return [
-            self._sandbox.wrap_tool(tool) if tool.origin == BUILTIN_ORIGIN and not tool.get_host else tool
+            self._sandbox.wrap_tool(tool) if tool.origin == BUILTIN_ORIGIN and tool.is_sandboxed else tool
             for tool in tools
             if tool.origin == BUILTIN_ORIGIN or tool.spec.name in self.policy.allowed_tools
         ]

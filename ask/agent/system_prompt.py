@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import ask_prompts
 from ask.agent.request import RunRequest
 from ask.messages import ToolSpec
 from ask.text import format_one_line
+from ask.tools.builtin import READ_SKILL_NAME
 from ask.version import VERSION
 
 PROMPTS_FOLDER = Path(str(ask_prompts.__file__)).parent
@@ -24,6 +25,14 @@ TOOLS_TEXT = """\
 You can act on this machine with these tools; use them when the answer depends on what is here, and look \
 before you claim. Ask for several at once where they do not depend on each other.
 {lines}"""
+SKILLS_TEXT = """\
+These skills are instructions for certain tasks. Read one with read_skill before you begin a task that it is for.
+{lines}"""
+PROJECT_TEXT = """\
+The owner of this project gives these instructions. Where they conflict, the user's words come first, then the file \
+closest to the working directory.
+
+{blocks}"""
 PLACEHOLDERS_TEXT = (
     "The tools run in a sandbox that contains empty, read-only placeholders for some missing "
     "files. They do not belong to the user's files and are removed afterwards, so do not count "
@@ -32,9 +41,10 @@ PLACEHOLDERS_TEXT = (
 
 
 def build_system_prompt(
-    request: RunRequest, environment: Mapping[str, str], tools: Iterable[ToolSpec], today: date | None = None
+    request: RunRequest, environment: Mapping[str, str], tools: Sequence[ToolSpec], today: date | None = None
 ) -> str:
-    """Build the system prompt of a run: the default, the prompt for the output format, and the user's own.
+    """Build the system prompt of a run: the default, the output format's, skills, the project's instructions, and the
+    user's own text.
 
     It is the same for all requests, so that providers can cache it. For the same reason it contains the date but not
     the time. `environment` names the user's shell; each of the offered `tools` is listed on one line.
@@ -45,6 +55,11 @@ def build_system_prompt(
     lines = "\n".join(f"- {tool.name}: {summarize_description(tool.description)}" for tool in tools)
     placeholder_names = ", ".join(_format_placeholder_path(path, directory) for path in sorted(placeholders))
     uname = os.uname()
+    skills_text, project_text = _format_project_context(request, tools) if lines else ("", "")
+    sources = [
+        *["the project's instructions below"] * bool(project_text),
+        *["what read_skill returns"] * bool(skills_text),
+    ]
     values = {
         "program": "ask",
         "version": VERSION,
@@ -54,13 +69,28 @@ def build_system_prompt(
         "command_shell": os.path.basename(find_shell(environment)),
         "directory": _to_utf8(directory),
         "schema": request.response_schema.schema_text if request.response_schema else "",
+        "other_sources": f", and after them {' and '.join(sources)}," if sources else "",
         "tools": TOOLS_TEXT.format(lines=lines) if lines else NO_TOOLS_TEXT,
     }
     if lines and placeholder_names:
         values["tools"] += "\n\n" + PLACEHOLDERS_TEXT.format(names=placeholder_names)
     default = "\n\n".join(read_prompt(name) for name in ("system", request.output_format) if name)
     text = re.sub(r"\{\{(\w+)\}\}", lambda match: values[match[1]], default)
-    return f"{text}\n\n{user_prompt}" if user_prompt else text
+    return "\n\n".join(filter(None, (text, skills_text, project_text, user_prompt)))
+
+
+def _format_project_context(request: RunRequest, tools: Sequence[ToolSpec]) -> tuple[str, str]:
+    """Return the texts about skills and about the project's instructions, "" for none."""
+    context = request.project_context
+    if not context:
+        return "", ""
+    is_offered = any(tool.name == READ_SKILL_NAME for tool in tools)
+    skill_lines = "\n".join(f"- {skill.name}: {skill.description}" for skill in context.skills if is_offered)
+    redact = request.secrets.redact
+    return (
+        SKILLS_TEXT.format(lines=redact(skill_lines)) if skill_lines else "",
+        PROJECT_TEXT.format(blocks=redact(context.instructions)) if context.instructions else "",
+    )
 
 
 def _format_placeholder_path(path: Path, directory: Path) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from os.path import join, lexists
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ask.agent.app_context import AppContext
@@ -15,7 +17,7 @@ from ask.settings import Settings
 from ask.suggestions import suggest
 from ask.text import decode_argument
 from ask.tools.base import Tool
-from ask.tools.builtin import list_builtin_tools
+from ask.tools.builtin import READ_SKILL_NAME, list_builtin_tools
 from ask.tools.web_search import (
     DUCKDUCKGO,
     ENGINE_BASE_URLS,
@@ -80,6 +82,9 @@ class Toolset:
         console: prints which tools are not available.
         cleanup: ends what was started, when it is closed.
         functions: the values of `--tool`.
+
+    Attributes:
+        skill_tools: `read_skill`, if there are skills. Set before tools are first selected.
     """
 
     def __init__(
@@ -89,6 +94,7 @@ class Toolset:
         self._console = console
         self._cleanup = cleanup
         self._functions = functions
+        self.skill_tools: Sequence[Tool] = ()
         self._tools: list[Tool] = []
         self._missing_prefixes: list[str] = []
         """Name prefixes of tools that could not be loaded, or were not."""
@@ -125,7 +131,7 @@ class Toolset:
         """Return the name prefixes of tools that may exist but are not loaded. An empty prefix matches any name."""
         if not settings.tools and (self._app.tool_plugins or has_mcp_configuration(self._app)):
             return ("",)
-        return (SEARCH_WEB.name, *self._missing_prefixes)
+        return (SEARCH_WEB.name, READ_SKILL_NAME, *self._missing_prefixes)
 
     def _report_excluded_functions(self, settings: Settings, allowed_names: frozenset[str]) -> None:
         """Report tools from `--tool` that are not offered, each once."""
@@ -150,7 +156,11 @@ class Toolset:
         return self._tools
 
     def _iter_all_tools(self, settings: Settings) -> Iterator[Tool]:
-        tools = [*list_builtin_tools(), *create_search_tools(self._app, settings, self._console)]
+        tools = [
+            *list_builtin_tools(),
+            *create_search_tools(self._app, settings, self._console),
+            *self.skill_tools,
+        ]
         if self._functions:
             tools += self._load_function_tools(settings, tools)
         yield from tools
@@ -247,6 +257,13 @@ def list_named_tools(settings: Settings, selected_template: SelectedTemplate | N
     """List the tool names in the settings and the template."""
     template_tools = selected_template.template.tools if selected_template else False
     return [*settings.disabled_tools, *(() if isinstance(template_tools, bool) else template_tools)]
+
+
+def has_context_files(directory: Path, settings: Settings, app: AppContext) -> bool:
+    """Check cheaply whether instructions or skills may apply to a folder; they are looked for only then."""
+    names = (*settings.context_files, ".agents")
+    folders = map(str, (directory, *directory.parents))
+    return app.app_dirs.skills.exists() or any(lexists(join(folder, name)) for folder in folders for name in names)
 
 
 def has_mcp_configuration(app: AppContext) -> bool:

@@ -177,7 +177,7 @@ MAX_LISTED_FILES = 4
 
 OPTION_GROUPS = {
     "Model": ("provider", "model", "options", "fallback", "max_cost"),
-    "Input": ("files", "system", "template", "variables"),
+    "Input": ("files", "system", "template", "variables", "context", "no_context"),
     "Conversation": ("go_on", "resume", "no_save"),
     "Tools": ("confirm", "yes", "no_tools", "disable_tool", "functions", "max_rounds", "command_timeout"),
     "Sandbox": ("safe", "allow_dirs", "allow_hosts", "allow_tools"),
@@ -292,6 +292,8 @@ def parse_comma_list(_: click.Context, __: click.Parameter, value: tuple[str, ..
 @click.option(
     "--disable-tool", metavar="A,B", multiple=True, callback=parse_comma_list, help="Do not offer these tools."
 )
+@click.option("--context", is_flag=True, help="Send the project's AGENTS.md and skills without asking.")
+@click.option("--no-context", is_flag=True, help="Do not send the project's AGENTS.md and skills.")
 @click.option("--tool", "functions", metavar="FILE:FUNCTION", multiple=True, help="Offer a Python function as a tool.")
 @click.option("--max-rounds", metavar="N", type=click.IntRange(1), help="Allow N rounds of tool calls (10).")
 @click.option("--max-cost", metavar="USD", type=parse_dollars, help="Stop calling tools after this many US dollars.")

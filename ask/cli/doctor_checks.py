@@ -30,12 +30,14 @@ from ask.agent.model_selection import (
     resolve_fallbacks,
 )
 from ask.agent.plugin_tools import ToolLoadFailure, format_origin, load_plugin_tools
+from ask.agent.project_context import UNTRUSTED, list_all_skills
 from ask.agent.safe_mode import parse_allowed_host, prepare_sandbox_config
 from ask.agent.toolset import find_search_engine, format_search_setup_hint
 from ask.cli.init import EVAL_LINES, RC_FILES, SHELLS, find_completion_script, find_install_path, is_installed_by_ask
 from ask.client.models_cache import find_newest_file, read_models
 from ask.client.prices import OPENROUTER, PRICES_EXTRA, is_genai_prices_installed
 from ask.console import StandardOutput
+from ask.context.trust import TrustStore
 from ask.errors import AskError, ConfigError, SafetyError, to_ask_error
 from ask.history.ids import generate_conversation_id
 from ask.history.store import Store
@@ -48,6 +50,7 @@ from ask.safety.policy import compile_deny_rules
 from ask.safety.sandbox import Sandbox
 from ask.secrets import KeyStore, format_variable_prefix
 from ask.settings import SETTINGS, Config, Settings, read_switch, resolve_settings
+from ask.text import decode_argument
 from ask.tools.base import Tool
 from ask.tools.builtin import list_builtin_tools
 from ask.tools.web_search import DUCKDUCKGO, KEYED_ENGINES, SEARCH_WEB
@@ -101,6 +104,7 @@ def run_checks(app: AppContext, *, offline: bool) -> list[CheckResult]:
         "history": check_history,
         "tools": check_tools,
         "tool plugins": check_tool_plugins,
+        "context": check_context,
         "mcp": check_mcp_servers,
         "safe mode": check_safe_mode,
         "shell": check_shell,
@@ -282,6 +286,21 @@ def check_tool_plugins(app: AppContext) -> Iterator[CheckResult]:
         else:
             names = ", ".join(tool.spec.name for tool in tools.get(distribution, ()))
             yield ok(distribution, f"tools: {names}" if names else "it has no tools")
+
+
+def check_context(app: AppContext) -> Iterator[CheckResult]:
+    """Check the projects that the user was asked about, and the skills, if there are any."""
+    decisions = TrustStore(app.app_dirs.trust_file).read()
+    if decisions:
+        trusted = sum(decision.is_trusted for decision in decisions.values())
+        found = f"{format_count(trusted, 'project')} trusted, {len(decisions) - trusted} not"
+        yield ok("context", found, "ask context list shows them")
+    skills = list_all_skills(app, Path.cwd())
+    for skill in skills:
+        if skill.problem not in ("", UNTRUSTED):
+            yield warning("skills", f"{decode_argument(str(skill.folder))}: {skill.problem}", "correct its SKILL.md")
+    if usable_names := ", ".join(skill.name for skill in skills if not skill.problem):
+        yield ok("skills", usable_names)
 
 
 def load_tool_plugins(app: AppContext) -> tuple[dict[str, list[Tool]], dict[str, str]]:

@@ -101,6 +101,7 @@ def parse_engine(_: click.Context, __: click.Parameter, value: str | None) -> st
 @click.option("--max-failures", metavar="N", callback=parse_failure_limit, help="Stop after N failed rows, or N%.")
 @click.option("--tools", "with_tools", is_flag=True, help="Let the model run tools, in a process for each row.")
 @click.option("--safe", is_flag=True, help="With --tools: confine each row to a working copy, without network.")
+@click.option("--context", is_flag=True, help="With --tools: send the project's AGENTS.md and skills to each row.")
 @click.option("--workdir-template", metavar="DIR", help="With --tools: run each row in a copy of this folder.")
 @click.option("--max-rounds", metavar="N", type=click.IntRange(1), help="With --tools: allow N tool rounds (10).")
 @click.option("--batch", is_flag=True, help="Use the provider's batch API: cheaper, answers within a day.")
@@ -456,6 +457,7 @@ def make_agent_options(flags: Mapping[str, Any], request: RunRequest) -> AgentOp
         "--timeout": str(flags["timeout"] or ""),
     }
     arguments = [f"{option}={text}" for option, text in texts.items() if text]
+    arguments.append("--context" if flags["context"] else "--no-context")
     arguments += [f"-o{name}={json.dumps(value)}" for name, value in request.settings.options.items()]
     # Safe rows always run in a copy, because rows that run at the same time must not share files.
     template = flags["workdir_template"] or ("." if flags["safe"] else None)

@@ -9,13 +9,13 @@ import click
 
 from ask.agent.app_context import AppContext
 from ask.agent.mcp_servers import load_withheld_tools
-from ask.agent.toolset import Toolset, has_mcp_configuration
+from ask.agent.toolset import Toolset, has_context_files, has_mcp_configuration
 from ask.cli.groups import JSON_OPTION, subcommand
 from ask.console import StandardOutput, StderrConsole
 from ask.parsing import read_dict, read_list
 from ask.render.table import write_table
 from ask.safety.policy import BUILTIN_ORIGIN
-from ask.settings import resolve_settings
+from ask.settings import get_working_directory, resolve_settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ask.tools.base import Tool
 
 SANDBOXED, ASKS_FOR_HOSTS, NEEDS_ALLOW_TOOL = "sandboxed", "asks for hosts", "only with --allow-tool {}"
+READS_SKILLS = "reads skills only"
 """How safe mode restricts a tool."""
 ANY_TOOL = "?"
 """A name that no tool has.
@@ -44,7 +45,7 @@ def command(*, functions: tuple[str, ...], as_json: bool) -> None:
         rows = []
         for tool in load_every_tool(app, settings, console, cleanup, functions):
             name, safe = tool.spec.name, describe_safe_mode(tool)
-            allowed = not settings.safe or safe in (SANDBOXED, ASKS_FOR_HOSTS) or name in settings.allow_tools
+            allowed = not settings.safe or tool.origin == BUILTIN_ORIGIN or name in settings.allow_tools
             row = to_tool_row(tool)
             if as_json:
                 row["parameters"] = dict(tool.spec.parameters)
@@ -61,6 +62,13 @@ def load_every_tool(
     MCP servers that safe mode does not allow are not started.
     """
     toolset = Toolset(app, console, cleanup, functions)
+    directory = get_working_directory()
+    if has_context_files(directory, settings, app):
+        from ask.agent.project_context import list_all_skills
+        from ask.context.skills import create_skill_tool
+
+        skills = [skill for skill in list_all_skills(app, directory) if not skill.problem]
+        toolset.skill_tools = (create_skill_tool(skills),) if skills else ()
     if not settings.safe:
         return toolset.load_tools(settings)
     tools = toolset.load_tools(settings._replace(allow_tools=(*settings.allow_tools, ANY_TOOL)))
@@ -73,7 +81,9 @@ def describe_safe_mode(tool: Tool) -> str:
     """Describe how safe mode restricts a tool."""
     if tool.origin != BUILTIN_ORIGIN:
         return NEEDS_ALLOW_TOOL.format(tool.spec.name)
-    return ASKS_FOR_HOSTS if tool.get_host else SANDBOXED
+    if tool.get_host:
+        return ASKS_FOR_HOSTS
+    return SANDBOXED if tool.is_sandboxed else READS_SKILLS
 
 
 def to_tool_row(tool: Tool) -> dict[str, Any]:

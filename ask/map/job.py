@@ -134,7 +134,7 @@ def prepare_job(flags: Mapping[str, Any], app: AppContext, console: StderrConsol
         [[each.endpoint.provider_name, each.endpoint.model] for each in requests],
         sorted(first.settings.options.items(), key=lambda item: item[0]),
         first.response_schema.json_schema if first.response_schema else None,
-        [flags["with_tools"], flags["safe_rows"], str(flags["workdir_template"] or "")],
+        [flags["with_tools"], flags["safe_rows"], flags["context"], str(flags["workdir_template"] or "")],
         str(output or ""),
     ]
     digest = blake2b(json.dumps(identity, sort_keys=True, default=str).encode("utf-8", "replace"), digest_size=6)

@@ -1,8 +1,11 @@
-"""The list of built-in tools."""
+"""The list of built-in tools that every run has."""
 
 from __future__ import annotations
 
 from ask.tools.base import Tool
+
+READ_SKILL_NAME = "read_skill"
+"""The tool that `ask.context.skills` creates where there are skills."""
 
 
 def list_builtin_tools() -> list[Tool]:

@@ -163,4 +163,5 @@ FETCH_URL = Tool(
     run_fetch_url,
     has_side_effects=False,
     get_host=get_fetch_host,
+    is_sandboxed=False,
 )

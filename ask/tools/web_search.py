@@ -82,7 +82,11 @@ def is_ddgs_installed() -> bool:
 def create_search_tool(engine: SearchEngine) -> Tool:
     """Create the tool for a search engine."""
     return Tool(
-        SEARCH_WEB, partial(search_web, engine), has_side_effects=False, get_host=partial(get_engine_host, engine)
+        SEARCH_WEB,
+        partial(search_web, engine),
+        has_side_effects=False,
+        get_host=partial(get_engine_host, engine),
+        is_sandboxed=False,
     )
 
 

@@ -186,7 +186,7 @@ def test_the_only_occurrence_is_replaced(run: Run, work: Path) -> None:
         (
             "x\nif a:\n\treturn b\n",
             "if a:\n    return b",
-            "different white space start at line 2 on: 'if a:\\n\\treturn b'",
+            "different white space start at line 2: 'if a:\\n\\treturn b'",
         ),
         ("a\nb a\nc\na", "a", "occurs 3 times (lines 1, 2, 4)"),
         ("aaa", "aa", "occurs 2 times (lines 1, 1)"),

@@ -15,6 +15,7 @@ from ask.agent.request import (
     open_safe_mode,
     prepare_without_prompt,
     print_input_notes,
+    read_project_context,
     read_settings,
     warn_on_first_run,
 )
@@ -242,6 +243,11 @@ class ChatSession:
         settings = read_settings(self.flags, request.extra_system_prompt, self.app, self._selected_template)
         if self._tools_override is not None:
             settings = settings._replace(tools=self._tools_override)
+        project_context = request.project_context
+        if project_context is None:  # tools may have been off
+            project_context = read_project_context(
+                self.flags, settings, self.app, self.console, self._toolset, template=self._selected_template
+            )
         tools = self._toolset.select_tools(settings, self._selected_template)
         safe_mode = request.safe_mode
         if settings.safe and not safe_mode:
@@ -250,7 +256,9 @@ class ChatSession:
             )
         if safe_mode:
             tools = safe_mode.sandbox_tools(tools)
-        self.request = request._replace(settings=settings, tools=tools, safe_mode=safe_mode)
+        self.request = request._replace(
+            settings=settings, tools=tools, safe_mode=safe_mode, project_context=project_context
+        )
 
     def attach_files(self, text: str) -> PromptInputs:
         """Attach the files named by one or more paths or URLs to the next message; return their content."""

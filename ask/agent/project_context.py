@@ -1,0 +1,128 @@
+"""The project's instructions and the skills of a run, as far as the user trusts the project."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from ask.agent.app_context import AppContext
+from ask.console import StderrConsole
+from ask.context.instructions import (
+    MAX_INSTRUCTIONS_SIZE,
+    InstructionFile,
+    find_project_root,
+    format_instructions,
+    read_instructions,
+)
+from ask.context.skills import Skill, find_project_skills, find_user_skills, mark_hidden_skills
+from ask.context.trust import TrustStore
+from ask.errors import FileError
+from ask.text import decode_argument, escape_non_ascii, format_one_line
+
+
+class ProjectContext(NamedTuple):
+    """What a run adds to the system prompt.
+
+    Attributes:
+        instructions: the blocks of the project's instruction files; "" for none.
+        skills: the skills to offer.
+    """
+
+    instructions: str = ""
+    skills: Sequence[Skill] = ()
+
+
+def load_project_context(
+    app: AppContext, file_names: Sequence[str], directory: Path, console: StderrConsole, *, allowed: bool | None
+) -> ProjectContext:
+    """Load the instructions and skills for a folder, and print which files are sent.
+
+    Args:
+        app: the user's installation.
+        file_names: the names of instruction files.
+        directory: the folder.
+        console: prints notices.
+        allowed: whether to use those of the project; None asks the user once, unless there is no terminal.
+
+    Raises:
+        FileError: the user's earlier decisions cannot be read.
+    """
+    user_skills = find_user_skills(app.app_dirs.skills)
+    if allowed is False:
+        return ProjectContext(skills=select_usable_skills(user_skills))
+    files = []
+    for file in read_instructions(directory, file_names):
+        if file.problem:
+            console.print_notice(f"{format_one_line(file.name)} is not sent: {format_one_line(file.problem)}")
+        else:
+            files.append(file)
+    project_skills = find_project_skills(directory)
+    usable_skills = select_usable_skills(project_skills)
+    if not (files or usable_skills) or not (
+        allowed or is_project_trusted(app, find_project_root(directory), files, usable_skills, console)
+    ):
+        return ProjectContext(skills=select_usable_skills(user_skills))
+    report_files(files, console)
+    return ProjectContext(format_instructions(files), select_usable_skills([*project_skills, *user_skills]))
+
+
+UNTRUSTED = "this project is not trusted"
+"""The problem of each skill of such a project."""
+
+
+def list_all_skills(app: AppContext, directory: Path) -> list[Skill]:
+    """List the skills of the project that contains a folder, and the user's own. Those with a problem are not offered.
+
+    Raises:
+        FileError: the user's decisions cannot be read.
+    """
+    decision = TrustStore(app.app_dirs.trust_file).read().get(find_project_root(directory))
+    project_skills = find_project_skills(directory)
+    if not (decision and decision.is_trusted):
+        project_skills = [skill._replace(problem=skill.problem or UNTRUSTED) for skill in project_skills]
+    return mark_hidden_skills([*project_skills, *find_user_skills(app.app_dirs.skills)])
+
+
+def select_usable_skills(skills: Sequence[Skill]) -> list[Skill]:
+    """Return the skills to offer; of several with the same name, the first."""
+    return [skill for skill in mark_hidden_skills(skills) if not skill.problem]
+
+
+def is_project_trusted(
+    app: AppContext, root: Path, files: Sequence[InstructionFile], skills: Sequence[Skill], console: StderrConsole
+) -> bool:
+    """Return the user's decision about a project. If there is none yet, ask on the terminal and remember it."""
+    store = TrustStore(app.app_dirs.trust_file)
+    decision = store.read().get(root)
+    if decision:
+        return decision.is_trusted
+    from ask.safety.approval import confirm
+
+    lines = [f"{file.name} ({file.size:,} bytes)" for file in files]
+    lines += [f"{decode_argument(str(skill.folder.relative_to(root)))} (a skill)" for skill in skills]
+    shown = "\n".join(f"  {escape_non_ascii(format_one_line(line))}" for line in lines)
+    folder = escape_non_ascii(format_one_line(decode_argument(str(root))))
+    answer = confirm(f"ask: {folder} has instructions for the model:\n{shown}\nSend them, here and from now on?")
+    if answer is None:
+        names = ", ".join([*(file.name for file in files), *(f"the skill {skill.name}" for skill in skills)])
+        console.print_notice(f"not sent, because this project is not trusted: {format_one_line(names)} (see --context)")
+        return False
+    try:
+        store.remember(root, trusted=answer)
+    except FileError as error:
+        console.print_notice(f"{error}; you will be asked again")
+    return answer
+
+
+def report_files(files: Sequence[InstructionFile], console: StderrConsole) -> None:
+    """Print which instruction files are sent, and what is cut from them."""
+    sent = [format_one_line(file.name) for file in files if file.text]
+    if sent:
+        console.print_dim(f"· project instructions: {', '.join(sent)}\n")
+    for file in files:
+        if file.omitted:
+            console.print_notice(
+                f"the last {file.omitted:,} of {file.size:,} bytes of {format_one_line(file.name)} are not sent: "
+                f"the limit is {MAX_INSTRUCTIONS_SIZE:,} bytes for all files"
+            )

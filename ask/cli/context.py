@@ -1,0 +1,55 @@
+"""`ask context`: the projects whose instructions the user has allowed or declined to send."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime
+from pathlib import Path
+
+import click
+
+from ask.agent.app_context import AppContext
+from ask.cli.groups import JSON_OPTION, CommandGroup
+from ask.console import StandardOutput
+from ask.context.instructions import find_project_root
+from ask.context.trust import TrustStore
+from ask.errors import UsageError
+from ask.render.amounts import format_age
+from ask.render.table import write_table
+from ask.settings import get_working_directory
+from ask.text import decode_argument
+
+
+@click.group("context", cls=CommandGroup, default="list")
+def command() -> None:
+    """List or forget the projects whose instructions are sent. Without a command, list them."""
+
+
+@command.command("list", short_help="List the projects that you were asked about.")
+@JSON_OPTION
+def list_command(*, as_json: bool) -> None:
+    """List the projects that you were asked about, and whether their AGENTS.md and skills are sent."""
+    now = time.time()
+    rows = [
+        {
+            "project": decode_argument(str(root)),
+            "trusted": decision.is_trusted if as_json else "yes" if decision.is_trusted else "no",
+            "since": datetime.fromtimestamp(decision.time).astimezone().isoformat(timespec="seconds")
+            if as_json
+            else format_age(decision.time, now),
+        }
+        for root, decision in TrustStore(AppContext().app_dirs.trust_file).read().items()
+    ]
+    write_table(StandardOutput(), rows, as_json=as_json)
+
+
+@command.command("forget", short_help="Forget a project, so that ask asks again.")
+@click.argument("folder", metavar="[FOLDER]", required=False)
+def forget_command(*, folder: str | None) -> None:
+    """Forget your decision about the project in FOLDER, by default this one. The next run asks again."""
+    # A project that no longer exists is found by its path alone.
+    root = find_project_root(Path(folder).expanduser() if folder else get_working_directory())
+    store = TrustStore(AppContext().app_dirs.trust_file)
+    if not store.forget(root):
+        raise UsageError(f"there is no decision about {decode_argument(str(root))}", "ask context list shows all")
+    StandardOutput().write(f"Forgot the decision about {decode_argument(str(root))}.\n")

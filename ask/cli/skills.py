@@ -1,0 +1,60 @@
+"""`ask skills`: list and show Agent Skills."""
+
+from __future__ import annotations
+
+import click
+
+from ask.agent.app_context import AppContext
+from ask.agent.project_context import list_all_skills
+from ask.cli.groups import JSON_OPTION, CommandGroup
+from ask.console import StandardOutput
+from ask.context.trusted_files import UntrustedFileError
+from ask.errors import FileError, UsageError
+from ask.render.table import write_table
+from ask.settings import get_working_directory
+from ask.suggestions import format_suggestion
+from ask.text import decode_argument
+
+
+@click.group("skills", cls=CommandGroup, default="list")
+def command() -> None:
+    """List and show the skills that a model may read. Without a command, list them."""
+
+
+@command.command("list", short_help="List the skills of this project, and your own.")
+@JSON_OPTION
+def list_command(*, as_json: bool) -> None:
+    """List the skills of this project and your own, and why some of them are not offered."""
+    rows = [
+        {
+            "name": skill.name,
+            "from": "you" if skill.is_users_own else "project",
+            "offered": not skill.problem,
+            "folder": decode_argument(str(skill.folder)),
+            **(
+                {"description": skill.description, "problem": skill.problem}
+                if as_json
+                else {"description": skill.problem or skill.description}
+            ),
+        }
+        for skill in list_all_skills(AppContext(), get_working_directory())
+    ]
+    write_table(StandardOutput(), rows, as_json=as_json, wrap_last=True)
+
+
+@command.command("show", short_help="Print a skill.")
+@click.argument("name", metavar="NAME")
+def show_command(*, name: str) -> None:
+    """Print the SKILL.md of a skill."""
+    name = decode_argument(name)
+    skills = list_all_skills(AppContext(), get_working_directory())
+    matching = sorted((skill for skill in skills if skill.name == name), key=lambda skill: bool(skill.problem))
+    if not matching:
+        hint = format_suggestion(name, [skill.name for skill in skills], "ask skills list shows all")
+        raise UsageError(f"there is no skill {name!r}", hint)
+    try:
+        text = matching[0].read_file()
+    except (UntrustedFileError, OSError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise FileError(f"cannot read the skill {name} ({reason})") from None
+    StandardOutput().write(text.rstrip("\n") + "\n")

@@ -1,0 +1,91 @@
+"""A project's instructions: AGENTS.md from the root of the repository down to the current folder."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from ask.context.trusted_files import UntrustedFileError, read_trusted_file
+from ask.prompt_blocks import format_block
+from ask.text import decode_argument
+
+MAX_INSTRUCTIONS_SIZE = 32 * 1024
+"""Maximum size of all instruction files of a project together, in bytes."""
+
+
+class InstructionFile(NamedTuple):
+    """A file with instructions.
+
+    Attributes:
+        name: its path from the project's root.
+        text: its content, or the beginning of it.
+        size: the size of the file, in bytes.
+        omitted: how many of these bytes are not in `text`.
+        problem: why the file must not be used; "" if it may.
+    """
+
+    name: str
+    text: str = ""
+    size: int = 0
+    omitted: int = 0
+    problem: str = ""
+
+
+def find_project_root(directory: Path) -> Path:
+    """Return the root of the repository that contains a folder, or the folder itself if there is none."""
+    folder = Path(os.path.realpath(directory))
+    return next((parent for parent in (folder, *folder.parents) if os.path.lexists(parent / ".git")), folder)
+
+
+def list_project_folders(directory: Path) -> list[Path]:
+    """List the folders from the project's root to this one."""
+    root, folder = find_project_root(directory), Path(os.path.realpath(directory))
+    return [parent for parent in reversed((folder, *folder.parents)) if parent.is_relative_to(root)]
+
+
+def read_instructions(directory: Path, names: Sequence[str]) -> list[InstructionFile]:
+    """Read the files with these names, outermost first, up to `MAX_INSTRUCTIONS_SIZE` bytes.
+
+    Empty files are left out, and so is a second name of the same file.
+    """
+    folders = list_project_folders(directory)
+    root, files, seen = folders[0], [], set()
+    available = MAX_INSTRUCTIONS_SIZE
+    for path in (folder / name for folder in folders for name in names):
+        if not os.path.lexists(path) or (real_path := os.path.realpath(path)) in seen:
+            continue
+        seen.add(real_path)
+        file = _read_file(path, root, available)
+        if file.problem or file.size:
+            files.append(file)
+            available -= len(file.text.encode())
+    return files
+
+
+def _read_file(path: Path, root: Path, limit: int) -> InstructionFile:
+    name = decode_argument(os.path.relpath(path, root))
+    try:
+        data, size = read_trusted_file(path, root, limit)
+    except UntrustedFileError as error:
+        return InstructionFile(name, problem=str(error))
+    except OSError as error:
+        return InstructionFile(name, problem=str(error.strerror))
+    if b"\0" in data:
+        return InstructionFile(name, problem="it is not text")
+    omitted = max(0, size - len(data))
+    text = data.decode("utf-8-sig", "ignore" if omitted else "replace")  # a character may be cut
+    return InstructionFile(name, text.encode()[:limit].decode("utf-8", "ignore"), size, omitted)
+
+
+def format_instructions(files: Iterable[InstructionFile]) -> str:
+    """Format files as blocks for the system prompt."""
+    return "\n\n".join(_format_blocks(files))
+
+
+def _format_blocks(files: Iterable[InstructionFile]) -> Iterator[str]:
+    for file in files:
+        if file.text.strip():
+            yield format_block("project-instructions", file.text, f" file={json.dumps(file.name, ensure_ascii=False)}")

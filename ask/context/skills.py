@@ -1,0 +1,172 @@
+"""Agent Skills: folders with a SKILL.md, whose text the model reads when a task needs it.
+
+The format is that of https://agentskills.io/specification.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ask.context.front_matter import FrontMatterError, read_values, split_front_matter
+from ask.context.instructions import list_project_folders
+from ask.context.trusted_files import UntrustedFileError, read_trusted_file
+from ask.messages import ToolSpec
+from ask.suggestions import format_suggestion
+from ask.text import decode_argument, format_one_line
+from ask.tools.base import Tool, ToolContext, ToolError, ToolResult, build_parameters_schema
+from ask.tools.builtin import READ_SKILL_NAME
+
+PROJECT_SKILLS_FOLDER = ".agents/skills"
+SKILL_FILE = "SKILL.md"
+MAX_SKILL_FILE_SIZE = 1_000_000
+"""In bytes."""
+MAX_NAME_LENGTH, MAX_DESCRIPTION_LENGTH = 64, 1024
+_NAME_PATTERN = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+
+
+class Skill(NamedTuple):
+    """A folder with a SKILL.md.
+
+    Attributes:
+        folder: the path of the folder, without symbolic links.
+        root: the project's root, from which on no other user may be able to write; for the user's own, `folder`.
+        name: the name of the folder, and of the skill.
+        description: what it is for, on one line.
+        problem: why it cannot be used; "" if it can.
+    """
+
+    folder: Path
+    root: Path
+    name: str
+    description: str = ""
+    problem: str = ""
+
+    @property
+    def is_users_own(self) -> bool:
+        """Whether it is the user's own, not of a project."""
+        return self.root == self.folder
+
+    def read_file(self, name: str = SKILL_FILE) -> str:
+        """Return the text of a file in its folder.
+
+        Raises:
+            UntrustedFileError: the file must not be used, or is not text.
+            OSError: it cannot be read.
+        """
+        data, size = read_trusted_file(self.folder / name, self.root, MAX_SKILL_FILE_SIZE, self.folder)
+        if size > MAX_SKILL_FILE_SIZE:
+            raise UntrustedFileError(f"it has {size:,} bytes, and at most {MAX_SKILL_FILE_SIZE:,} are read")
+        if b"\0" in data:
+            raise UntrustedFileError("it is not text")
+        return data.decode("utf-8-sig", "backslashreplace")
+
+
+def find_project_skills(directory: Path) -> list[Skill]:
+    """Find the skills of the project that contains a folder, the innermost first."""
+    folders = list_project_folders(directory)
+    return [skill for folder in reversed(folders) for skill in _find_skills(folder / PROJECT_SKILLS_FOLDER, folders[0])]
+
+
+def find_user_skills(folder: Path) -> list[Skill]:
+    """Find the user's own skills in a folder of the configuration. Each may be a symbolic link."""
+    return list(_find_skills(folder, None))
+
+
+def mark_hidden_skills(skills: Sequence[Skill]) -> list[Skill]:
+    """Add a problem to each usable skill whose name an earlier one has."""
+    first: dict[str, Skill] = {}
+    for skill in skills:
+        if not skill.problem:
+            first.setdefault(skill.name, skill)
+    return [
+        skill
+        if skill.problem or first[skill.name] is skill
+        else skill._replace(problem=f"{first[skill.name].folder} has the same name")
+        for skill in skills
+    ]
+
+
+def _find_skills(parent: Path, root: Path | None) -> Iterator[Skill]:
+    try:
+        folders = sorted(folder for folder in parent.iterdir() if os.path.lexists(folder / SKILL_FILE))
+    except OSError:
+        return
+    for folder in folders:
+        yield _read_skill(folder, root)
+
+
+def _read_skill(folder: Path, root: Path | None) -> Skill:
+    name = decode_argument(folder.name)
+    real_folder = Path(os.path.realpath(folder))
+    skill = Skill(real_folder, root or real_folder, name)
+    try:
+        lines = split_front_matter(skill.read_file())[0]
+        values = read_values(lines, ("name", "description"))
+        description = format_one_line(values.get("description", ""))
+        return skill._replace(description=description, problem=_find_problem(name, values))
+    except (FrontMatterError, UntrustedFileError) as error:
+        return skill._replace(problem=str(error))
+    except OSError as error:
+        return skill._replace(problem=str(error.strerror))
+
+
+def _find_problem(folder_name: str, values: Mapping[str, str]) -> str:
+    """Return why a skill violates the specification; "" if it does not."""
+    name, description = values.get("name", ""), values.get("description", "")
+    if not name:
+        return "it has no name"
+    if name != folder_name:
+        return f"its name is {name!r}, not that of its folder"
+    if len(name) > MAX_NAME_LENGTH or not _NAME_PATTERN.fullmatch(name):
+        return f"its name must be at most {MAX_NAME_LENGTH} of a-z, 0-9 and single hyphens between them"
+    if not description:
+        return "it has no description"
+    if len(description) > MAX_DESCRIPTION_LENGTH:
+        return f"its description has {len(description):,} characters, at most {MAX_DESCRIPTION_LENGTH:,} are allowed"
+    return ""
+
+
+def create_skill_tool(skills: Sequence[Skill]) -> Tool:
+    """Create the tool `read_skill`, which reads the files of these skills and nothing else."""
+    skills_by_name = {skill.name: skill for skill in skills}
+
+    def read_skill(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        """Return the instructions of a skill, or one of its files.
+
+        Raises:
+            ToolError: there is no such skill or file, or the file may not be read.
+        """
+        name, path = arguments["name"], arguments.get("path") or SKILL_FILE
+        skill = skills_by_name.get(name)
+        if skill is None:
+            hint = format_suggestion(name, skills_by_name, f"there are {', '.join(skills_by_name)}")
+            raise ToolError(f"there is no skill {name}: {hint}")
+        try:
+            text = skill.read_file(path)
+            if path != SKILL_FILE:
+                return ToolResult(text)
+            body = split_front_matter(text)[1]
+            return ToolResult(f"[relative paths start at {decode_argument(str(skill.folder))}]\n{body.strip()}\n")
+        except (UntrustedFileError, FrontMatterError) as error:
+            raise ToolError(f"{path} of the skill {name} is not read: {error}") from None
+        except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+            reason = error.strerror if isinstance(error, OSError) else "not a path"
+            raise ToolError(f"{path} of the skill {name} cannot be read: {reason}") from None
+
+    return Tool(
+        ToolSpec(
+            READ_SKILL_NAME,
+            "Read the instructions of a skill, or a file that they refer to.",
+            build_parameters_schema(
+                {"name": {"type": "string"}},
+                {"path": {"type": "string", "description": "a file in the skill's folder"}},
+            ),
+        ),
+        read_skill,
+        has_side_effects=False,
+        is_sandboxed=False,
+    )

@@ -1,0 +1,67 @@
+"""The projects whose instructions the user has allowed or declined to send, in a private file."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from ask.atomic_files import lock_file, write_private_file
+from ask.errors import FileError
+
+
+class TrustDecision(NamedTuple):
+    """The user's decision about a project, and when it was made, in seconds since the epoch."""
+
+    is_trusted: bool
+    time: float
+
+
+class TrustStore:
+    """The user's decisions by the real path of the project's root.
+
+    Its methods raise `FileError` if the file cannot be read or written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def read(self) -> dict[Path, TrustDecision]:
+        """Return all decisions, sorted by path."""
+        try:
+            decisions = json.loads(self._path.read_bytes())
+            return {
+                Path(root): TrustDecision(decision["trusted"] is True, float(decision["time"]))
+                for root, decision in sorted(decisions.items())
+            }
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise FileError(f"cannot read {self._path} ({error.strerror})") from error
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            raise FileError(f"{self._path} is damaged", "delete it; you will be asked again") from None
+
+    def remember(self, root: Path, *, trusted: bool) -> None:
+        """Record the decision about a project."""
+        with lock_file(self._path):
+            self._write({**self.read(), root: TrustDecision(trusted, time.time())})
+
+    def forget(self, root: Path) -> bool:
+        """Delete the decision about a project; return whether there was one."""
+        with lock_file(self._path):
+            decisions = self.read()
+            if decisions.pop(root, None) is None:
+                return False
+            self._write(decisions)
+            return True
+
+    def _write(self, decisions: Mapping[Path, TrustDecision]) -> None:
+        content = {
+            str(root): {"trusted": decision.is_trusted, "time": decision.time} for root, decision in decisions.items()
+        }
+        try:
+            write_private_file(self._path, json.dumps(content, indent=2).encode())
+        except OSError as error:
+            raise FileError(f"cannot write {self._path} ({error.strerror})") from error

@@ -1,0 +1,73 @@
+"""Reading files whose content counts as instructions, and which no other user may have written."""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import ExitStack
+from pathlib import Path
+
+
+class UntrustedFileError(Exception):
+    """A file that must not be used; the message is the reason."""
+
+
+def read_trusted_file(path: Path, root: Path, limit: int, folder: Path | None = None) -> tuple[bytes, int]:
+    """Read at most `limit` bytes of a regular file below `root`; return also the file's size.
+
+    Every folder from `root` down is opened through the one above it, so that a folder swapped for a symbolic link
+    after the check cannot redirect the read. With a `folder`, whose path has no links, the file must be below that too.
+
+    Raises:
+        UntrustedFileError: it is outside `root` or `folder`, it is not a regular file, or another user owns or can
+            write it or a folder on its path.
+        OSError: it cannot be read.
+    """
+    real_root, real_path = Path(os.path.realpath(root)), Path(os.path.realpath(path, strict=True))
+    for allowed in (real_root, folder or real_root):
+        if real_path == allowed or not real_path.is_relative_to(allowed):
+            raise UntrustedFileError(f"it is outside {allowed}")
+    parts = real_path.relative_to(real_root).parts
+    with ExitStack() as stack:
+
+        def open_checked(name: Path | str, flags: int, parent: int | None, shown: Path) -> int:
+            descriptor = os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+            stack.callback(os.close, descriptor)
+            _check_owner(os.fstat(descriptor), shown)
+            return descriptor
+
+        parent = open_checked(real_root, os.O_DIRECTORY, None, real_root)
+        for depth, part in enumerate(parts[:-1], start=1):
+            parent = open_checked(part, os.O_DIRECTORY, parent, real_root.joinpath(*parts[:depth]))
+        _check_regular(os.stat(parts[-1], dir_fd=parent, follow_symlinks=False))  # opening a device has side effects
+        descriptor = open_checked(parts[-1], os.O_NONBLOCK | os.O_NOCTTY, parent, real_path)
+        status = os.fstat(descriptor)
+        _check_regular(status)
+        with open(descriptor, "rb", closefd=False) as file:
+            return file.read(limit), status.st_size
+
+
+def _check_regular(status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise UntrustedFileError("it is not a regular file")
+
+
+def _check_owner(status: os.stat_result, path: Path) -> None:
+    """Raise `UntrustedFileError` if a user other than this one and root owns a file or can write it."""
+    if status.st_uid not in (0, os.geteuid()):
+        raise UntrustedFileError(f"another user owns {path}")
+    is_shared = status.st_mode & stat.S_IWGRP and not _is_private_group(status.st_gid, status.st_uid)
+    if status.st_mode & stat.S_IWOTH or is_shared:
+        raise UntrustedFileError(f"other users can write {path}")
+
+
+def _is_private_group(group_id: int, user_id: int) -> bool:
+    """Check whether a group has a single member, as where each user has a group and the umask is 002."""
+    import grp
+    import pwd
+
+    try:
+        group, user = grp.getgrgid(group_id), pwd.getpwuid(user_id)
+    except KeyError:
+        return False
+    return group_id == user.pw_gid and group.gr_name == user.pw_name and not {*group.gr_mem} - {user.pw_name}

@@ -1,0 +1,50 @@
+"""docs/context.md: its example runs, and its numbers and options are those of the code."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+
+from ask.context.instructions import MAX_INSTRUCTIONS_SIZE
+from ask.context.skills import MAX_DESCRIPTION_LENGTH, MAX_NAME_LENGTH, find_project_skills
+from ask.settings import SETTINGS
+from tests import wire
+from tests.context.projects import make_repository, write
+from tests.doc_pages import find_code_blocks, find_code_spans, matches_documented_output, parse_console_steps
+from tests.model_server import ModelServer
+from tests.program import Ask, Home
+from tests.test_docs import OPTIONS
+
+PAGE = (Path(__file__).parents[1] / "docs" / "context.md").read_text()
+FIRST, COMMANDS = find_code_blocks(PAGE, "console")
+(SKILL,) = find_code_blocks(PAGE, "markdown")
+
+
+def test_the_question_is_asked_as_documented(ask: Ask, home: Home, server: ModelServer) -> None:
+    project = make_repository(home.work / "p")
+    write(project / "AGENTS.md", "x" * 1_204)
+    write(project / ".agents/skills/release/SKILL.md", SKILL)
+    assert [skill.problem for skill in find_project_skills(project)] == [""]
+    server.reply(wire.says("done"))
+    env = {"ASK_PROVIDER": "openrouter", "ASK_MODEL": wire.MODEL}
+    ((line, output),) = parse_console_steps(FIRST)
+    question = output.partition("[y/N]")[0].rpartition("\n")[2]
+    here = replace(ask, cwd=project)
+    words = line.removeprefix('ask "').rstrip('"')
+    shown = here.on_terminal("--plain", words, answers=[(question, "y\n")], env=env)
+    text = shown.text[shown.text.index("ask: /") :].replace("\n  > ", "")
+    assert matches_documented_output(text, output.replace("/home/me/project", str(project.resolve())))
+    listing, skill = (here(*line.split()[1:]) for line, _ in parse_console_steps(COMMANDS))
+    assert listing.text.startswith("release\tproject\tyes\t")
+    assert skill.text == SKILL
+
+
+def test_the_page_agrees_with_the_code() -> None:
+    (config,) = find_code_blocks(PAGE, "toml")
+    assert {f"{table}.{key}" for table, values in tomllib.loads(config).items() for key in values} <= set(SETTINGS)
+    assert f"At most {MAX_INSTRUCTIONS_SIZE // 1024} KB" in PAGE
+    assert f"at most {MAX_NAME_LENGTH} of" in PAGE
+    assert f"1 to {MAX_DESCRIPTION_LENGTH:,} characters" in PAGE
+    spans = [word for span in find_code_spans(PAGE) for word in span.split() if word.startswith("--")]
+    assert {*spans} - {"---"} <= {*OPTIONS, "--tools"}
