@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -16,9 +17,28 @@ BOLD, DIM, RESET = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 CLEAR_LINE = "\r\x1b[2K"
 
 
+SGR_PATTERN = re.compile(r"\x1b\[([0-9;]*)m")
+COLOR_PARAMETER = re.compile(r"[349][0-7]|10[0-7]")
+
+
 def should_use_color(environment: Mapping[str, str]) -> bool:
-    """Check whether a terminal supports escape sequences for color, bold and dim."""
-    return not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
+    """Check whether colors are wanted. See https://no-color.org and https://force-color.org."""
+    return bool(environment.get("FORCE_COLOR")) or not environment.get("NO_COLOR")
+
+
+def can_use_styles(environment: Mapping[str, str], *, is_terminal: bool) -> bool:
+    """Check whether escape sequences for bold, dim and colors can be written."""
+    return bool(environment.get("FORCE_COLOR")) or (is_terminal and environment.get("TERM") != "dumb")
+
+
+def remove_colors(text: str) -> str:
+    """Remove colors from the escape sequences in a text; keep bold, dim and the like."""
+
+    def replace(match: re.Match[str]) -> str:
+        kept = [parameter for parameter in match[1].split(";") if not COLOR_PARAMETER.fullmatch(parameter)]
+        return f"\x1b[{';'.join(kept)}m" if kept else ""
+
+    return SGR_PATTERN.sub(replace, text)
 
 
 def can_redraw(output: StandardOutput, environment: Mapping[str, str]) -> bool:
@@ -27,7 +47,7 @@ def can_redraw(output: StandardOutput, environment: Mapping[str, str]) -> bool:
     This needs a capable terminal and a process in the foreground.
     """
     known_terminal = environment.get("TERM", "") not in ("", "unknown")
-    return output.is_terminal and should_use_color(environment) and known_terminal and is_in_foreground()
+    return output.is_terminal and known_terminal and environment["TERM"] != "dumb" and is_in_foreground()
 
 
 def is_in_foreground() -> bool:
@@ -41,8 +61,8 @@ def is_in_foreground() -> bool:
 class StandardOutput:
     """Standard output, in UTF-8 whatever the locale.
 
-    On a terminal, control characters are made visible. `color` enables styles. With `show_partial_lines`, an incomplete
-    line is written as soon as possible.
+    On a terminal, control characters are made visible. `environment` enables styles and decides about colors. With
+    `show_partial_lines`, an incomplete line is written as soon as possible.
 
     Several processes may share a pipe or file, as under `xargs -P`. Each locks it from the first byte of a line to the
     last, so that lines are never mixed: while another process has the lock, an incomplete line is buffered, and a
@@ -51,13 +71,20 @@ class StandardOutput:
     With `is_exclusive`, what anything else in this process prints goes to standard error from now on.
     """
 
-    def __init__(self, *, color: bool = False, show_partial_lines: bool = True, is_exclusive: bool = False) -> None:
+    def __init__(
+        self,
+        environment: Mapping[str, str] | None = None,
+        *,
+        show_partial_lines: bool = True,
+        is_exclusive: bool = False,
+    ) -> None:
         if sys.stdout is None:
             raise FileError("standard output is closed")
         self.is_terminal = sys.stdout.isatty()
         self._is_exclusive = is_exclusive
         self._stream: BinaryIO = take_standard_output() if is_exclusive else sys.stdout.buffer
-        self._use_styles = color and self.is_terminal
+        self._use_styles = environment is not None and can_use_styles(environment, is_terminal=self.is_terminal)
+        self._use_color = environment is not None and should_use_color(environment)
         self._at_line_start = True
         self._show_partial_lines = show_partial_lines
         self._pending_text = ""
@@ -74,11 +101,14 @@ class StandardOutput:
         """
         if text:
             self._at_line_start = text.endswith("\n")
+            style = (style if self._use_color else remove_colors(style)) if self._use_styles else ""
             if self.is_terminal:
-                escaped = escape_control_characters(text)
-                self._write_to_stream(f"{style}{escaped}{RESET}" if style and self._use_styles else escaped)
+                text = escape_control_characters(text)
+            styled = f"{style}{text}{RESET}" if style else text
+            if self.is_terminal:
+                self._write_to_stream(styled)
                 return
-            self._pending_text += text
+            self._pending_text += styled
             if self._at_line_start or self._show_partial_lines:
                 self._write_pending(wait=self._at_line_start)
 
@@ -90,7 +120,7 @@ class StandardOutput:
         Raises:
             AskError: as from `write`.
         """
-        self._write_to_stream(sequences)
+        self._write_to_stream(sequences if self._use_color else remove_colors(sequences))
 
     def end_line(self) -> None:
         """End the current line, if there is one."""
@@ -165,8 +195,8 @@ class StderrConsole:
         self.environment = environment
         self._quiet = quiet
         self._status = ""
-        use_color = self.is_terminal and not plain and should_use_color(environment)
-        self._dim_start, self._dim_end = (DIM, RESET) if use_color else ("", "")
+        use_styles = not plain and can_use_styles(environment, is_terminal=self.is_terminal)
+        self._dim_start, self._dim_end = (DIM, RESET) if use_styles else ("", "")
 
     def print_line(self, text: str) -> None:
         """Print a line."""
@@ -182,7 +212,7 @@ class StderrConsole:
 
     def show_status(self, text: str) -> None:
         """Show a short line on a terminal until the next output; "" erases it."""
-        if self._dim_start and text != self._status:
+        if self._dim_start and self.is_terminal and text != self._status:
             self._write(
                 f"{CLEAR_LINE}{self._dim_start}{escape_control_characters(self.redact(text))}{self._dim_end}"
                 if text

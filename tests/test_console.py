@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -163,7 +164,7 @@ def test_text_is_utf_8_in_every_locale(locale: dict[str, str], ask: Ask, server:
     [
         ("", {}, True),
         pytest.param("", {"NO_COLOR": ""}, True, marks=pytest.mark.slow),
-        ("", {"NO_COLOR": "1"}, False),
+        ("", {"NO_COLOR": "1"}, True),
         pytest.param("", {"TERM": "dumb"}, False, marks=pytest.mark.slow),
         ("--plain", {}, False),
         pytest.param("-v --plain", {}, False, marks=pytest.mark.slow),
@@ -258,3 +259,27 @@ def test_an_answer_waits_until_another_process_completes_its_line(ask: Ask, serv
         running.signal()
         running.wait_for("first \nsecond\n")
         assert other.wait(20) == 0
+
+
+COLORED = re.compile(r"\x1b\[(?:\d+;)*[349][0-7]")
+
+
+def test_no_color_keeps_the_layout_and_force_color_overrides_it(ask: Ask, server: ModelServer) -> None:
+    answer = "# Title\n\nRun `make`.\n"
+    for environment, is_colored in (
+        ({}, True),
+        ({"NO_COLOR": "1"}, False),
+        ({"NO_COLOR": "1", "FORCE_COLOR": "1"}, True),
+    ):
+        server.reply(wire.says(answer))
+        shown = on_terminal(ask, "ask hi", **environment)
+        assert bool(COLORED.search(shown)) == is_colored
+        assert "#" not in shown
+        assert "\x1b[1;4m" in shown
+
+
+def test_force_color_styles_notices_but_never_the_answer_in_a_pipe(ask: Ask, server: ModelServer) -> None:
+    server.reply(TOOL, wire.says("# Yes\n"))
+    result = ask("hi", env={"FORCE_COLOR": "1"})
+    assert result.text == "# Yes\n"
+    assert "\x1b[2m" in result.stderr

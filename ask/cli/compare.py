@@ -155,7 +155,7 @@ def review_answers(
 
 def create_view(flags: Mapping[str, Any], requests: Sequence[RunRequest], console: StderrConsole) -> JsonComparison:
     """Create the view that the options and the terminal select."""
-    output = StandardOutput()
+    output = StandardOutput(console.environment)
     if flags["as_json"] or not output.is_terminal:
         return JsonComparison(output, console)
     names = [request.endpoint.full_name for request in requests]

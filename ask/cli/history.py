@@ -17,7 +17,7 @@ import click
 
 from ask.app_dirs import AppDirs
 from ask.cli.groups import JSON_OPTION, CommandGroup, print_notice
-from ask.console import StandardOutput, StderrConsole, should_use_color
+from ask.console import StandardOutput, StderrConsole
 from ask.errors import FileError, UsageError
 from ask.history.conversations import find_conversation, find_newest_conversation
 from ask.history.entries import Conversation, read_runs
@@ -96,7 +96,7 @@ def show_command(*, conversation_id: str | None, last: int | None, tools: bool, 
     from ask.history.export_format import ConversationExport, to_json_value
     from ask.render.transcript import TranscriptWriter
 
-    output = StandardOutput(color=should_use_color(os.environ))
+    output = StandardOutput(os.environ)
     with open_history() as store:
         if conversation_id is None:
             conversation = find_newest_conversation(store)
@@ -134,7 +134,7 @@ def search_command(*, words: tuple[str, ...], limit: int, as_json: bool) -> None
     from ask.history.search import build_match_expression, search_conversations
     from ask.render.search_results import to_hit_row, write_hit
 
-    output = StandardOutput(color=should_use_color(os.environ))
+    output = StandardOutput(os.environ)
     decoded_words = list(map(decode_argument, words))
     if not build_match_expression(decoded_words):
         raise UsageError("a search needs at least one letter or digit", "see ask history search --help")

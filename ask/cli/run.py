@@ -115,7 +115,7 @@ def warn_literal_options(literal_options: Sequence[str], console: StderrConsole)
 
 def create_renderer(flags: Mapping[str, Any], request: RunRequest, console: StderrConsole) -> Renderer:
     """Create the renderer that the options select."""
-    output, verbose = StandardOutput(show_partial_lines=request.settings.stream), flags["verbose"]
+    output, verbose = StandardOutput(console.environment, show_partial_lines=request.settings.stream), flags["verbose"]
     if not (flags["as_json"] or flags["as_events"]):
         if flags["plain"] or not can_redraw(output, console.environment):
             return PlainRenderer(output, console, verbose=verbose)

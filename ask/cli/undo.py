@@ -13,7 +13,7 @@ import click
 
 from ask.agent.app_context import AppContext
 from ask.cli.groups import print_notice, subcommand
-from ask.console import BOLD, StandardOutput, StderrConsole, should_use_color
+from ask.console import BOLD, StandardOutput, StderrConsole
 from ask.errors import BrokenOutputError, FileError, UsageError
 from ask.history.conversations import find_conversation, find_last_run
 from ask.history.ids import identify_terminal
@@ -68,7 +68,7 @@ def print_diffs(steps: Sequence[RestoreStep], app: AppContext, *, diff_only: boo
     Raises:
         BrokenOutputError: nobody reads the output, and `diff_only` is true.
     """
-    output = StandardOutput(color=should_use_color(app.environment))
+    output = StandardOutput(app.environment)
     changes = [change for change, status in steps if status in (*ACTION_STATUSES, RestoreStatus.CHANGED_SINCE)]
     shown_changes = changes if diff_only and not output.is_terminal else changes[:MAX_DIFFS]
     try:

@@ -119,7 +119,7 @@ def test_limit_keeps_the_newest(ask: Ask, history: Path) -> None:
 def test_terminal_shows_the_newest_and_how_to_see_more(ask: Ask, home: Home) -> None:
     for number in range(21):
         save(home.data / "history.db", f"c{number:02}x", user(f"question {number}"), ago=number)
-    lines = ask.on_terminal("history", env={"NO_COLOR": "1"}).text.splitlines()
+    lines = ask.on_terminal("history", env={"TERM": "dumb"}).text.splitlines()
     assert len(lines) == 1 + 20 + 1
     assert "-n 0 lists all" in lines[-1]
     assert len(ask.on_terminal("history", "-n", "0").text.splitlines()) == 1 + 21

@@ -107,7 +107,7 @@ def test_no_control_characters_reach_a_terminal(ask: Ask, home: Home) -> None:
     entries = [assistant(evil, record, reasoning=evil), result(record, evil)]
     save(home.data / "history.db", "a1", attached, *entries, title=evil, **about)
     for command in (["show"], ["show", "--tools"], ["list"], ["search", "gnp"], ["stats"]):
-        shown = ask.on_terminal("history", *command, env={"NO_COLOR": "1"}).stdout.decode()
+        shown = ask.on_terminal("history", *command, env={"TERM": "dumb"}).stdout.decode()
         assert "\\x1b]0;owned\\x07\\x9b2J\\u202e" in shown or len(shown.split("…")) > 1
         assert not set("\x1b\x07\x9b\u202e") & set(shown)
 
@@ -124,7 +124,7 @@ def test_long_question_is_shortened_on_a_terminal_and_complete_in_a_pipe(ask: As
 
 def test_reasoning_is_shown_on_a_terminal_only(ask: Ask, home: Home) -> None:
     save(home.data / "history.db", "a1", user("q"), assistant("yes", reasoning="I wonder"))
-    assert "I wonder\n" in ask.on_terminal("history", "show", env={"NO_COLOR": "1"}).text
+    assert "I wonder\n" in ask.on_terminal("history", "show", env={"TERM": "dumb"}).text
     assert "I wonder" not in ask("history", "show").text
 
 

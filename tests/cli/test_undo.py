@@ -341,7 +341,7 @@ def test_undo_is_confirmed_on_a_terminal(ask: Ask, home: Home, model: Model, typ
 
 def test_ctrl_c_restores_nothing(ask: Ask, home: Home, model: Model) -> None:
     model(write("f", "1\n"), env={"ASK_SESSION": "1"})
-    result = ask.on_terminal("undo", answers=[("[y/N] ", CTRL_C)], env={"ASK_SESSION": "1", "NO_COLOR": "1"})
+    result = ask.on_terminal("undo", answers=[("[y/N] ", CTRL_C)], env={"ASK_SESSION": "1", "TERM": "dumb"})
     assert result.code == 130
     assert (home.work / "f").exists()
     assert "\n-1\n" in result.text
@@ -374,7 +374,7 @@ def test_diffs_are_shown_without_control_characters(ask: Ask, home: Home, model:
     name, session = "a\n\x1b[2Jb", {"ASK_SESSION": "1"}
     (home.work / name).write_text("old\x1b[2K\u202e\r\n")
     model(write(name, "new\x07\n"), env=session)
-    shown = ask.on_terminal("undo", "-n", env={**session, "NO_COLOR": "1"}).text
+    shown = ask.on_terminal("undo", "-n", env={**session, "TERM": "dumb"}).text
     assert "--- a\\n\\x1b[2Jb\n" in shown
     assert "-new\\x07\n+old\\x1b[2K\\u202e\\r\n" in shown
     assert "\x1b" not in shown

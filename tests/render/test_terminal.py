@@ -167,7 +167,6 @@ def test_an_interrupted_answer_is_shown_as_far_as_it_came(ask: Ask, server: Mode
     ("option", "environment"),
     [
         ("--plain", {}),
-        pytest.param("-q", {"NO_COLOR": "1"}, marks=pytest.mark.slow),
         ("-q", {"TERM": "dumb"}),
         pytest.param("-q", {"TERM": ""}, marks=pytest.mark.slow),
     ],
