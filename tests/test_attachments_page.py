@@ -36,13 +36,13 @@ def test_examples_print_the_documented_output(ask: Ask) -> None:
 @pytest.mark.parametrize(
     ("what", "limit"),
     [
-        ("a text, or all of a folder together", FILE_LIMIT),
+        ("a text, or the texts of a folder together", FILE_LIMIT),
         ("files in a folder", MAX_FILES),
         ("an image", MAX_FILE_BYTES["image"]),
         ("a PDF", MAX_FILE_BYTES["PDF"]),
-        ("sound", MAX_FILE_BYTES["audio"]),
-        ("what a URL gives", MAX_BODY_SIZE),
-        ("images, PDF and sound of a message together", MAX_TOTAL_BYTES),
+        ("audio", MAX_FILE_BYTES["audio"]),
+        ("a URL", MAX_BODY_SIZE),
+        ("images, PDFs and audio of a message together", MAX_TOTAL_BYTES),
     ],
 )
 def test_documented_limits_equal_the_code(what: str, limit: int) -> None:
@@ -50,7 +50,7 @@ def test_documented_limits_equal_the_code(what: str, limit: int) -> None:
 
 
 def test_documented_token_estimates_equal_the_code() -> None:
-    assert f"{IMAGE_TOKENS:,} tokens and a page of a PDF as {PAGE_TOKENS:,}" in TEXT
+    assert f"{IMAGE_TOKENS:,} tokens and a PDF page as {PAGE_TOKENS:,}" in TEXT
 
 
 def test_every_clipboard_program_is_documented() -> None:

@@ -417,7 +417,7 @@ def test_an_unknown_provider_is_an_error_with_a_suggestion(ask: Ask, home: Home,
     configure(home, CONFIG.format(url="http://127.0.0.1:9/v1"))
     result = ask("-p", name, "hi")
     nearest = {"openroter": "openrouter", "groqq": "groq"}.get(name, "demo")
-    names = ", ".join(sorted({*OURS, "groq"}))
+    names = ", ".join(sorted({*OURS, "grok", "groq"}))
     line = f"ask: unknown provider {name!r}: did you mean {nearest}? available: {names}\n"
     assert (result.code, result.stderr) == (4, line)
 

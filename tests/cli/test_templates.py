@@ -114,7 +114,7 @@ def test_new_prompts_contain_comments_and_are_usable_at_once(ask: Ask, folder: P
     assert ask("-p", "demo", "-t", "sing", "--var", "tone=loud", "la").code == 0
     for name in ("sing", "fix"):
         is_refused(ask("templates", "new", name), 2, f"ask templates edit {name}")
-    (folder / "sing.md").write_text(text.replace("\n# ", "\n").replace("\nAsked", "\n# Asked"))
+    (folder / "sing.md").write_text(text.replace("\n# ", "\n").replace("\nUse it", "\n# Use it"))
     template = json.loads(ask("templates", "show", "sing", "--json").text)
     assert (template["options"], [*template["tasks"]], template["tools"]) == ({"temperature": 0.2}, ["short"], False)
 
