@@ -281,6 +281,7 @@ def parse_comma_list(_: click.Context, __: click.Parameter, value: tuple[str, ..
 @click.option("--confirm", is_flag=True, help="Ask before each tool call that runs or writes.")
 @click.option("-y", "--yes", is_flag=True, help="Approve everything that --confirm asks.")
 @click.option("--safe", is_flag=True, help="Confine tools to this folder, without network.")
+@click.option("--safe-files", is_flag=True, help="Like --safe without a sandbox: file tools only, no commands.")
 @click.option(
     "--allow-dir", "allow_dirs", metavar="DIR", multiple=True, help="With --safe: allow writing to this folder."
 )

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from ask.tools.base import Tool
 
+FILE_TOOL_NAMES = frozenset({"read_file", "write_file", "edit_file", "list_dir"})
+"""The tools that respect `ToolContext.confinement`."""
+
 
 def list_builtin_tools() -> list[Tool]:
     """Return the built-in tools, in the order in which models see them."""
