@@ -60,6 +60,7 @@ SETTINGS = {
     "search.engine": Setting(str, "search engine: brave, tavily or duckduckgo", "search_engine"),
     "mcp.files": Setting(list, "JSON files with further MCP servers", "mcp_files"),
     "safe.enabled": Setting(bool, "use safe mode in every run", "safe", variable="ASK_SAFE"),
+    "safe.level": Setting(str, "safe mode: sandbox, or files (no commands)", "safe_level"),
     "safe.allow_dirs": Setting(list, "safe mode: further folders that tools may write", "allow_dirs"),
     "safe.allow_hosts": Setting(list, "safe mode: hosts that may be fetched without asking", "allow_hosts"),
     "safe.allow_tools": Setting(list, "safe mode: tools of plugins and MCP servers to allow", "allow_tools"),
@@ -109,6 +110,9 @@ The names of a server's tools begin with its name and two underscores.
 APIS = ("responses", "chat")
 """The allowed values of `api`, for services that have OpenAI's APIs."""
 SEARCH_ENGINES = ("brave", "tavily", "duckduckgo")
+SANDBOX_LEVEL, FILES_LEVEL = "sandbox", "files"
+"""The levels of safe mode: a kernel sandbox, or no commands and path checks in the file tools."""
+_CHOICES = {"search.engine": SEARCH_ENGINES, "safe.level": (SANDBOX_LEVEL, FILES_LEVEL)}
 MAX_NUMBER = 1_000_000_000
 """The largest number allowed in config.toml; as a time in seconds it means no limit."""
 EXPECTED_VALUES = {
@@ -315,7 +319,7 @@ def check_options(source: str | Path, table: Mapping[str, Any]) -> None:
 
 
 def _check_value(path: Path, key: str, value: Any, expected_type: type) -> None:
-    choices = SEARCH_ENGINES if key == "search.engine" else APIS if re.fullmatch(r"providers\..*\.api", key) else ()
+    choices = APIS if re.fullmatch(r"providers\..*\.api", key) else _CHOICES.get(key, ())
     if choices and value not in choices:
         raise ConfigError(f"{path}: {key} must be one of {', '.join(choices)}", f"it is {value!r}")
     is_zero_backoff = key == "network.backoff" and value == 0 and not isinstance(value, bool)
@@ -368,6 +372,7 @@ class Settings(NamedTuple):
     search_engine: str = ""
     mcp_files: tuple[str, ...] = ()
     safe: bool = False
+    safe_level: str = SANDBOX_LEVEL
     allow_dirs: tuple[str, ...] = ()
     allow_hosts: tuple[str, ...] = ()
     allow_tools: tuple[str, ...] = ()
@@ -403,10 +408,29 @@ def resolve_settings(flags: Mapping[str, Any], environment: Mapping[str, str], c
         for key, setting in SETTINGS.items()
         if setting.field
     }
+    safe_mode = _resolve_safe_mode(flags, values["safe"], config)
     options = {**config.options, **(flags.get("option") or {})}
+    values.update(zip(("safe", "safe_level"), safe_mode, strict=True))
     return Settings(
         **values, options=options, assume_yes=bool(flags.get("yes")), show_reasoning=bool(flags.get("verbose"))
     )
+
+
+def _resolve_safe_mode(flags: Mapping[str, Any], is_enabled: bool, config: Config) -> tuple[bool, str]:
+    """Return whether safe mode is on, and its level. An option chooses the level that it names.
+
+    Raises:
+        UsageError: there are options for both levels.
+    """
+    if flags.get("safe") and flags.get("safe_files"):
+        raise UsageError("--safe and --safe-files are two levels of safe mode", "use one of them")
+    if flags.get("safe"):
+        return True, SANDBOX_LEVEL
+    if flags.get("safe_files"):
+        return True, FILES_LEVEL
+    level = config.get("safe.level", "")
+    # Whoever sets only the level expects safe mode to be on.
+    return is_enabled or (bool(level) and config.get("safe.enabled", None) is None), level or SANDBOX_LEVEL
 
 
 def _resolve_setting(key: str, flag: Any, environment: Mapping[str, str], config: Config) -> Any:

@@ -6,12 +6,12 @@ _ask_about() {  # COMMAND: what it takes
     case $1 in
         '')
             commands='chat compact compare config context doctor help history init keys map mcp models providers safe skills templates tools undo version'
-            options='-p --provider -m --model --fallback --base-url --key -s --system -f --file -o --option -t --template --var -c --continue --resume --no-save --no-tools --disable-tool --context --no-context --tool --max-rounds --max-cost --command-timeout --confirm -y --yes --safe --allow-dir --allow-host --allow-tool --cmd --code --schema --json --events --no-stream --plain -q --quiet -v --verbose --no-stdin --timeout -V --version -h --help'
+            options='-p --provider -m --model --fallback --base-url --key -s --system -f --file -o --option -t --template --var -c --continue --resume --no-save --no-tools --disable-tool --context --no-context --tool --max-rounds --max-cost --command-timeout --confirm -y --yes --safe --safe-files --allow-dir --allow-host --allow-tool --cmd --code --schema --json --events --no-stream --plain -q --quiet -v --verbose --no-stdin --timeout -V --version -h --help'
             values='-p=provider --provider=provider -m=model --model=model --fallback=fallback --base-url=nothing --key=nothing -s=system --system=system -f=file --file=file -o=parameter --option=parameter -t=template --template=template --var=nothing --resume=conversation --disable-tool=tool --tool=file --max-rounds=nothing --max-cost=nothing --command-timeout=nothing --allow-dir=directory --allow-host=nothing --allow-tool=tool --schema=file --timeout=nothing'
             rest='file' ;;
         chat)
             commands=''
-            options='-p --provider -m --model --fallback --base-url --key -s --system -f --file -o --option -t --template --var -c --continue --resume --no-save --no-tools --disable-tool --context --no-context --tool --max-rounds --max-cost --command-timeout --confirm -y --yes --safe --allow-dir --allow-host --allow-tool --json --events --no-stream --plain -q --quiet -v --verbose --timeout -h --help'
+            options='-p --provider -m --model --fallback --base-url --key -s --system -f --file -o --option -t --template --var -c --continue --resume --no-save --no-tools --disable-tool --context --no-context --tool --max-rounds --max-cost --command-timeout --confirm -y --yes --safe --safe-files --allow-dir --allow-host --allow-tool --json --events --no-stream --plain -q --quiet -v --verbose --timeout -h --help'
             values='-p=provider --provider=provider -m=model --model=model --fallback=fallback --base-url=nothing --key=nothing -s=system --system=system -f=file --file=file -o=parameter --option=parameter -t=template --template=template --var=nothing --resume=conversation --disable-tool=tool --tool=file --max-rounds=nothing --max-cost=nothing --command-timeout=nothing --allow-dir=directory --allow-host=nothing --allow-tool=tool --timeout=nothing'
             rest='nothing' ;;
         compact)
@@ -151,7 +151,7 @@ _ask_about() {  # COMMAND: what it takes
             rest='provider' ;;
         map)
             commands=''
-            options='-O --output -p --provider -m --model --base-url --key -s --system -f --file -o --option -t --template --var --schema --input-format -0 --null --files -j --jobs --rpm --tpm --unordered --limit --sample --dry-run --retry-failed --fresh --max-cost --max-failures --tools --safe --context --workdir-template --max-rounds --batch --detach --cancel --poll-interval --engine --timeout --no-save --plain -q --quiet --list --forget -h --help'
+            options='-O --output -p --provider -m --model --base-url --key -s --system -f --file -o --option -t --template --var --schema --input-format -0 --null --files -j --jobs --rpm --tpm --unordered --limit --sample --dry-run --retry-failed --fresh --max-cost --max-failures --tools --safe --context --safe-files --workdir-template --max-rounds --batch --detach --cancel --poll-interval --engine --timeout --no-save --plain -q --quiet --list --forget -h --help'
             values='-O=file --output=file -p=provider --provider=provider -m=model --model=model --base-url=nothing --key=nothing -s=system --system=system -f=file --file=file -o=parameter --option=parameter -t=template --template=template --var=nothing --schema=file --input-format=choice:jsonl,csv,tsv,lines,nul,files -j=nothing --jobs=nothing --rpm=nothing --tpm=nothing --limit=nothing --sample=nothing --max-cost=nothing --max-failures=nothing --workdir-template=directory --max-rounds=nothing --poll-interval=nothing --engine=choice:dask --timeout=nothing --forget=conversation'
             rest='file' ;;
         mcp)
@@ -191,7 +191,7 @@ _ask_about() {  # COMMAND: what it takes
             rest='nothing' ;;
         safe)
             commands=''
-            options='--json -h --help'
+            options='--files --json -h --help'
             values=''
             rest='nothing' ;;
         skills)
@@ -252,7 +252,7 @@ _ask_about() {  # COMMAND: what it takes
     esac
 }
 _ask_tools='read_file write_file edit_file list_dir bash fetch_url search_web'
-_ask_keys='provider model fallback system max_rounds max_cost timeout stream stdin_limit context_limit tools.enabled tools.disabled tools.command_timeout tools.confirm history.enabled search.engine mcp.files safe.enabled safe.allow_dirs safe.allow_hosts safe.allow_tools safe.environment safe.tripwires context.files network.tries network.backoff'
+_ask_keys='provider model fallback system max_rounds max_cost timeout stream stdin_limit context_limit tools.enabled tools.disabled tools.command_timeout tools.confirm history.enabled search.engine mcp.files safe.enabled safe.level safe.allow_dirs safe.allow_hosts safe.allow_tools safe.environment safe.tripwires context.files network.tries network.backoff'
 _ask_parameters='frequency_penalty max_tokens presence_penalty reasoning_effort seed stop temperature top_k top_p'
 # to here
 

@@ -124,7 +124,7 @@ function __ask_commands -a command  # what a command consists of
     end
 end
 set -g __ask_tools read_file write_file edit_file list_dir bash fetch_url search_web
-set -g __ask_keys provider model fallback system max_rounds max_cost timeout stream stdin_limit context_limit tools.enabled tools.disabled tools.command_timeout tools.confirm history.enabled search.engine mcp.files safe.enabled safe.allow_dirs safe.allow_hosts safe.allow_tools safe.environment safe.tripwires context.files network.tries network.backoff
+set -g __ask_keys provider model fallback system max_rounds max_cost timeout stream stdin_limit context_limit tools.enabled tools.disabled tools.command_timeout tools.confirm history.enabled search.engine mcp.files safe.enabled safe.level safe.allow_dirs safe.allow_hosts safe.allow_tools safe.environment safe.tripwires context.files network.tries network.backoff
 set -g __ask_parameters frequency_penalty max_tokens presence_penalty reasoning_effort seed stop temperature top_k top_p
 complete -c ask -n '__ask_first \'\'' -f -a chat -d 'Chat with a model'
 complete -c ask -n '__ask_first \'\'' -f -a compact -d 'Summarize older messages of a conversation'
@@ -170,6 +170,7 @@ complete -c ask -n '__ask_in \'\'' -l command-timeout -x -d 'Kill a command afte
 complete -c ask -n '__ask_in \'\'' -l confirm -d 'Ask before each tool call that runs or writes'
 complete -c ask -n '__ask_in \'\'' -s y -l yes -d 'Approve everything that --confirm asks'
 complete -c ask -n '__ask_in \'\'' -l safe -d 'Confine tools to this folder, without network'
+complete -c ask -n '__ask_in \'\'' -l safe-files -d 'Like --safe without a sandbox: file tools only, no commands'
 complete -c ask -n '__ask_in \'\'' -l allow-dir -x -a '(__fish_complete_directories)' -d 'With --safe: allow writing to this folder'
 complete -c ask -n '__ask_in \'\'' -l allow-host -x -d 'With --safe: allow fetching from this host'
 complete -c ask -n '__ask_in \'\'' -l allow-tool -x -a '(__ask_tool)' -d 'With --safe: allow this tool'
@@ -210,6 +211,7 @@ complete -c ask -n '__ask_in \'chat\'' -l command-timeout -x -d 'Kill a command 
 complete -c ask -n '__ask_in \'chat\'' -l confirm -d 'Ask before each tool call that runs or writes'
 complete -c ask -n '__ask_in \'chat\'' -s y -l yes -d 'Approve everything that --confirm asks'
 complete -c ask -n '__ask_in \'chat\'' -l safe -d 'Confine tools to this folder, without network'
+complete -c ask -n '__ask_in \'chat\'' -l safe-files -d 'Like --safe without a sandbox: file tools only, no commands'
 complete -c ask -n '__ask_in \'chat\'' -l allow-dir -x -a '(__fish_complete_directories)' -d 'With --safe: allow writing to this folder'
 complete -c ask -n '__ask_in \'chat\'' -l allow-host -x -d 'With --safe: allow fetching from this host'
 complete -c ask -n '__ask_in \'chat\'' -l allow-tool -x -a '(__ask_tool)' -d 'With --safe: allow this tool'
@@ -374,6 +376,7 @@ complete -c ask -n '__ask_in \'map\'' -l max-failures -x -d 'Stop after N failed
 complete -c ask -n '__ask_in \'map\'' -l tools -d 'Let the model run tools, in a process for each row'
 complete -c ask -n '__ask_in \'map\'' -l safe -d 'With --tools: confine each row to a working copy, without network'
 complete -c ask -n '__ask_in \'map\'' -l context -d 'With --tools: send the project\'s AGENTS.md and skills to each row'
+complete -c ask -n '__ask_in \'map\'' -l safe-files -d 'With --tools: like --safe without a sandbox, no commands'
 complete -c ask -n '__ask_in \'map\'' -l workdir-template -x -a '(__fish_complete_directories)' -d 'With --tools: run each row in a copy of this folder'
 complete -c ask -n '__ask_in \'map\'' -l max-rounds -x -d 'With --tools: allow N tool rounds (10)'
 complete -c ask -n '__ask_in \'map\'' -l batch -d 'Use the provider\'s batch API: cheaper, answers within a day'
@@ -419,6 +422,7 @@ complete -c ask -n '__ask_words \'models\'' -f
 complete -c ask -n '__ask_in \'providers\'' -l json -d 'Print a JSON array'
 complete -c ask -n '__ask_in \'providers\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'providers\'' -f
+complete -c ask -n '__ask_in \'safe\'' -l files -d 'Check --safe-files instead'
 complete -c ask -n '__ask_in \'safe\'' -l json -d 'Print a JSON array'
 complete -c ask -n '__ask_in \'safe\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'safe\'' -f

@@ -38,6 +38,7 @@ _ask_arguments() {  # COMMAND
         '(-y --yes)-y[Approve everything that --confirm asks]' \
         '(-y --yes)--yes[Approve everything that --confirm asks]' \
         '(--safe)--safe[Confine tools to this folder, without network]' \
+        '(--safe-files)--safe-files[Like --safe without a sandbox\: file tools only, no commands]' \
         '*--allow-dir=[With --safe\: allow writing to this folder]:DIR:_files -/' \
         '*--allow-host=[With --safe\: allow fetching from this host]:HOST:' \
         '*--allow-tool=[With --safe\: allow this tool]:NAME:_ask_tool' \
@@ -94,6 +95,7 @@ _ask_arguments() {  # COMMAND
         '(-y --yes)-y[Approve everything that --confirm asks]' \
         '(-y --yes)--yes[Approve everything that --confirm asks]' \
         '(--safe)--safe[Confine tools to this folder, without network]' \
+        '(--safe-files)--safe-files[Like --safe without a sandbox\: file tools only, no commands]' \
         '*--allow-dir=[With --safe\: allow writing to this folder]:DIR:_files -/' \
         '*--allow-host=[With --safe\: allow fetching from this host]:HOST:' \
         '*--allow-tool=[With --safe\: allow this tool]:NAME:_ask_tool' \
@@ -356,6 +358,7 @@ _ask_arguments() {  # COMMAND
         '(--tools)--tools[Let the model run tools, in a process for each row]' \
         '(--safe)--safe[With --tools\: confine each row to a working copy, without network]' \
         '(--context)--context[With --tools\: send the project'"'"'s AGENTS.md and skills to each row]' \
+        '(--safe-files)--safe-files[With --tools\: like --safe without a sandbox, no commands]' \
         '(--workdir-template)--workdir-template=[With --tools\: run each row in a copy of this folder]:DIR:_files -/' \
         '(--max-rounds)--max-rounds=[With --tools\: allow N tool rounds (10)]:N:' \
         '(--batch)--batch[Use the provider'"'"'s batch API\: cheaper, answers within a day]' \
@@ -426,6 +429,7 @@ _ask_arguments() {  # COMMAND
         '*: :' ;;
     safe)
       _arguments -s -S -A '-*' \
+        '(--files)--files[Check --safe-files instead]' \
         '(--json)--json[Print a JSON array]' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
@@ -516,7 +520,7 @@ _ask_commands() {  # COMMAND: what it consists of
   esac
 }
 _ask_tools=(read_file write_file edit_file list_dir bash fetch_url search_web)
-_ask_keys=(provider model fallback system max_rounds max_cost timeout stream stdin_limit context_limit tools.enabled tools.disabled tools.command_timeout tools.confirm history.enabled search.engine mcp.files safe.enabled safe.allow_dirs safe.allow_hosts safe.allow_tools safe.environment safe.tripwires context.files network.tries network.backoff)
+_ask_keys=(provider model fallback system max_rounds max_cost timeout stream stdin_limit context_limit tools.enabled tools.disabled tools.command_timeout tools.confirm history.enabled search.engine mcp.files safe.enabled safe.level safe.allow_dirs safe.allow_hosts safe.allow_tools safe.environment safe.tripwires context.files network.tries network.backoff)
 _ask_parameters=(frequency_penalty max_tokens presence_penalty reasoning_effort seed stop temperature top_k top_p)
 # to here
 

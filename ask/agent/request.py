@@ -26,7 +26,7 @@ from ask.inputs.readers import decode_text, read_stdin, read_text_file
 from ask.messages import Message, ReportedUsage
 from ask.prompt_blocks import compose_prompt, format_blocks
 from ask.secrets import Secrets
-from ask.settings import Settings, get_working_directory, parse_model_options, resolve_settings
+from ask.settings import FILES_LEVEL, Settings, get_working_directory, parse_model_options, resolve_settings
 from ask.text import INVISIBLE_CHARACTERS, decode_argument
 from ask.tools.base import Tool
 
@@ -47,6 +47,10 @@ FIRST_RUN_WARNING = (
 FIRST_SAFE_RUN_WARNING = (
     "ask: the model can run commands. --safe confines them to this folder and each "
     "--allow-dir, without network;\nask: --confirm asks before each one. (Shown once.)"
+)
+FIRST_FILES_RUN_WARNING = (
+    "ask: the model can read and write files in this folder and each --allow-dir. --safe-files offers "
+    "no commands;\nask: --confirm asks before each write. (Shown once.)"
 )
 OUTPUT_FORMATS = ("cmd", "code", "schema")
 """The output formats; each is a command line option and a prompt."""
@@ -150,7 +154,7 @@ def prepare_without_prompt(
     console.redact = secrets.redact
     safe_mode = open_safe_mode(settings, directory, conversation_id, app, console) if settings.safe else None
     if safe_mode:
-        tools = cleanup.enter_context(safe_mode).sandbox_tools(tools)
+        tools = cleanup.enter_context(safe_mode).confine_tools(tools)
     if not endpoint.model:
         endpoint = endpoint._replace(model=fetch_first_model(endpoint, console.print_notice, settings))
     is_same_model = read_last_model(continuation) == (endpoint.provider_name, endpoint.model)
@@ -337,7 +341,7 @@ def read_settings(
     settings = resolve_settings({**flags, **parsed_flags}, app.environment, app.config)
     for flag in ("allow_dirs", "allow_hosts", "allow_tools"):
         if flags[flag] and not settings.safe:
-            raise UsageError(f"--{flag.replace('_', '-').rstrip('s')} needs --safe", "add --safe")
+            raise UsageError(f"--{flag.replace('_', '-').rstrip('s')} needs --safe", "add --safe or --safe-files")
     return settings
 
 
@@ -411,11 +415,15 @@ def warn_on_first_run(request: RunRequest, flags: Mapping[str, Any], app: AppCon
     """Warn once, on a terminal, that the model can run commands and change files."""
     if not request.tools or not console.is_terminal or flags["quiet"]:
         return
-    marker_file = app.app_dirs.data / ("told-safe" if request.settings.safe else "told")
+    marker_name, warning = "told", FIRST_RUN_WARNING
+    if request.settings.safe:
+        marker_name, warning = "told-safe", FIRST_SAFE_RUN_WARNING
+        if request.settings.safe_level == FILES_LEVEL:
+            marker_name, warning = "told-safe-files", FIRST_FILES_RUN_WARNING
+    marker_file = app.app_dirs.data / marker_name
     try:
         create_private_folder(marker_file.parent)
         marker_file.touch(PRIVATE_FILE_MODE, exist_ok=False)
     except OSError:
         return
-    warning = FIRST_SAFE_RUN_WARNING if request.settings.safe else FIRST_RUN_WARNING
     console.print_line(warning.format(config=app.app_dirs.config_file))

@@ -148,15 +148,14 @@ def run_tool_loop(request: RunRequest, app: AppContext, on_event: Callable[[Even
             directory=request.directory,
             environment=secrets.build_child_environment(),
             command_timeout=settings.command_timeout,
-            overflow_directory=safe_mode.sandbox_config.overflow_directory if safe_mode else app.app_dirs.results,
+            overflow_directory=app.app_dirs.results,
             on_output=lambda text: on_event(ToolCallOutput(secrets.redact(text))),
             before_write=backups.before_write,
             redactor=secrets.redactor,
-            restrict_hosts=safe_mode.allowed_hosts if safe_mode else None,
         )
         tool_runner = ToolRunner(
             request.tools,
-            context,
+            safe_mode.confine_context(context) if safe_mode else context,
             safe_mode.policy if safe_mode else ToolPolicy(confirm=settings.confirm, assume_yes=settings.assume_yes),
             request_approval=request_approval,
             audit_log=AuditLog(app.app_dirs.tool_call_log, request.conversation_id),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Self
 from ask.agent.app_context import AppContext
 from ask.agent.request import RunRequest
 from ask.events import Event, Notice
+from ask.settings import SANDBOX_LEVEL
 from ask.text import decode_argument
 from ask.tools.base import Tool
 
@@ -56,10 +57,12 @@ class RunBackups:
     def before_tool_call(self, tool: Tool) -> None:
         """Back up the writable folders before the first call that may change them.
 
-        This is done in safe mode only; otherwise `before_write` backs up single files.
+        This is done for a sandbox, where commands run; otherwise `before_write` backs up single files.
         """
         safe_mode = self._request.safe_mode
-        if safe_mode and self._request.settings.save and tool.has_side_effects and not self._has_tried_folder_backup:
+        if not safe_mode or safe_mode.level != SANDBOX_LEVEL:
+            return
+        if self._request.settings.save and tool.has_side_effects and not self._has_tried_folder_backup:
             self._has_tried_folder_backup = True
             self._back_up_folders(safe_mode)
 

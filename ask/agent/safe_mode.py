@@ -11,25 +11,28 @@ from typing import Self
 from ask.agent.app_context import AppContext
 from ask.atomic_files import create_private_folder
 from ask.errors import UsageError
+from ask.safety.file_confinement import FileConfinement
 from ask.safety.folder_scan import is_bare_repository
 from ask.safety.path_policy import build_sandbox_config
 from ask.safety.policy import BUILTIN_ORIGIN, ToolPolicy, compile_deny_rules
 from ask.safety.sandbox import Sandbox
 from ask.safety.sandbox_config import SandboxConfig
-from ask.settings import Settings
-from ask.tools.base import Tool, ToolError
+from ask.settings import SANDBOX_LEVEL, Settings
+from ask.tools.base import Tool, ToolContext, ToolError
+from ask.tools.builtin import FILE_TOOL_NAMES
 from ask.tools.network_policy import parse_host
 
 
 class SafeModeContext:
-    """A run's safe mode. Leaving the context closes the sandbox.
+    """A run's safe mode. Leaving the context closes the sandbox, or the confined folders.
 
     `notify` is called with lines for the user about what is not protected, and about what the run has left behind.
 
     Attributes:
         policy: which tool calls are allowed.
         allowed_hosts: the hosts that may be reached without asking.
-        sandbox_config: what sandboxed calls can access.
+        level: `SANDBOX_LEVEL` or `FILES_LEVEL`.
+        sandbox_config: what confined calls can access.
 
     Raises:
         SafetyError: safe mode is not available here.
@@ -44,6 +47,7 @@ class SafeModeContext:
         app: AppContext,
         notify: Callable[[str], None],
     ) -> None:
+        self.level = settings.safe_level
         self.allowed_hosts = frozenset(map(parse_allowed_host, settings.allow_hosts))
         self.policy = ToolPolicy(
             confirm=settings.confirm,
@@ -52,23 +56,38 @@ class SafeModeContext:
             allowed_hosts=self.allowed_hosts,
             allowed_tools=frozenset(settings.allow_tools),
             deny_rules=compile_deny_rules(settings.tripwires),
+            safe_option="--safe" if self.level == SANDBOX_LEVEL else "--safe-files",
         )
         for folder in (app.app_dirs.data, overflow_directory.parent):
             create_private_folder(folder)
         self.sandbox_config = prepare_sandbox_config(settings, directory, overflow_directory, app)
-        self._sandbox = Sandbox(self.sandbox_config, during_start=partial(import_module, "requests"))
+        self._confinement = (
+            Sandbox(self.sandbox_config, during_start=partial(import_module, "requests"))
+            if self.level == SANDBOX_LEVEL
+            else FileConfinement(self.sandbox_config)
+        )
         self._notify = notify
-        for warning in self._sandbox.warnings:
+        for warning in self._confinement.warnings:
             notify(warning)
         self._initial_repositories = set(filter(is_bare_repository, self.sandbox_config.writable_folders))
 
-    def sandbox_tools(self, tools: Iterable[Tool]) -> list[Tool]:
-        """Return the tools that safe mode offers. Those that access this machine are sandboxed."""
+    def confine_tools(self, tools: Iterable[Tool]) -> list[Tool]:
+        """Return the tools that safe mode offers. A sandbox runs those that access this machine."""
         return [
-            self._sandbox.wrap_tool(tool) if tool.origin == BUILTIN_ORIGIN and tool.is_sandboxed else tool
+            self._confinement.wrap_tool(tool) if isinstance(self._confinement, Sandbox) and is_local(tool) else tool
             for tool in tools
-            if tool.origin == BUILTIN_ORIGIN or tool.spec.name in self.policy.allowed_tools
+            if is_offered(tool, self.level, self.policy.allowed_tools)
         ]
+
+    def confine_context(self, context: ToolContext) -> ToolContext:
+        """Return the context for the tools that do not run in a sandbox."""
+        context = context._replace(
+            overflow_directory=self.sandbox_config.overflow_directory, restrict_hosts=self.allowed_hosts
+        )
+        if isinstance(self._confinement, Sandbox):
+            return context
+        # Another name of a file may be outside the folders.
+        return context._replace(confinement=self._confinement.context, keep_hard_links=False)
 
     @property
     def writable_folders(self) -> Sequence[Path]:
@@ -78,11 +97,11 @@ class SafeModeContext:
     @property
     def placeholders(self) -> Collection[Path]:
         """The empty files and folders that exist only while safe mode is active."""
-        return self._sandbox.placeholders
+        return self._confinement.placeholders if isinstance(self._confinement, Sandbox) else ()
 
     def list_protected_paths(self) -> set[str]:
-        """List the paths in writable folders that no call can change or move. Placeholders are included."""
-        return set(map(str, self._sandbox.protected_paths))
+        """List the paths that no call in the sandbox can change or move. Placeholders are included."""
+        return set(map(str, self._confinement.protected_paths)) if isinstance(self._confinement, Sandbox) else set()
 
     def can_read(self, path: Path) -> bool:
         """Check whether a call could read a path, which must not contain links."""
@@ -92,7 +111,7 @@ class SafeModeContext:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._sandbox.close()
+        self._confinement.close()
         for folder in self.sandbox_config.writable_folders:
             if is_bare_repository(folder) and folder not in self._initial_repositories:
                 self._notify(
@@ -117,7 +136,20 @@ def prepare_sandbox_config(
         overflow_directory=overflow_directory,
         environment=app.collect_secrets().build_child_environment(),
         extra_variables=settings.safe_environment,
+        runs_commands=settings.safe_level == SANDBOX_LEVEL,
     )
+
+
+def is_local(tool: Tool) -> bool:
+    """Check whether a tool is built in and accesses this machine, not a host."""
+    return tool.origin == BUILTIN_ORIGIN and tool.is_sandboxed
+
+
+def is_offered(tool: Tool, level: str, allowed_tools: Collection[str]) -> bool:
+    """Check whether safe mode offers a tool at a level."""
+    if tool.origin != BUILTIN_ORIGIN:
+        return tool.spec.name in allowed_tools
+    return level == SANDBOX_LEVEL or not is_local(tool) or tool.spec.name in FILE_TOOL_NAMES
 
 
 def parse_allowed_host(host_name: str) -> str:

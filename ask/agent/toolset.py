@@ -13,7 +13,7 @@ from ask.agent.app_context import AppContext
 from ask.console import StderrConsole
 from ask.errors import UsageError
 from ask.secrets import format_variable_prefix
-from ask.settings import Settings
+from ask.settings import FILES_LEVEL, Settings
 from ask.suggestions import suggest
 from ask.text import decode_argument
 from ask.tools.base import Tool
@@ -136,9 +136,9 @@ class Toolset:
     def _report_excluded_functions(self, settings: Settings, allowed_names: frozenset[str]) -> None:
         """Report tools from `--tool` that are not offered, each once."""
         for name in sorted(self._requested_names - self._excluded_names):
-            is_unsandboxed = settings.safe and name not in settings.allow_tools
-            if is_unsandboxed and name not in settings.disabled_tools:
-                self._report_exclusion(name, "runs outside the sandbox", f"add --allow-tool {name} to allow it")
+            is_unconfined = settings.safe and name not in settings.allow_tools
+            if is_unconfined and name not in settings.disabled_tools:
+                self._report_exclusion(name, "cannot be confined", f"add --allow-tool {name} to allow it")
             elif name not in allowed_names and name not in settings.disabled_tools:
                 self._report_exclusion(name, "is not one of the template's tools", "")
 
@@ -164,6 +164,8 @@ class Toolset:
         if self._functions:
             tools += self._load_function_tools(settings, tools)
         yield from tools
+        if settings.safe and settings.safe_level == FILES_LEVEL and not settings.allow_tools:
+            self._report_unconfined_sources()
         if self._app.tool_plugins:
             yield from self._load_plugin_tools(settings, tools)
         if has_mcp_configuration(self._app):
@@ -172,6 +174,15 @@ class Toolset:
             mcp_tools = load_mcp_tools(self._app, settings, self._console, self._cleanup)
             self._missing_prefixes += mcp_tools.missing_prefixes
             yield from mcp_tools.tools
+
+    def _report_unconfined_sources(self) -> None:
+        sources = ["plugins"] if self._app.tool_plugins else []
+        sources += ["MCP servers"] if has_mcp_configuration(self._app) else []
+        if sources:
+            self._console.print_notice(
+                f"tools of {' and '.join(sources)} cannot be confined and are not offered: "
+                "add --allow-tool NAME to allow one"
+            )
 
     def _load_function_tools(self, settings: Settings, existing_tools: Iterable[Tool]) -> list[Tool]:
         """Load the tools that `--tool` names. In safe mode, files are not run unless a tool is allowed.
@@ -186,7 +197,7 @@ class Toolset:
             for value in self._functions:
                 location, name, _ = parse_tool_option(value)
                 advice = f"add --allow-tool {name or 'NAME'} to allow it"
-                self._report_exclusion(decode_argument(location), "runs outside the sandbox", advice)
+                self._report_exclusion(decode_argument(location), "cannot be confined", advice)
             self._missing_prefixes.append("")
             return []
         tools = load_function_tools(self._functions, self._app, settings, self._cleanup)

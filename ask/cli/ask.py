@@ -180,7 +180,7 @@ OPTION_GROUPS = {
     "Input": ("files", "system", "template", "variables", "context", "no_context"),
     "Conversation": ("go_on", "resume", "no_save"),
     "Tools": ("confirm", "yes", "no_tools", "disable_tool", "functions", "max_rounds", "command_timeout"),
-    "Sandbox": ("safe", "allow_dirs", "allow_hosts", "allow_tools"),
+    "Sandbox": ("safe", "safe_files", "allow_dirs", "allow_hosts", "allow_tools"),
     "Output": ("cmd", "code", "schema", "as_json", "as_events", "plain", "quiet", "verbose"),
 }
 """The sections of options in the help, by their parameter names; rare options are in a last section."""
@@ -301,6 +301,7 @@ def parse_comma_list(_: click.Context, __: click.Parameter, value: tuple[str, ..
 @click.option("--confirm", is_flag=True, help="Ask before each tool call that runs or writes.")
 @click.option("-y", "--yes", is_flag=True, help="Approve everything that --confirm asks.")
 @click.option("--safe", is_flag=True, help="Confine tools to this folder, without network.")
+@click.option("--safe-files", is_flag=True, help="Like --safe without a sandbox: file tools only, no commands.")
 @click.option(
     "--allow-dir", "allow_dirs", metavar="DIR", multiple=True, help="With --safe: allow writing to this folder."
 )

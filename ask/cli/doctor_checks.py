@@ -46,10 +46,12 @@ from ask.mcp.server_config import MCP_EXTRA, expand_variables, find_servers
 from ask.render.amounts import format_compact_number, format_count
 from ask.render.table import write_table
 from ask.safety.bubblewrap import find_bubblewrap, read_bubblewrap_version
+from ask.safety.file_confinement import FileConfinement
 from ask.safety.policy import compile_deny_rules
 from ask.safety.sandbox import Sandbox
+from ask.safety.sandbox_config import SandboxConfig
 from ask.secrets import KeyStore, format_variable_prefix
-from ask.settings import SETTINGS, Config, Settings, read_switch, resolve_settings
+from ask.settings import SANDBOX_LEVEL, SETTINGS, Config, Settings, read_switch, resolve_settings
 from ask.text import decode_argument
 from ask.tools.base import Tool
 from ask.tools.builtin import list_builtin_tools
@@ -358,26 +360,27 @@ def check_prices(app: AppContext) -> Iterator[CheckResult]:
 
 
 def check_safe_mode(app: AppContext) -> Iterator[CheckResult]:
-    """Check that the sandbox works, in an empty folder with a temporary data folder.
+    """Check that safe mode works at its level, in an empty folder with a temporary data folder.
 
     A failure is a problem only if safe mode is on for every run.
     """
     settings = resolve_settings({}, app.environment, app.config)
+    option = "--safe" if settings.safe_level == SANDBOX_LEVEL else "--safe-files"
     with TemporaryDirectory() as empty:
         work_dir = Path(empty, "work")
         work_dir.mkdir()
         temporary_app = copy(app)
         temporary_app.app_dirs = app.app_dirs._replace(data=Path(empty, "data"))
-        results = list(probe_sandbox(settings, work_dir, temporary_app))
+        results = list(probe_safe_mode(settings, work_dir, temporary_app))
     if results[-1].state == PROBLEM:
         yield results[-1]._replace(state=PROBLEM if settings.safe else WARNING, check="safe mode")
     else:
-        description = "enabled for every run" if settings.safe else "available with --safe"
-        yield ok("safe mode", f"{description} ({results[0].found}); see ask safe")
+        description = "enabled for every run" if settings.safe else f"available with {option}"
+        yield ok("safe mode", f"{description}, level {settings.safe_level} ({results[0].found}); see ask safe")
 
 
-def probe_sandbox(settings: Settings, directory: Path, app: AppContext) -> Iterator[CheckResult]:
-    """Open a sandbox in a folder, and report its self-test and its settings.
+def probe_safe_mode(settings: Settings, directory: Path, app: AppContext) -> Iterator[CheckResult]:
+    """Open safe mode in a folder, and report its self-test and its settings.
 
     If something fails, this is the last result.
 
@@ -386,21 +389,47 @@ def probe_sandbox(settings: Settings, directory: Path, app: AppContext) -> Itera
     """
     deny_rules = ", ".join(rule.name for rule in compile_deny_rules(settings.tripwires))
     hosts = ", ".join(map(parse_allowed_host, settings.allow_hosts))
+    is_sandbox = settings.safe_level == SANDBOX_LEVEL
+    overflow_directory = app.app_dirs.results / generate_conversation_id()
     try:
-        bubblewrap = find_bubblewrap()
-        yield ok("bubblewrap", f"{bubblewrap} {'.'.join(map(str, read_bubblewrap_version(bubblewrap)))}".rstrip())
-        overflow_directory = app.app_dirs.results / generate_conversation_id()
+        if is_sandbox:
+            bubblewrap = find_bubblewrap()
+            yield ok("bubblewrap", f"{bubblewrap} {'.'.join(map(str, read_bubblewrap_version(bubblewrap)))}".rstrip())
         sandbox_config = prepare_sandbox_config(settings, directory, overflow_directory, app)
-        with Sandbox(sandbox_config) as sandbox:
-            yield from (ok(result.name, "blocked (verified)") for result in sandbox.self_test_results)
-            yield from (warning("protected files", text) for text in sandbox.warnings)
+        yield from _probe_sandbox(sandbox_config) if is_sandbox else _probe_confinement(sandbox_config)
     except SafetyError as error:
-        yield problem("sandbox", error.message, error.hint)
+        yield problem("sandbox" if is_sandbox else "file tools", error.message, error.hint)
         return
     yield ok("can be written", ", ".join(map(str, sandbox_config.writable_folders)))
     yield ok("can be fetched from", f"{hosts}; other hosts after asking" if hosts else "any host, after asking")
-    yield ok("refused", deny_rules)
-    yield ok("enabled for every run", "yes" if settings.safe else "no, only with --safe")
+    if is_sandbox:
+        yield ok("refused", deny_rules)
+    option = "--safe" if is_sandbox else "--safe-files"
+    yield ok("enabled for every run", "yes" if settings.safe else f"no, only with {option}")
+
+
+def _probe_sandbox(config: SandboxConfig) -> Iterator[CheckResult]:
+    with Sandbox(config) as sandbox:
+        yield from (ok(result.name, "blocked (verified)") for result in sandbox.self_test_results)
+        yield from (warning("protected files", text) for text in sandbox.warnings)
+
+
+def _probe_confinement(config: SandboxConfig) -> Iterator[CheckResult]:
+    """Report what is blocked without a sandbox.
+
+    Raises:
+        SafetyError: an attempt succeeds.
+    """
+    confinement = FileConfinement(config)
+    try:
+        yield ok("commands", "not offered; file tools only")
+        for name, is_prevented in confinement.run_self_test():
+            if not is_prevented:
+                raise SafetyError(f"path checks do not work here: {name} succeeded", "use --no-tools")
+            yield ok(name, "blocked (verified)")
+        yield from (warning("protected files", text) for text in confinement.warnings)
+    finally:
+        confinement.close()
 
 
 def check_shell(app: AppContext) -> Iterator[CheckResult]:

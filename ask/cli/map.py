@@ -102,6 +102,7 @@ def parse_engine(_: click.Context, __: click.Parameter, value: str | None) -> st
 @click.option("--tools", "with_tools", is_flag=True, help="Let the model run tools, in a process for each row.")
 @click.option("--safe", is_flag=True, help="With --tools: confine each row to a working copy, without network.")
 @click.option("--context", is_flag=True, help="With --tools: send the project's AGENTS.md and skills to each row.")
+@click.option("--safe-files", is_flag=True, help="With --tools: like --safe without a sandbox, no commands.")
 @click.option("--workdir-template", metavar="DIR", help="With --tools: run each row in a copy of this folder.")
 @click.option("--max-rounds", metavar="N", type=click.IntRange(1), help="With --tools: allow N tool rounds (10).")
 @click.option("--batch", is_flag=True, help="Use the provider's batch API: cheaper, answers within a day.")
@@ -292,7 +293,8 @@ def prepare(
     if flags["engine"] is not None and flags["key"]:
         raise UsageError("--key does not work with --engine", "set the key in the environment of the workers")
     # Rows with tools run in processes of their own, which also open the sandbox.
-    options = {**get_default_options(), **flags, "no_tools": True, "safe": False, "safe_rows": flags["safe"]}
+    options = {**get_default_options(), **flags, "no_tools": True, "safe": False, "safe_files": False}
+    options["safe_rows"] = get_safe_option(flags)
     job = prepare_job(options, app, console, cleanup)
     input_format: InputFormat | None = flags["input_format"]
     if flags["is_null_separated"]:
@@ -441,6 +443,17 @@ def lock_job(app: AppContext, job: Job) -> Iterator[None]:
         os.close(descriptor)
 
 
+def get_safe_option(flags: Mapping[str, Any]) -> str:
+    """Return the option that turns on safe mode for the rows; "" for none.
+
+    Raises:
+        UsageError: there are two.
+    """
+    if flags["safe"] and flags["safe_files"]:
+        raise UsageError("--safe and --safe-files are two levels of safe mode", "use one of them")
+    return "--safe" if flags["safe"] else "--safe-files" if flags["safe_files"] else ""
+
+
 def make_agent_options(flags: Mapping[str, Any], request: RunRequest) -> AgentOptions:
     """Return how rows with tools run.
 
@@ -460,11 +473,12 @@ def make_agent_options(flags: Mapping[str, Any], request: RunRequest) -> AgentOp
     arguments.append("--context" if flags["context"] else "--no-context")
     arguments += [f"-o{name}={json.dumps(value)}" for name, value in request.settings.options.items()]
     # Safe rows always run in a copy, because rows that run at the same time must not share files.
-    template = flags["workdir_template"] or ("." if flags["safe"] else None)
+    safe_option = get_safe_option(flags)
+    template = flags["workdir_template"] or ("." if safe_option else None)
     folder = Path(template).absolute() if template else None
     if folder and not folder.is_dir():
         raise UsageError(f"there is no folder {folder}", "name an existing one with --workdir-template")
-    return AgentOptions(flags["safe"], folder, tuple(arguments), schema is not None)
+    return AgentOptions(safe_option, folder, tuple(arguments), schema is not None)
 
 
 def create_engine(

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import click
+
 from ask.agent.app_context import AppContext
 from ask.cli.groups import JSON_OPTION, subcommand
 from ask.errors import SafetyError
-from ask.settings import get_working_directory, resolve_settings
+from ask.settings import FILES_LEVEL, get_working_directory, resolve_settings
 
 
 @subcommand("safe")
+@click.option("--files", is_flag=True, help="Check --safe-files instead.")
 @JSON_OPTION
-def command(*, as_json: bool) -> None:
-    """Say what --safe would do in this folder, after trying to get out of it.
+def command(*, files: bool, as_json: bool) -> None:
+    """Check whether safe mode works in this folder, by trying to get out of it.
 
-    What is tried is what every run with --safe tries before anything is sent: writing outside, reading keys,
-    connecting, gaining privileges. Exit code 8 tells that safe mode cannot be had here.
+    The attempts are those of every run with --safe, before anything is sent: to write outside, read keys, connect, and
+    gain privileges. The level is that of config.toml. The exit code is 8 if safe mode does not work here.
     """
-    from ask.cli.doctor_checks import print_results, probe_sandbox
+    from ask.cli.doctor_checks import print_results, probe_safe_mode
 
     app, directory = AppContext(), get_working_directory()
     settings = resolve_settings({}, app.environment, app.config)
-    if print_results(probe_sandbox(settings, directory, app), as_json=as_json):
+    if files:
+        settings = settings._replace(safe_level=FILES_LEVEL)
+    if print_results(probe_safe_mode(settings, directory, app), as_json=as_json):
         raise SafetyError(f"safe mode does not work in {directory}", "see the hints above")

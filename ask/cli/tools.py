@@ -9,13 +9,14 @@ import click
 
 from ask.agent.app_context import AppContext
 from ask.agent.mcp_servers import load_withheld_tools
+from ask.agent.safe_mode import is_offered
 from ask.agent.toolset import Toolset, has_context_files, has_mcp_configuration
 from ask.cli.groups import JSON_OPTION, subcommand
 from ask.console import StandardOutput, StderrConsole
 from ask.parsing import read_dict, read_list
 from ask.render.table import write_table
 from ask.safety.policy import BUILTIN_ORIGIN
-from ask.settings import get_working_directory, resolve_settings
+from ask.settings import SANDBOX_LEVEL, get_working_directory, resolve_settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from ask.tools.base import Tool
 
 SANDBOXED, ASKS_FOR_HOSTS, NEEDS_ALLOW_TOOL = "sandboxed", "asks for hosts", "only with --allow-tool {}"
-READS_SKILLS = "reads skills only"
+CONFINED, NOT_OFFERED, READS_SKILLS = "confined by path checks", "not with --safe-files", "reads skills only"
 """How safe mode restricts a tool."""
 ANY_TOOL = "?"
 """A name that no tool has.
@@ -44,8 +45,8 @@ def command(*, functions: tuple[str, ...], as_json: bool) -> None:
     with ExitStack() as cleanup:
         rows = []
         for tool in load_every_tool(app, settings, console, cleanup, functions):
-            name, safe = tool.spec.name, describe_safe_mode(tool)
-            allowed = not settings.safe or tool.origin == BUILTIN_ORIGIN or name in settings.allow_tools
+            name, safe = tool.spec.name, describe_safe_mode(tool, settings.safe_level)
+            allowed = not settings.safe or is_offered(tool, settings.safe_level, settings.allow_tools)
             row = to_tool_row(tool)
             if as_json:
                 row["parameters"] = dict(tool.spec.parameters)
@@ -77,13 +78,17 @@ def load_every_tool(
     return tools
 
 
-def describe_safe_mode(tool: Tool) -> str:
-    """Describe how safe mode restricts a tool."""
+def describe_safe_mode(tool: Tool, level: str) -> str:
+    """Describe how safe mode restricts a tool at a level."""
     if tool.origin != BUILTIN_ORIGIN:
         return NEEDS_ALLOW_TOOL.format(tool.spec.name)
     if tool.get_host:
         return ASKS_FOR_HOSTS
-    return SANDBOXED if tool.is_sandboxed else READS_SKILLS
+    if not tool.is_sandboxed:
+        return READS_SKILLS
+    if level == SANDBOX_LEVEL:
+        return SANDBOXED
+    return CONFINED if is_offered(tool, level, ()) else NOT_OFFERED
 
 
 def to_tool_row(tool: Tool) -> dict[str, Any]:

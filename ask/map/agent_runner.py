@@ -35,13 +35,13 @@ class AgentOptions(NamedTuple):
     """How rows with tools run.
 
     Attributes:
-        is_safe: whether in safe mode.
+        safe_option: the option of `ask` that turns on safe mode; "" to leave it off.
         directory_template: the folder that each row gets a copy of; None to run in the current folder.
         arguments: the options of `ask` that every row gets, without provider, model and prompt.
         has_schema: whether the answer is JSON.
     """
 
-    is_safe: bool
+    safe_option: str
     directory_template: Path | None
     arguments: tuple[str, ...]
     has_schema: bool
@@ -110,7 +110,7 @@ class AgentRunner:
         self, task: RowTask, command: Sequence[str], environment: Mapping[str, str], directory: Path
     ) -> TaskResult:
         process = subprocess.Popen(
-            [*command, "--json", "--no-save", *(["--safe"] if self._options.is_safe else [])],
+            [*command, "--json", "--no-save", *filter(None, [self._options.safe_option])],
             cwd=directory,
             env=environment,
             stdin=subprocess.PIPE,

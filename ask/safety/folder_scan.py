@@ -35,16 +35,18 @@ _BARE_REPOSITORY_NAMES = ("HEAD", "objects", "refs")
 
 
 def inspect_filesystem(
-    config: SandboxConfig, create_placeholders: PlaceholderCreator, previous: HostFilesystem
+    config: SandboxConfig, create_placeholders: PlaceholderCreator | None, previous: HostFilesystem
 ) -> tuple[HostFilesystem, list[str]]:
     """Find the paths to mount, protect and hide, and return them with warnings about gaps.
+
+    Without `create_placeholders`, the protected paths may be missing: no sandbox mounts them.
 
     Paths in `previous`, the result of an earlier inspection, stay protected or hidden even if a call has changed them.
 
     Raises:
         SafetyError: a writable folder contains something that cannot be protected.
     """
-    protected_paths = ProtectedPaths(config.writable_folders)
+    protected_paths = ProtectedPaths(config.writable_folders, by_mounts=bool(create_placeholders))
     scan = FolderScan(config.writable_folders)
     git = find_git(config.user_environment, config.writable_folders)
     with GitReader(git, config.user_environment) if git else nullcontext() as git_reader:
@@ -55,9 +57,12 @@ def inspect_filesystem(
                 scan.hide_secrets(entry, (toolchain,))
         for folder in config.outermost_folders:
             if not scan.scan(folder):
-                protected_paths.add_warning(
-                    f"{folder} is large: .env files and repositories deep inside it are not protected"
+                unprotected = (
+                    ".env files and repositories"
+                    if create_placeholders
+                    else "the files that links named .env and repositories refer to"
                 )
+                protected_paths.add_warning(f"{folder} is large: {unprotected} deep inside it are not protected")
         for path in scan.protected_paths:
             protected_paths.protect(path)
         for path in scan.protected_links:
@@ -133,7 +138,7 @@ def _protect_git_paths(
         folder = repository.folder
         if repository.git_dir and folder in config.writable_folders and folder.is_relative_to(repository.git_dir):
             raise SafetyError(
-                f"--safe protects nothing in {folder}: it belongs to the git repository {repository.git_dir}",
+                f"safe mode protects nothing in {folder}: it belongs to the git repository {repository.git_dir}",
                 "start in the project's own folder",
             )
         if repository.error:
@@ -218,8 +223,7 @@ class FolderScan:
 
         Such names are `.env`, `.env.local`, `.envrc`, `.env.d`, `prod.env` and the like.
         """
-        name = entry.name.lower()
-        if not (name.startswith(".env") or name.endswith(".env")):
+        if not can_contain_secrets(entry.name.lower()):
             return False
         target = Path(os.path.realpath(entry.path))
         if not is_in_any(target, visible_folders) or any(folder.is_relative_to(target) for folder in visible_folders):
@@ -230,6 +234,11 @@ class FolderScan:
             return False
         self.hidden_paths.append(target)
         return True
+
+
+def can_contain_secrets(name: str) -> bool:
+    """Check whether a name, in lower case, is one for files with secrets."""
+    return name.startswith(".env") or name.endswith(".env")
 
 
 def is_bare_repository(folder: Path) -> bool:

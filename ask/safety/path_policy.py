@@ -20,7 +20,8 @@ INHERITED_VARIABLES = ("PATH", "LANG", "TERM")
 
 SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/etc", "/opt", "/nix")
 _KERNEL_FOLDERS = ("/dev", "/proc", "/sys", "/run")
-_HOST_FOLDERS = (*SYSTEM_FOLDERS, *_KERNEL_FOLDERS)
+_MACOS_FOLDERS = ("/System", "/Library", "/Applications")
+_HOST_FOLDERS = (*SYSTEM_FOLDERS, *_KERNEL_FOLDERS, *_MACOS_FOLDERS)
 _KERNEL_FILESYSTEMS = {
     *("proc", "sysfs", "devtmpfs", "devpts", "cgroup", "cgroup2", "debugfs", "tracefs", "securityfs", "configfs"),
     *("efivarfs", "selinuxfs", "binfmt_misc", "bpf", "fusectl", "pstore"),
@@ -52,12 +53,13 @@ def build_sandbox_config(
     environment: Mapping[str, str],
     extra_variables: Iterable[str] = (),
     limits: Limits = DEFAULT_LIMITS,
+    runs_commands: bool = True,
 ) -> SandboxConfig:
     """Build the sandbox configuration of a run.
 
     `allowed_folders` are writable in addition to the working directory. `overflow_directory` receives the long outputs
     of this run; it is in `data_dir`, which is otherwise hidden, and can be read in the sandbox. `environment` is the
-    user's; calls see only `INHERITED_VARIABLES` and `extra_variables` of it.
+    user's; calls see only `INHERITED_VARIABLES` and `extra_variables` of it. Only commands need toolchains.
 
     Raises:
         SafetyError: a folder does not exist, or making it writable would defeat the sandbox.
@@ -67,12 +69,16 @@ def build_sandbox_config(
     folders = [_resolve_folder(folder) for folder in (working_directory, *allowed_folders)]
     for folder in folders:
         _check_folder(folder, homes, secret_folders)
-    _check_host(folders, (*homes, *secret_folders))
+    _check_mounts(folders)
+    private_folders = (*homes, *secret_folders)
     # Mounted over the user's home directory, unless that overlaps system folders.
     hides_system = any(homes[0].is_relative_to(path) or Path(path).is_relative_to(homes[0]) for path in _HOST_FOLDERS)
     home = _FALLBACK_HOME if hides_system else homes[0]
-    toolchains = _find_toolchains(environment.get("PATH", ""), (*homes, *secret_folders))
-    readable = dict.fromkeys((*_PYTHON_PREFIXES, _PACKAGE_FOLDER, *toolchains))
+    readable: dict[Path, None] = {}
+    if runs_commands:
+        _check_python(private_folders)
+        toolchains = _find_toolchains(environment.get("PATH", ""), private_folders)
+        readable = dict.fromkeys((*_PYTHON_PREFIXES, _PACKAGE_FOLDER, *toolchains))
     return SandboxConfig(
         working_directory=folders[0],
         allowed_folders=tuple(folders[1:]),
@@ -128,33 +134,39 @@ def _check_folder(folder: Path, homes: Sequence[Path], secret_folders: Sequence[
     """Refuse a writable folder that would defeat the sandbox."""
     hint = "start in the project's own folder"
     if any(Path(path).resolve().is_relative_to(folder) for path in _HOST_FOLDERS):
-        raise SafetyError(f"--safe protects nothing in {folder}: it contains the system", hint)
+        raise SafetyError(f"safe mode protects nothing in {folder}: it contains the system", hint)
     if any(home.is_relative_to(folder) for home in homes):
-        raise SafetyError(f"--safe protects nothing in {folder}: it contains your home directory", hint)
+        raise SafetyError(f"safe mode protects nothing in {folder}: it contains your home directory", hint)
     if any(map(folder.is_relative_to, _KERNEL_FOLDERS)):
-        raise SafetyError(f"--safe cannot work in {folder}: it belongs to the kernel", hint)
+        raise SafetyError(f"safe mode cannot work in {folder}: it belongs to the kernel", hint)
     python_path = os.environ["PYTHONPATH"].split(os.pathsep) if "PYTHONPATH" in os.environ else []
     for entry in (Path(entry).resolve() for entry in sys.path if entry):
         if entry.is_relative_to(folder):
             is_named = entry in (Path(name).resolve() for name in python_path)
             source = f"{entry}, which is in PYTHONPATH" if is_named else "there"
             raise SafetyError(
-                f"--safe cannot work in {folder}: Python loads ask's modules from {source}",
+                f"safe mode cannot work in {folder}: Python loads ask's modules from {source}",
                 "unset PYTHONPATH" if is_named else hint,
             )
     own_folders = zip(("configuration", "data"), secret_folders, strict=True)
     for content, path in (*own_folders, *(("code", path) for path in _list_code_folders())):
         if path.is_relative_to(folder) or folder.is_relative_to(path):
-            raise SafetyError(f"--safe cannot work in {folder}: it contains ask's own {content} ({path})", hint)
+            raise SafetyError(f"safe mode cannot work in {folder}: it contains ask's own {content} ({path})", hint)
 
 
-def _check_host(folders: Sequence[Path], private_folders: Sequence[Path]) -> None:
-    """Refuse kernel file systems in the writable folders, and a Python whose folder contains private ones."""
-    for mount in read_mounts():
+def _check_mounts(folders: Sequence[Path]) -> None:
+    """Refuse kernel file systems in the writable folders. Only Linux has /proc, and such mounts in any folder."""
+    for mount in read_mounts() if os.path.isdir("/proc/self") else ():
         if mount.filesystem_type in _KERNEL_FILESYSTEMS and any(
             is_below(mount.mount_point, str(folder)) for folder in folders
         ):
-            raise SafetyError(f"--safe protects nothing in {mount.mount_point}: it belongs to the kernel", "unmount it")
+            raise SafetyError(
+                f"safe mode protects nothing in {mount.mount_point}: it belongs to the kernel", "unmount it"
+            )
+
+
+def _check_python(private_folders: Sequence[Path]) -> None:
+    """Refuse a Python whose folder, which commands can read, contains private folders."""
     for prefix in _PYTHON_PREFIXES:
         if any(path.is_relative_to(prefix) for path in private_folders):
             raise SafetyError(

@@ -109,13 +109,15 @@ class ToolPolicy(NamedTuple):
     assume_yes: bool = False
     """Approve those calls without asking. This does not relax safe mode."""
     safe_mode: bool = False
-    """Run the tools in a sandbox."""
+    """Confine the tools."""
     allowed_hosts: frozenset[str] = frozenset()
     """Hosts that may be reached in safe mode without asking."""
     allowed_tools: frozenset[str] = frozenset()
     """Names of tools that may run in safe mode although they are not sandboxed."""
     deny_rules: tuple[CommandDenyRule, ...] = ()
     """Commands that are refused in safe mode."""
+    safe_option: str = "--safe"
+    """The option for the level of safe mode, as the rule in the log of tool calls."""
 
     def decide(self, tool: Tool, arguments: Mapping[str, Any] = EMPTY_MAPPING) -> Decision:
         """Decide about a call without asking the user or running anything."""
@@ -134,7 +136,7 @@ class ToolPolicy(NamedTuple):
         """Decide about a call in safe mode. Return None if safe mode does not restrict it."""
         name = tool.spec.name
         if tool.origin != BUILTIN_ORIGIN and name not in self.allowed_tools:
-            reason = f"not run: {name} would run outside the sandbox, and safe mode is on"
+            reason = f"not run: {name} would not be confined, and safe mode is on"
             return Decision(Verdict.DENY, "not in safe mode", reason)
         command = arguments.get("command")
         if isinstance(command, str):
@@ -164,7 +166,7 @@ class ToolPolicy(NamedTuple):
     def _get_allow_rule(self, tool: Tool) -> str:
         if not self.safe_mode:
             return "unrestricted"
-        return "--safe" if tool.origin == BUILTIN_ORIGIN else "--allow-tool"
+        return self.safe_option if tool.origin == BUILTIN_ORIGIN else "--allow-tool"
 
 
 class PendingToolCall(NamedTuple):

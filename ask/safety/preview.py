@@ -15,7 +15,7 @@ from ask.safety.policy import PendingToolCall
 from ask.text import escape_non_ascii
 from ask.text_diff import format_unified_diff
 from ask.tools.base import ApprovedFile, ToolError
-from ask.tools.file_access import WriteTarget, open_write_target, resolve_path
+from ask.tools.file_access import FileTarget, open_target, resolve_path
 from ask.tools.files import replace_once
 
 CONTINUATION_PREFIX = "  | "
@@ -78,14 +78,14 @@ def build_preview(pending_call: PendingToolCall, can_read: Callable[[Path], bool
         path = resolve_path(arguments["filepath"], pending_call.context).resolve()
         if not can_read(path):
             return Preview(f"no diff: {path} is outside the readable folders", approved_file=ApprovedFile(str(path)))
-        with open_write_target(path) as target:
+        with open_target(path, pending_call.context, for_writing=True) as target:
             file = target.to_approved_file()
             return _build_diff_preview(pending_call, target, diff_arguments)
     except (ToolError, OSError, RuntimeError) as error:
         return Preview(f"no diff: {getattr(error, 'strerror', None) or error}", approved_file=file)
 
 
-def _build_diff_preview(pending_call: PendingToolCall, target: WriteTarget, shown_arguments: frozenset[str]) -> Preview:
+def _build_diff_preview(pending_call: PendingToolCall, target: FileTarget, shown_arguments: frozenset[str]) -> Preview:
     """Compare a file with its new content.
 
     Raises:

@@ -90,10 +90,14 @@ def find_placeholder_names(environment: Mapping[str, str]) -> Iterator[str]:
 
 
 class ProtectedPaths:
-    """Collects the protected paths in the writable folders, with all links resolved."""
+    """Collects the protected paths in the writable folders, with all links resolved.
 
-    def __init__(self, writable_folders: Sequence[Path]) -> None:
+    With `by_mounts`, they are for a sandbox, where a missing path needs a placeholder and calls can replace a link.
+    """
+
+    def __init__(self, writable_folders: Sequence[Path], *, by_mounts: bool = True) -> None:
         self._writable_folders = writable_folders
+        self._by_mounts = by_mounts
         self._existing_paths: dict[Path, None] = {}
         self._placeholders: dict[Path, bool] = {}
         self._links: dict[Path, str] = {}
@@ -117,11 +121,14 @@ class ProtectedPaths:
             SafetyError: a link on the way could be replaced.
         """
         target, links = resolve_links(path)
-        for link in links:
+        for link in links if self._by_mounts else ():
             self._protect_link(link, used_by, reject_links=reject_links and bool(placeholder_type))
         root = next((folder for folder in self._writable_folders if target.is_relative_to(folder)), None)
         if any(folder.is_relative_to(target) for folder in self._writable_folders):
             self.add_warning(f"{target} is used by {used_by} and cannot be protected: tools can write there")
+        elif root is not None and not self._by_mounts:
+            if placeholder_type or os.path.lexists(target):
+                self._existing_paths[target] = None
         elif root is not None:
             steps = [target, *target.parents]
             steps = steps[: steps.index(root)][::-1]
@@ -149,13 +156,14 @@ class ProtectedPaths:
         else:
             self.add_warning(f"{link} is used by {used_by} and cannot be protected: it is a link")
 
-    def finalize(self, create_placeholders: PlaceholderCreator) -> list[Path]:
-        """Create the placeholders and return the outermost protected paths.
+    def finalize(self, create_placeholders: PlaceholderCreator | None) -> list[Path]:
+        """Create the placeholders, if there are any, and return the outermost protected paths.
 
         Raises:
             SafetyError: a placeholder could not be created.
         """
-        create_placeholders(self._placeholders)
+        if create_placeholders:
+            create_placeholders(self._placeholders)
         for path in self._placeholders:
             if not os.path.lexists(path) and os.access(path.parent, os.W_OK):
                 raise SafetyError(f"--safe cannot create the placeholder {path}", "check whether the disk is full")

@@ -35,6 +35,18 @@ class ApprovedFile(NamedTuple):
     digest: str = ""
 
 
+class FolderConfinement(NamedTuple):
+    """The folders that the file tools are confined to where there is no sandbox.
+
+    Attributes:
+        folders: A descriptor of each folder, by its path with symbolic links resolved.
+        find_denial: Returns why a path in the folders must not be read or, with True, written; "" if it may be.
+    """
+
+    folders: Mapping[Path, int]
+    find_denial: Callable[[Path, bool], str]
+
+
 class ToolContext(NamedTuple):
     """The parts of a run that its tools may use.
 
@@ -54,6 +66,7 @@ class ToolContext(NamedTuple):
         approved_file: The only file that this call may write, as long as it is unchanged; None allows any file.
         keep_hard_links: Rewrite a file with several hard links in place; otherwise the path written gets its own copy.
         placeholders: Files and folders that safe mode creates for a run; they are not listed while they are empty.
+        confinement: The folders that the file tools can access; None allows all that the process can access.
     """
 
     directory: Path
@@ -69,6 +82,7 @@ class ToolContext(NamedTuple):
     approved_file: ApprovedFile | None = None
     keep_hard_links: bool = True
     placeholders: Collection[Path] = frozenset()
+    confinement: FolderConfinement | None = None
 
 
 class ToolResult(NamedTuple):

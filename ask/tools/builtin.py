@@ -6,6 +6,8 @@ from ask.tools.base import Tool
 
 READ_SKILL_NAME = "read_skill"
 """The tool that `ask.context.skills` creates where there are skills."""
+FILE_TOOL_NAMES = frozenset({"read_file", "write_file", "edit_file", "list_dir"})
+"""The tools that respect `ToolContext.confinement`."""
 
 
 def list_builtin_tools() -> list[Tool]:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ask.atomic_files import Ownership, replace_file
 from ask.suggestions import find_similar
-from ask.tools.base import ApprovedFile, ToolContext, ToolError
+from ask.tools.base import ApprovedFile, FolderConfinement, ToolContext, ToolError
 
 MAX_FILE_SIZE = 10 * 1024 * 1024
 """Largest file that is read or written, in bytes."""
@@ -23,6 +23,8 @@ _MAX_PATH_LENGTH = 4_096
 _MAX_QUOTED_PATH_LENGTH = 200
 _MAX_CREATED_FOLDERS = 100
 """Maximum number of folders created for one file: many programs cannot walk or remove a deeper tree."""
+_MAX_PATH_STEPS = 100
+"""Maximum number of links and `..` on a path in a confined folder; Linux allows 40 links."""
 _MAX_NAMES_READ = 1_000
 _MAX_NAMES_LISTED = 20
 _OPEN_FOLDER_FLAGS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
@@ -71,26 +73,59 @@ def translate_os_errors(
         raise ToolError(f"{display_name}: {error.strerror}") from None
 
 
-def list_entries(path: Path, context: ToolContext, limit: int | None = None) -> list[os.DirEntry[str]]:
-    """List a folder in no particular order, without the placeholders of safe mode.
+@contextmanager
+def open_listing(
+    path: Path, context: ToolContext, limit: int | None = None
+) -> Iterator[tuple[int, list[os.DirEntry[str]]]]:
+    """Open a folder; yield its descriptor and its entries in no particular order, without safe mode's placeholders.
+
+    The entries can be examined while the folder is open.
 
     Raises:
-        OSError: The folder cannot be read.
+        ToolError: Safe mode does not allow access.
+        OSError: It is not a folder, or cannot be read.
     """
-    with os.scandir(path) as entries:
-        listing = list(islice(entries, limit))
-    folder = path.resolve() if context.placeholders else path
-    return [entry for entry in listing if folder / entry.name not in context.placeholders or not _is_empty_entry(entry)]
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+    if context.confinement:
+        with open_target(path, context) as target:
+            folder = os.open(target.require_name(), flags | os.O_NOFOLLOW, dir_fd=target.dir_fd)
+    else:
+        folder = os.open(path, flags)
+    try:
+        with os.scandir(folder) as entries:
+            listing = list(islice(entries, limit))
+        if context.placeholders:
+            resolved = path.resolve()
+            listing = [
+                entry
+                for entry in listing
+                if resolved / entry.name not in context.placeholders or not _is_empty_entry(entry, resolved)
+            ]
+        yield folder, listing
+    finally:
+        os.close(folder)
 
 
-def _is_empty_entry(entry: os.DirEntry[str]) -> bool:
+def _is_empty_entry(entry: os.DirEntry[str], folder: Path) -> bool:
     try:
         if entry.is_dir(follow_symlinks=False):
-            with os.scandir(entry.path) as entries:
+            with os.scandir(folder / entry.name) as entries:
                 return next(entries, None) is None
         return entry.is_file(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_size == 0
     except OSError:
         return False
+
+
+def read_allowed_file(display_name: str, path: Path, context: ToolContext) -> bytes:
+    """Read a regular file if safe mode allows it.
+
+    Raises:
+        ToolError, OSError: As `read_regular_file`.
+    """
+    if not context.confinement:
+        return read_regular_file(display_name, path)
+    with open_target(path, context) as target:
+        return target.read_content(display_name)
 
 
 def read_regular_file(display_name: str, path: Path | str, dir_fd: int | None = None) -> bytes:
@@ -122,17 +157,19 @@ def read_regular_file(display_name: str, path: Path | str, dir_fd: int | None = 
     return data
 
 
-class WriteTarget(NamedTuple):
-    """A path to write to, reached through an open folder: a folder swapped for a link cannot redirect the write.
+class FileTarget(NamedTuple):
+    """A path reached through an open folder: a folder swapped for a link cannot redirect access to it.
 
     Attributes:
         path: Its path, with symbolic links resolved.
+        name: Its name in the open folder: "." if it is that folder.
         dir_fd: A descriptor of the innermost existing folder on the path.
         missing_folders: Names of the folders to create inside it, outermost first.
         stat_result: The status of the file; None if it does not exist.
     """
 
     path: Path
+    name: str
     dir_fd: int
     missing_folders: Sequence[str]
     stat_result: os.stat_result | None
@@ -152,26 +189,115 @@ class WriteTarget(NamedTuple):
         Raises:
             ToolError, OSError: As `read_regular_file`.
         """
-        return read_regular_file(display_name, self.path.name, self.dir_fd)
+        return read_regular_file(display_name, self.require_name(), self.dir_fd)
+
+    def require_name(self) -> str:
+        """Return the name if the folder of the path is the open one.
+
+        Raises:
+            FileNotFoundError: The folder does not exist.
+        """
+        if self.missing_folders:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+        return self.name
 
 
 @contextmanager
-def open_write_target(path: Path) -> Iterator[WriteTarget]:
-    """Open the folder of a path that contains no symbolic link.
+def open_target(path: Path, context: ToolContext, *, for_writing: bool = False) -> Iterator[FileTarget]:
+    """Resolve an absolute path and open its folder.
 
     Raises:
+        ToolError: Safe mode does not allow access.
         OSError: Part of the path has become a link or a file, or cannot be opened.
     """
-    *folders, name = path.parts[1:] or ("",)
-    folder, missing = open_folders(path.anchor, folders)
+    if context.confinement:
+        path, name, folder, missing = _open_confined_folder(path, context.confinement, for_writing=for_writing)
+    else:
+        path = path.resolve()
+        name = path.name or "."
+        folder, missing = open_folders(path.anchor, path.parts[1:-1])
     try:
         status = None
         if not missing:
             with suppress(FileNotFoundError):
-                status = os.stat(name or ".", dir_fd=folder, follow_symlinks=False)
-        yield WriteTarget(path, folder, missing, status)
+                status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        yield FileTarget(path, name, folder, missing, status)
     finally:
         os.close(folder)
+
+
+def _open_confined_folder(
+    path: Path, confinement: FolderConfinement, *, for_writing: bool
+) -> tuple[Path, str, int, Sequence[str]]:
+    """Resolve a path below one of the folders, and open the folder it is in.
+
+    The kernel follows no link: each is read, and the path that it leads to is checked and walked from the start. This
+    is what RESOLVE_BENEATH of openat2(2) does, which only Linux has.
+
+    Returns:
+        The resolved path, its name in the open folder, the descriptor, and the names of missing folders.
+
+    Raises:
+        ToolError: The path, or a link on it, must not be accessed.
+        OSError: A part of the path is a file, has become a link, or cannot be opened.
+    """
+    for _ in range(_MAX_PATH_STEPS):
+        root, names = _split_confined_path(path, confinement)
+        folder = os.dup(confinement.folders[root])
+        try:
+            for index, name in enumerate(names):
+                current, rest = root.joinpath(*names[:index]), names[index + 1 :]
+                if name == "..":
+                    path = current.parent.joinpath(*rest)
+                    break
+                if link_target := _read_link(name, folder):
+                    _check_access(current / name, confinement, for_writing=for_writing)
+                    path = current.joinpath(link_target, *rest)
+                    break
+                if not rest:
+                    return _check_access(path, confinement, for_writing=for_writing), name, os.dup(folder), ()
+                inner, missing = open_folders(folder, [name])
+                os.close(folder)
+                folder = inner
+                if missing:
+                    if ".." in rest:
+                        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+                    _check_access(path, confinement, for_writing=for_writing)
+                    return path, path.name, os.dup(folder), names[index:-1]
+            else:
+                return _check_access(root, confinement, for_writing=for_writing), ".", os.dup(folder), ()
+        finally:
+            os.close(folder)
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+
+
+def _split_confined_path(path: Path, confinement: FolderConfinement) -> tuple[Path, Sequence[str]]:
+    """Return the innermost of the folders that a path is in, and the names below it."""
+    roots = [folder for folder in confinement.folders if path.is_relative_to(folder)]
+    if not roots:
+        folders = ", ".join(escape_for_display(str(folder)) for folder in confinement.folders)
+        raise ToolError(f"{escape_for_display(str(path))} is outside the folders that safe mode allows: {folders}")
+    root = max(roots, key=lambda folder: len(folder.parts))
+    return root, path.relative_to(root).parts
+
+
+def _read_link(name: str, folder: int) -> str:
+    """Return the target of a link; "" if it is not a link or does not exist."""
+    try:
+        return os.readlink(name, dir_fd=folder)
+    except OSError:
+        return ""
+
+
+def _check_access(path: Path, confinement: FolderConfinement, *, for_writing: bool) -> Path:
+    """Return the path if it may be accessed.
+
+    Raises:
+        ToolError: It must not be accessed.
+    """
+    if reason := confinement.find_denial(path, for_writing):
+        raise ToolError(f"{escape_for_display(str(path))} {reason}")
+    return path
 
 
 def open_folders(
@@ -209,7 +335,7 @@ def open_folders(
     return folder, ()
 
 
-def check_approved_target(display_name: str, approved_file: ApprovedFile | None, target: WriteTarget) -> None:
+def check_approved_target(display_name: str, approved_file: ApprovedFile | None, target: FileTarget) -> None:
     """Refuse a write to any file except the approved one, or if that file has changed since.
 
     Raises:
@@ -251,12 +377,13 @@ def write_regular_file(display_name: str, path: Path, data: bytes, context: Tool
     """
     if len(data) > MAX_FILE_SIZE:
         raise ToolError(f"{display_name}: {len(data):,} bytes, over the limit of {MAX_FILE_SIZE:,}")
-    with suppress(FileNotFoundError):
-        _require_regular_file(display_name, path.stat())
-    with open_write_target(path.resolve()) as target:
+    if not context.confinement:
+        with suppress(FileNotFoundError):
+            _require_regular_file(display_name, path.stat())
+    with open_target(path, context, for_writing=True) as target:
         if target.stat_result:
             _require_regular_file(display_name, target.stat_result)
-            if not os.access(target.path.name, os.W_OK, dir_fd=target.dir_fd):
+            if not os.access(target.name, os.W_OK, dir_fd=target.dir_fd):
                 raise PermissionError
         check_approved_target(display_name, context.approved_file, target)
         missing_count = len(target.missing_folders)
@@ -269,10 +396,10 @@ def write_regular_file(display_name: str, path: Path, data: bytes, context: Tool
         folder, _ = open_folders(target.dir_fd, target.missing_folders, create_missing=True)
         try:
             if target.stat_result and target.stat_result.st_nlink > 1 and context.keep_hard_links:
-                rewrite_file_in_place(target.path.name, [data], len(data), target.stat_result, folder)
+                rewrite_file_in_place(target.name, [data], len(data), target.stat_result, folder)
             else:
                 ownership = Ownership.from_status(target.stat_result) if target.stat_result else None
-                replace_file(Path(target.path.name), [data], ownership, folder)
+                replace_file(Path(target.name), [data], ownership, folder)
         finally:
             os.close(folder)
     return target.stat_result is None
@@ -339,13 +466,14 @@ def _require_regular_file(display_name: str, status: os.stat_result) -> None:
 
 
 def _describe_missing_path(display_name: str, path: Path, context: ToolContext, expected_type: str) -> str:
-    if path.is_symlink():
+    if not context.confinement and path.is_symlink():
         return f"{display_name} is a link to {escape_for_display(str(path.readlink()))}, which does not exist"
-    if not path.parent.is_dir():
+    if not context.confinement and not path.parent.is_dir():
         return f"{display_name}: no such {expected_type}; its directory does not exist either"
     try:
-        names = sorted(entry.name for entry in list_entries(path.parent, context, _MAX_NAMES_READ))
-    except OSError:
+        with open_listing(path.parent, context, _MAX_NAMES_READ) as (_, entries):
+            names = sorted(entry.name for entry in entries)
+    except (OSError, ToolError):
         return f"{display_name}: no such {expected_type}"
     if not names:
         return f"{display_name}: no such {expected_type}; the directory is empty"

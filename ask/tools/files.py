@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from itertools import accumulate, islice
-from pathlib import Path
 from typing import Any
 
 from ask.messages import ToolSpec
@@ -15,8 +14,8 @@ from ask.tools.base import Tool, ToolContext, ToolError, ToolResult, build_param
 from ask.tools.file_access import (
     check_approved_content,
     escape_for_display,
-    list_entries,
-    read_regular_file,
+    open_listing,
+    read_allowed_file,
     resolve_path,
     translate_os_errors,
     write_regular_file,
@@ -37,7 +36,7 @@ def read_file(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     name = arguments["filepath"]
     path = resolve_path(name, context)
     with translate_os_errors(name, path, context):
-        data = read_regular_file(name, path)
+        data = read_allowed_file(name, path, context)
     if b"\0" in data:
         raise ToolError(_describe_binary_file(name, data))
     text = data.decode("utf-8-sig", "backslashreplace")
@@ -71,7 +70,7 @@ def edit_file(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     path = resolve_path(name, context)
     new_text, note = _replace_lone_surrogates(arguments["new_text"])
     with translate_os_errors(name, path, context):
-        old_content = read_regular_file(name, path)
+        old_content = read_allowed_file(name, path, context)
         check_approved_content(name, context.approved_file, old_content)
         text = old_content.decode("utf-8", "surrogateescape")
         try:
@@ -91,10 +90,14 @@ def list_dir(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     name = arguments["dirpath"]
     path = resolve_path(name, context)
     with translate_os_errors(name, path, context, "directory"):
-        if path.exists() and not path.is_dir():
-            raise ToolError(f"{name} is not a directory")
-        entries = sorted(list_entries(path, context), key=lambda entry: entry.name)
-    lines = [_format_entry(entry) for entry in entries[:_MAX_ENTRIES]]
+        try:
+            with open_listing(path, context) as (folder, entries):
+                entries.sort(key=lambda entry: entry.name)
+                lines = [_format_entry(entry, folder) for entry in entries[:_MAX_ENTRIES]]
+        except NotADirectoryError:
+            if not context.confinement and not path.exists():  # a parent is the file
+                raise
+            raise ToolError(f"{name} is not a directory") from None
     if len(entries) > _MAX_ENTRIES:
         lines.append(f"[{len(entries) - _MAX_ENTRIES:,} more entries are not shown]")
     return ToolResult("\n".join(lines) or f"{name} is empty")
@@ -147,11 +150,11 @@ def _replace_lone_surrogates(text: str) -> tuple[str, str]:
     return replaced, f" (unpaired surrogates, replaced by U+FFFD: {count})" if count else ""
 
 
-def _format_entry(entry: os.DirEntry[str]) -> str:
+def _format_entry(entry: os.DirEntry[str], folder: int) -> str:
     name = escape_for_display(entry.name)
     try:
         if entry.is_symlink():
-            return f"link {name} -> {escape_for_display(str(Path(entry.path).readlink()))}"
+            return f"link {name} -> {escape_for_display(os.readlink(entry.name, dir_fd=folder))}"
         if entry.is_dir(follow_symlinks=False):
             return f"dir {name}"
         if entry.is_file(follow_symlinks=False):

@@ -70,7 +70,7 @@ def test_an_unavailable_sandbox_is_reported_with_cause_and_fix(home: Home) -> No
     ask = replace(Ask(home.env, home.work), cwd=home.path / "home")
     result = ask("safe")
     assert result.code == 8
-    assert "problem\tsandbox\t--safe protects nothing in" in result.text
+    assert "problem\tsandbox\tsafe mode protects nothing in" in result.text
     assert "\tstart in the project's own folder\n" in result.text
     [line] = result.stderr.splitlines()
     assert line.startswith("ask: safe mode does not work in ")

@@ -67,7 +67,7 @@ def test_no_setting_allows_what_safe_mode_refuses(confirm: bool, yes: bool) -> N
     assert denied.reason == "not run: safe mode refuses rm -rf; list each file, or leave it to the user"
     denied = safe.decide(STRANGE, {})
     assert denied[:2] == (Verdict.DENY, "not in safe mode")
-    assert denied.reason == "not run: fetch would run outside the sandbox, and safe mode is on"
+    assert denied.reason == "not run: fetch would not be confined, and safe mode is on"
 
 
 def test_a_tool_that_is_allowed_by_name_runs_in_safe_mode() -> None:

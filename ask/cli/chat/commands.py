@@ -126,22 +126,23 @@ def tools(session: ChatSession, mode: str) -> None:
     elif mode not in ("", "list"):
         raise UsageError(f"/tools accepts on, off or list, not {mode!r}", "--disable-tool disables single tools")
     names = [tool.spec.name for tool in session.request.tools]
-    session.print_line(f"Tools: {', '.join(names)}" if names else "Tools are disabled")
+    safe_mode = session.request.safe_mode
+    level = f" (safe mode, level {safe_mode.level})" if safe_mode else ""
+    session.print_line(f"Tools{level}: {', '.join(names)}" if names else "Tools are disabled")
 
 
-@slash_command("[on]", "Confine what tools can do. Nothing turns it off.")
+@slash_command("[on|files]", "Confine what tools can do. Nothing turns it off.")
 def safe(session: ChatSession, mode: str) -> None:
-    if mode not in ("", "on"):
-        raise UsageError(f"/safe accepts only on, not {mode!r}", "safe mode stays on until the chat ends")
-    if mode:
-        session.enable_safe_mode()
+    if mode not in ("", "on", "files"):
+        raise UsageError(f"/safe accepts on or files, not {mode!r}", "safe mode stays on until the chat ends")
+    if mode and session.request.safe_mode is None:
+        session.enable_safe_mode(without_commands=mode == "files")
     safe_mode = session.request.safe_mode
     if safe_mode is None:
-        session.print_line("Safe mode is off; /safe on enables it")
+        session.print_line("Safe mode is off; /safe on enables it, /safe files without commands")
     else:
-        session.print_line(
-            f"Safe mode is on: tools can write only to {', '.join(map(str, safe_mode.writable_folders))}"
-        )
+        folders = ", ".join(map(str, safe_mode.writable_folders))
+        session.print_line(f"Safe mode is on (level {safe_mode.level}): tools can write only to {folders}")
 
 
 @slash_command("PATH", "Add a file, folder, image, PDF or URL.")

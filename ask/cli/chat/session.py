@@ -228,13 +228,14 @@ class ChatSession:
         self._tools_override = enabled
         self._apply_settings()
 
-    def enable_safe_mode(self) -> None:
-        """Run the tools in safe mode from now on; stays off if the sandbox is not available."""
-        self.flags["safe"] = True
+    def enable_safe_mode(self, *, without_commands: bool) -> None:
+        """Run the tools in safe mode from now on; stays off if that is not available."""
+        flag = "safe_files" if without_commands else "safe"
+        self.flags[flag] = True
         try:
             self._apply_settings()
         except BaseException:
-            self.flags["safe"] = self.request.safe_mode is not None
+            self.flags[flag] = self.request.safe_mode is not None
             raise
 
     def _apply_settings(self) -> None:
@@ -255,7 +256,7 @@ class ChatSession:
                 open_safe_mode(settings, request.directory, request.conversation_id, self.app, self.console)
             )
         if safe_mode:
-            tools = safe_mode.sandbox_tools(tools)
+            tools = safe_mode.confine_tools(tools)
         self.request = request._replace(
             settings=settings, tools=tools, safe_mode=safe_mode, project_context=project_context
         )

@@ -165,7 +165,7 @@ def test_safe_mode_can_be_turned_on_but_not_off(ask: Ask, server: ModelServer, h
         chat.send("two")
         assert not outside.exists()
         assert (ask.cwd / "inside").exists()
-        assert "/safe accepts only on" in chat.send("/safe off")
+        assert "/safe accepts on or files" in chat.send("/safe off")
         assert "Safe mode is on" in chat.send("/safe")
         assert chat.quit().code == 0
 
