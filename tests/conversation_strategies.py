@@ -116,6 +116,7 @@ def runs(draw: st.DrawFn) -> dict[str, Any]:
         "started": draw(TIMES),
         "ended": draw(st.none() | TIMES),
         "compacts": None,
+        "replaced_by": None,
         **{name: draw(TEXTS) for name in names},
         "exit_code": draw(st.none() | st.integers(0, 255)),
         "rounds": draw(st.integers(0, 99)),
@@ -129,6 +130,8 @@ def conversations(draw: st.DrawFn) -> dict[str, Any]:
     several = draw(st.lists(runs(), min_size=1, max_size=2))
     for run in several[1:]:
         run["compacts"] = draw(st.none() | st.integers(0, len(several)))
+    for index, run in enumerate(several[:-1]):
+        run["replaced_by"] = draw(st.none() | st.integers(index + 1, len(several) - 1))
     about = {
         "format": "ask-conversation",
         "version": 1,

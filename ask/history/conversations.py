@@ -121,10 +121,10 @@ def build_messages(runs: Sequence[Run]) -> Iterator[Message]:
 
 
 def select_unsummarized_runs(runs: Sequence[Run]) -> list[Run]:
-    """Return the runs that the last summary does not cover, except summary runs."""
+    """Return the runs that the last summary does not cover, except summary runs and replaced ones."""
     summary_run = find_summary_run(runs)
     first = (summary_run.compacts or 0) if summary_run is not None else 0
-    return [run for run in runs if run.number >= first and run.compacts is None]
+    return [run for run in runs if run.number >= first and run.compacts is None and run.replaced_by is None]
 
 
 def find_summary_run(runs: Sequence[Run]) -> Run | None:

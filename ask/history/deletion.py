@@ -1,4 +1,4 @@
-"""Delete conversations so that their content is overwritten in the file and gone from the search index."""
+"""Delete conversations and runs so that their content is overwritten in the file and gone from the search index."""
 
 from __future__ import annotations
 
@@ -22,6 +22,11 @@ WHERE number IN (SELECT messages.number FROM messages JOIN runs ON run = runs.nu
 https://sqlite.org/fts5.html#the_delete_command
 """
 
+RUN_WITH_REPLACED = (
+    "conversation = (SELECT conversation FROM runs WHERE number = :run) AND (number = :run OR replaced_by = :run)"
+)
+"""Matches a run and those that it replaced. The conversation is named because only it is indexed."""
+
 
 def find_unused_conversations(store: Store, cutoff: float) -> list[Conversation]:
     """List conversations without a run since `cutoff` (seconds since 1970), oldest first."""
@@ -38,13 +43,21 @@ def delete_conversations(store: Store, conversations: Sequence[Conversation]) ->
 
 
 def delete_run(store: Store, run_number: int) -> None:
-    """Delete a run, and its conversation if it has no other run."""
+    """Delete a run with the runs that it replaced, and its conversation if it has no other run."""
     with secure_delete_transaction(store) as connection:
-        conversation = connection.execute("SELECT conversation FROM runs WHERE number = ?", [run_number]).fetchone()
-        connection.execute(UNINDEX_MESSAGES.format("runs.number"), [run_number])
-        connection.execute("DELETE FROM runs WHERE number = ?", [run_number])
-        unused = "number = ? AND NOT EXISTS (SELECT 1 FROM runs WHERE conversation = conversations.number)"
-        connection.execute(f"DELETE FROM conversations WHERE {unused}", conversation or [None])
+        numbers = f"SELECT number, conversation FROM runs WHERE {RUN_WITH_REPLACED}"
+        for number, conversation in connection.execute(numbers, {"run": run_number}).fetchall():
+            connection.execute(UNINDEX_MESSAGES.format("runs.number"), [number])
+            connection.execute("DELETE FROM runs WHERE number = ?", [number])
+            unused = "number = ? AND NOT EXISTS (SELECT 1 FROM runs WHERE conversation = conversations.number)"
+            connection.execute(f"DELETE FROM conversations WHERE {unused}", [conversation])
+
+
+def replace_run(store: Store, run_number: int, new_run_number: int) -> None:
+    """Mark a run, and the runs that it replaced, as replaced by another one."""
+    with store.write_transaction() as connection:
+        update = f"UPDATE runs SET replaced_by = :new WHERE {RUN_WITH_REPLACED}"
+        connection.execute(update, {"run": run_number, "new": new_run_number})
 
 
 @contextmanager

@@ -82,6 +82,8 @@ class Run(NamedTuple):
     usage: Usage
     """The total of all requests."""
     entries: tuple[HistoryEntry, ...] = ()
+    replaced_by: int | None = None
+    """The number of the run that edited this run's message or asked it again; this one is no longer sent."""
 
 
 class Conversation(NamedTuple):

@@ -49,6 +49,8 @@ def _run_to_json(run: Run, run_numbers: Sequence[int]) -> dict[str, Any]:
     del value["number"], value["entries"]
     if run.compacts is not None:
         value["compacts"] = sum(number < run.compacts for number in run_numbers)
+    if run.replaced_by is not None:
+        value["replaced_by"] = sum(number < run.replaced_by for number in run_numbers)
     return {**value, "usage": run.usage._asdict(), "messages": [_message_to_json(entry) for entry in run.entries]}
 
 
@@ -151,7 +153,7 @@ MESSAGE_FIELDS = {
 RUN_FIELDS = {
     **dict.fromkeys(("provider", "model"), TEXT),
     **dict.fromkeys(("version", "system", "directory", "terminal", "error"), TEXT | ""),
-    **dict.fromkeys(("compacts", "exit_code"), INTEGER | None),
+    **dict.fromkeys(("compacts", "exit_code", "replaced_by"), INTEGER | None),
     "started": TIME | 0,
     "ended": TIME | None,
     "rounds": INTEGER | 0,
@@ -180,6 +182,8 @@ def from_json_value(value: Any) -> ConversationExport:
     for run in runs:
         if run.compacts is not None and not 0 <= run.compacts <= len(runs):
             raise FileError(f"run {run.number + 1}: compacts does not refer to a run")
+        if run.replaced_by is not None and not run.number < run.replaced_by < len(runs):
+            raise FileError(f"run {run.number + 1}: replaced_by does not refer to a later run")
     return ConversationExport(Conversation(0, *(fields[name] for name in Conversation._fields[1:])), runs)
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import sqlite3
 
 
-NON_COLUMN_FIELDS = ("number", "compacts", "usage", "entries")
+NON_COLUMN_FIELDS = ("number", "compacts", "usage", "entries", "replaced_by")
 
 
 class ImportStatus(StrEnum):
@@ -85,6 +85,9 @@ def _insert_conversation(connection: sqlite3.Connection, export: ConversationExp
         if run.compacts is not None:
             first = numbers[run.compacts] if run.compacts < len(numbers) else numbers[-1] + 1
             connection.execute("UPDATE runs SET compacts = ? WHERE number = ?", (first, number))
+        if run.replaced_by is not None:
+            replacement = numbers[run.replaced_by]
+            connection.execute("UPDATE runs SET replaced_by = ? WHERE number = ?", (replacement, number))
 
 
 def _insert_run(connection: sqlite3.Connection, conversation: int, run: Run) -> int:

@@ -70,3 +70,25 @@ def list_conversations(
         position_by_id = {row[0]: position for position, row in enumerate(id_rows, 1)}
         positions = [position_by_id[row["id"]] for row in rows]
     return [ConversationOverview(position, *columns) for position, (_, *columns) in zip(positions, rows, strict=False)]
+
+
+class ConversationTitle(NamedTuple):
+    """A saved conversation in a list to choose from; `position` is as in `ConversationOverview`."""
+
+    position: int
+    id: str
+    title: str
+    updated: float
+
+
+def find_titles(store: Store, text: str, limit: int) -> list[ConversationTitle]:
+    """Find the newest conversations whose titles contain all words of a text, in any case."""
+    words = text.casefold().split()
+    query = f"SELECT id, title, updated FROM conversations ORDER BY {NEWEST_FIRST} LIMIT ?"
+    rows = store.fetch_rows(query, [NO_LIMIT if words else limit])
+    matches = (
+        ConversationTitle(position, *row)
+        for position, row in enumerate(rows, 1)
+        if all(word in row["title"].casefold() for word in words)
+    )
+    return list(itertools.islice(matches, limit))

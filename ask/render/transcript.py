@@ -112,13 +112,15 @@ def format_arguments(call: ToolCall) -> Iterator[str]:
 
 
 def describe_ending(run: Run) -> Iterator[str]:
-    """Describe which fallbacks answered and how a run failed; yield nothing if its own model succeeded."""
+    """Describe which fallbacks answered, how a run failed and whether it was replaced; yield nothing otherwise."""
     for model in list_fallbacks(run):
         yield f"answered by {format_one_line(model)}"
     if run.exit_code is None:
         yield "unfinished: still running, or killed"
     elif run.exit_code:
         yield f"exit code {run.exit_code}" + (f": {format_one_line(run.error)}" if run.error else "")
+    if run.replaced_by is not None:
+        yield "replaced: the message was edited or asked again"
 
 
 def list_fallbacks(run: Run) -> list[str]:

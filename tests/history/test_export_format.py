@@ -136,6 +136,7 @@ def test_an_empty_file_holds_none() -> None:
         (with_run(provider=None), "run 1: provider is not text"),
         (with_run(rounds=2**63), "run 1: rounds is not a whole number"),
         (with_run(exit_code=True), "run 1: exit_code is not a whole number"),
+        (with_run(replaced_by=0), "run 1: replaced_by"),
         (with_run(compacts=2), "run 1: compacts does not refer to a run"),
         (with_run(usage={"cost": "1"}), "run 1, usage: cost is not a number"),
         (with_messages({"role": "system"}), "run 1, message 1: role is not one of user, assistant, tool"),
@@ -228,6 +229,17 @@ def test_a_summary_stands_for_the_same_runs_wherever_it_is_taken_in(tmp_path: Pa
         compacts = [row["compacts"] for row in store.fetch_rows("SELECT compacts FROM runs ORDER BY number")]
         assert compacts == [None, None, None, numbers[1], numbers[3] + 1]
         assert [run["compacts"] for run in json.loads(exported(store).splitlines()[1])["runs"]] == [None, None, 1, 4]
+
+
+def test_a_replaced_run_names_the_same_replacement_after_an_import(tmp_path: Path) -> None:
+    runs = [{**SMALL["runs"][0], "replaced_by": replaced_by} for replaced_by in (2, 2, None)]
+    with Store(tmp_path / "h.db") as store:
+        import_conversations(store, [from_json_value(small(id="first")), from_json_value(small(runs=runs))], None)
+        _, *numbers = [row["number"] for row in store.fetch_rows("SELECT number FROM runs ORDER BY number")]
+        replacements = [row["replaced_by"] for row in store.fetch_rows("SELECT replaced_by FROM runs ORDER BY number")]
+        assert replacements == [None, numbers[2], numbers[2], None]
+        exported_runs = json.loads(exported(store).splitlines()[1])["runs"]
+        assert [run["replaced_by"] for run in exported_runs] == [2, 2, None]
 
 
 def test_what_is_taken_in_is_found_by_its_words(tmp_path: Path) -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ask.errors import UsageError
 from ask.suggestions import format_suggestion
+from ask.text import format_one_line
 
 if TYPE_CHECKING:
     from ask.cli.chat.session import ChatSession
+    from ask.history.listing import ConversationTitle
 
 SLASH_COMMAND_PATTERN = re.compile(r"/([A-Za-z][\w-]*)(?:\s+(.*))?", re.DOTALL)
 """Matches input that is meant as a command, unlike /etc/passwd or a comment."""
@@ -163,12 +165,20 @@ def file(session: ChatSession, path: str) -> None:
         session.print_line(line)
 
 
-@slash_command("", "Ask the last message again, in place of its answer.")
+@slash_command("", "Send the last message again, replacing its answer.")
 def retry(session: ChatSession, _: str) -> None:
     session.retry_last_message()
 
 
-@slash_command("", "Take out the last message and its answer.")
+@slash_command("[TEXT]", "Edit the last message and send it again.", is_multiline=True)
+def edit(session: ChatSession, text: str) -> None:
+    if text:
+        session.edit_last_message(text)
+    else:
+        session.draft = f"/edit {session.get_last_words()}"
+
+
+@slash_command("", "Remove the last message and its answer.")
 def drop(session: ChatSession, _: str) -> None:
     session.drop_last_message()
     session.print_line("Removed the last message and its answer")
@@ -216,6 +226,38 @@ def cost(session: ChatSession, _: str) -> None:
     from ask.render.plain import format_usage
 
     session.print_line(f"{format_count(session.message_count, 'message')}, {format_usage(session.totals)}")
+
+
+@slash_command("[ID]", "Continue a saved conversation (number, id or title).")
+def resume(session: ChatSession, reference: str) -> None:
+    found = session.find_saved_conversations(reference)
+    if not found:
+        if reference:
+            raise UsageError(f"no conversation matches {reference!r}", "/resume lists the newest")
+        raise UsageError("no saved conversations")
+    if reference and len(found) == 1:
+        from ask.render.amounts import format_count
+
+        session.resume_conversation(found[0].id)
+        messages = sum(message.role == "user" for message in session.request.message_history)
+        session.print_line(f"Resumed {format_one_line(found[0].title)} ({format_count(messages, 'message')})")
+        print_endpoint(session)
+        return
+    print_titles(session, found)
+    session.draft = "/resume "
+
+
+def print_titles(session: ChatSession, titles: Sequence[ConversationTitle]) -> None:
+    """Print a line for each conversation, as wide as the terminal at most."""
+    from shutil import get_terminal_size
+
+    from ask.render.amounts import format_local_time
+    from ask.render.text_layout import truncate_text
+
+    width = get_terminal_size().columns
+    for title in titles:
+        line = f"{title.position:>4}  {format_local_time(title.updated)}  {format_one_line(title.title)}"
+        session.print_line(truncate_text(line, width))
 
 
 @slash_command("", "Begin a new conversation.")

@@ -1,4 +1,4 @@
-"""Tab completion in a chat: slash commands, their arguments and file names."""
+"""Tab completion in a chat: slash commands, their arguments, and file names."""
 
 from __future__ import annotations
 
@@ -10,8 +10,12 @@ from prompt_toolkit.document import Document
 
 from ask.cli.chat.commands import SLASH_COMMANDS
 from ask.cli.chat.session import ChatSession
-from ask.completion import SAFE_WORD, complete_models, list_model_ids
+from ask.completion import LOCK_TIMEOUT, MAX_CONVERSATIONS, SAFE_WORD, complete_models, list_model_ids
 from ask.errors import AskError
+from ask.history.listing import find_titles
+from ask.history.store import Store
+from ask.render.amounts import format_local_time
+from ask.text import format_one_line
 
 FILE_COMMANDS = ("file", "save")
 
@@ -42,6 +46,8 @@ class ChatCompleter(Completer):
                     )
         elif name in FILE_COMMANDS:
             yield from self._complete_path(typed.lstrip(), event)
+        elif name == "resume":
+            yield from self._complete_conversation(typed)
         elif name == "system" and typed.startswith("@"):
             yield from self._complete_path(typed[1:], event)
         else:
@@ -58,6 +64,15 @@ class ChatCompleter(Completer):
             yield from filter(SAFE_WORD.fullmatch, names)
         elif name in ("tools", "safe"):
             yield from SLASH_COMMANDS[name].arguments.strip("[]").split("|")
+
+    def _complete_conversation(self, typed: str) -> Iterator[Completion]:
+        """Complete an id by its beginning or by words of the title."""
+        with Store(self._session.app.app_dirs.history_file, create=False, lock_timeout=LOCK_TIMEOUT) as store:
+            by_title = find_titles(store, typed, MAX_CONVERSATIONS)
+            by_id = [title for title in find_titles(store, "", MAX_CONVERSATIONS) if title.id.startswith(typed)]
+        for conversation in dict.fromkeys([*by_id, *by_title]):
+            title, date = format_one_line(conversation.title), format_local_time(conversation.updated)
+            yield Completion(conversation.id, -len(typed), display=title or conversation.id, display_meta=date)
 
     def _complete_path(self, typed: str, event: CompleteEvent) -> Iterable[Completion]:
         return self._paths.get_completions(Document(typed, len(typed)), event)

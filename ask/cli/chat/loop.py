@@ -90,7 +90,7 @@ def print_greeting(session: ChatSession) -> None:
 
 
 def handle_input(session: ChatSession, text: str) -> str:
-    """Execute a slash command or send a message; return the text the user has to correct, or ""."""
+    """Execute a slash command or send a message; return text for the user to correct or complete, or ""."""
     try:
         parsed = parse_input(text)
     except UsageError as error:
@@ -101,7 +101,8 @@ def handle_input(session: ChatSession, text: str) -> str:
     else:
         command, argument = parsed
         report_errors(session, lambda: command.execute(session, argument))
-    return ""
+    draft, session.draft = session.draft, ""
+    return draft
 
 
 def report_errors(session: ChatSession, action: Callable[[], None]) -> int:

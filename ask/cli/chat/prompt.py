@@ -125,7 +125,8 @@ def create_key_bindings(*, multiline: bool) -> KeyBindings:
     @keys.add("enter", filter=typing)
     def send(event: KeyPressEvent) -> None:
         buffer = event.current_buffer
-        if buffer.complete_state and buffer.complete_state.current_completion:
+        menu = buffer.complete_state
+        if menu and menu.current_completion and len(menu.completions) > 1:
             buffer.complete_state = None
         else:
             buffer.validate_and_handle()

@@ -26,14 +26,18 @@ from ask.cli.run import create_renderer
 from ask.console import StderrConsole
 from ask.errors import FileError, RunInterruptedError, UsageError
 from ask.history.conversations import find_conversation, load_conversation, select_unsummarized_runs
-from ask.history.deletion import delete_run
+from ask.history.deletion import delete_run, replace_run
 from ask.history.entries import Run, read_runs
 from ask.history.ids import generate_conversation_id
+from ask.history.listing import ConversationTitle, find_titles
 from ask.history.store import Store
 from ask.messages import SUMMARY_PREFIX, Message, ReportedUsage
+from ask.prompt_blocks import split_prompt
 
 if TYPE_CHECKING:
     from ask.inputs.prompt_inputs import PromptInputs
+
+MAX_LISTED_CONVERSATIONS = 15
 
 
 class ChatTurn(NamedTuple):
@@ -46,6 +50,12 @@ class ChatTurn(NamedTuple):
     run_number: int | None
     """None if the run was not saved."""
 
+    @property
+    def words(self) -> str:
+        """The beginning of the message, up to the first file or piped text."""
+        first = next(iter(split_prompt(self.user_message.content)), None)
+        return first.text if first and not first.title else ""
+
 
 class ChatSession:
     """Sends messages and applies slash commands to the next request.
@@ -57,6 +67,7 @@ class ChatSession:
         totals: Usage and rounds of all messages so far.
         message_count: Number of messages sent.
         is_saved: Whether any part of the conversation is in the history.
+        draft: Text that a command puts at the next prompt for the user to complete.
     """
 
     def __init__(self, flags: Mapping[str, Any], app: AppContext, console: StderrConsole, cleanup: ExitStack) -> None:
@@ -75,6 +86,7 @@ class ChatSession:
         self.totals = RunResult([], partial(calculate_cost, app))
         self.message_count = 0
         self.is_saved = bool(self.request.message_history)
+        self.draft = ""
 
     # Messages
 
@@ -102,12 +114,31 @@ class ChatSession:
         return compose_message(text, inputs, template)
 
     def retry_last_message(self) -> None:
-        """Send the last message again. The previous answer is replaced only once there is a new one."""
-        last, original_request = self._find_last_turn(), self.request
+        """Send the last message again, in place of its previous answer."""
+        last = self._find_last_turn()
+        self._replace_last_turn(last, last.user_message)
+
+    def edit_last_message(self, text: str) -> None:
+        """Send the last message with other words but the same files, in place of the message and its answer."""
+        last = self._find_last_turn()
+        blocks = last.user_message.content.removeprefix(last.words)
+        content = text + (blocks if last.words or not blocks else f"\n\n{blocks}")
+        self._replace_last_turn(last, last.user_message._replace(content=content))
+
+    def get_last_words(self) -> str:
+        """Return the last message without its files."""
+        return self._find_last_turn().words
+
+    def _replace_last_turn(self, last: ChatTurn, message: Message) -> None:
+        """Send a message in place of the last one, which stays in the history.
+
+        Nothing is replaced until there is a new answer.
+        """
+        original_request = self.request
         self._replace_history(original_request.message_history[: last.message_index])
-        result = self._run_message(last.user_message)
+        result = self._run_message(message)
         if result.has_answer or not last.has_response:
-            self._delete_run(last.run_number)
+            self._replace_run(last, result.saved_run_number)
         else:
             self.request = original_request
             self._delete_run(result.saved_run_number)
@@ -115,7 +146,7 @@ class ChatSession:
         self._continue_from(result)
 
     def drop_last_message(self) -> None:
-        """Remove the last message and its answer from the conversation and the history."""
+        """Remove the last message and its answers from the conversation and the history."""
         last = self._find_last_turn()
         self._delete_run(last.run_number)
         self._replace_history(self.request.message_history[: last.message_index])
@@ -186,6 +217,14 @@ class ChatSession:
             raise UsageError("the conversation was continued elsewhere", "quit, and continue it with ask chat -c")
         has_response = index < len(messages) - 1
         return ChatTurn(index, messages[index], has_response, last_run.number if last_run else None)
+
+    def _replace_run(self, last: ChatTurn, new_run_number: int | None) -> None:
+        """Mark the run of the last message as replaced; delete it if it has nothing worth keeping."""
+        if not last.has_response:
+            self._delete_run(last.run_number)
+        elif last.run_number is not None and new_run_number is not None:
+            with self._open_history() as store:
+                replace_run(store, last.run_number, new_run_number)
 
     def _delete_run(self, number: int | None) -> None:
         if number is not None:
@@ -293,6 +332,42 @@ class ChatSession:
         self.request = self.request._replace(conversation_id=generate_conversation_id())
         self._replace_history(())
         self.is_saved = False
+
+    def find_saved_conversations(self, reference: str) -> list[ConversationTitle]:
+        """Find conversations by number, id, the beginning of an id, or words of their titles.
+
+        Without a reference, return the newest ones.
+        """
+        with self._open_history() as store:
+            if reference:
+                with suppress(UsageError):
+                    found = find_conversation(store, reference)
+                    return [ConversationTitle(0, found.id, found.title, found.updated)]
+            return find_titles(store, reference, MAX_LISTED_CONVERSATIONS)
+
+    def resume_conversation(self, conversation_id: str) -> None:
+        """Continue a saved conversation with its model and its addition to the system prompt.
+
+        If that fails, the current conversation continues.
+        """
+        with self._open_history() as store:
+            conversation = load_conversation(store, find_conversation(store, conversation_id))
+        original_request = self.request
+        try:
+            model = (conversation.provider, conversation.model)
+            if model != (original_request.endpoint.provider_name, original_request.endpoint.model):
+                self._switch_endpoint(ModelSelection(conversation_model=model))
+            self.set_extra_system_prompt(conversation.system)
+        except BaseException:
+            self.request = original_request
+            self.console.redact = original_request.secrets.redact
+            raise
+        self.request = self.request._replace(
+            conversation_id=conversation.id,
+            message_history=conversation.messages,
+            reported_usage=conversation.reported_usage,
+        )
+        self.is_saved = True
 
     def print_line(self, text: str) -> None:
         """Print the output of a slash command or an error to stderr, also with --quiet."""

@@ -22,7 +22,7 @@ from tests.cli.chat.chat_session import (
 )
 from tests.model_server import ModelServer
 from tests.program import Ask, Home
-from tests.saved_history import list_messages, read_saved_runs
+from tests.saved_history import history_file, list_messages, read_saved_runs, save_run
 
 WRITE = ("write_file", {"filepath": "new.txt", "content": "new\n"})
 
@@ -189,16 +189,22 @@ def test_retry_replaces_the_last_answer(ask: Ask, server: ModelServer, home: Hom
         chat.send("one")
         assert "Second." in chat.send("/retry")
         assert read_last_conversation(server) == ["one"]
-        assert [list_messages(run)[-1][1] for run in read_saved_runs(home)] == ["Second."]
+        assert list_answers(home) == [("First.", True), ("Second.", False)]
         assert "it failed" in chat.send("/retry")
-        assert [list_messages(run)[-1][1] for run in read_saved_runs(home)] == ["Second."], (
-            "what failed takes nothing away"
-        )
+        assert list_answers(home) == [("First.", True), ("Second.", False)], "a failure replaces nothing"
         assert "Third." in chat.send("/retry")
         chat.send("two")
         assert read_last_conversation(server) == ["one", "Third.", "two"]
         chat.quit()
-    assert [list_messages(run)[-1][1] for run in read_saved_runs(home)] == ["Third.", "Fourth."]
+    assert list_answers(home) == [("First.", True), ("Second.", True), ("Third.", False), ("Fourth.", False)]
+    assert "replaced" in ask("history", "show").text
+    ask("-c", "three", env={"ASK_SESSION": "a"})
+    assert read_last_conversation(server) == ["one", "Third.", "two", "Fourth.", "three"]
+
+
+def list_answers(home: Home) -> list[tuple[str, bool]]:
+    """Return the last message of each saved run and whether the run was replaced."""
+    return [(list_messages(run)[-1][1], run.replaced_by is not None) for run in read_saved_runs(home)]
 
 
 @pytest.mark.slow
@@ -237,13 +243,113 @@ def test_drop_removes_the_last_message_and_its_answer(
 
 
 @pytest.mark.slow
+def test_drop_removes_replaced_answers_too(ask: Ask, server: ModelServer, home: Home) -> None:
+    answers(server)
+    with Chat(ask) as chat:
+        for text in ("one", "marzipan", "/retry", "/edit two", "/drop"):
+            chat.send(text)
+        chat.quit()
+    assert list_answers(home) == [("Answer to one.", False)]
+    assert ask("history", "search", "marzipan").text == ""
+
+
+def test_edit_replaces_the_last_message(ask: Ask, server: ModelServer, home: Home) -> None:
+    answers(server)
+    (ask.cwd / "a.txt").write_text("sweet\n")
+    with Chat(ask) as chat:
+        assert "no message" in chat.send("/edit")
+        chat.send("one")
+        chat.send("/file a.txt")
+        chat.send("two\nlines".replace("\n", CTRL_J))
+        chat.send("/edit")
+        chat.send(" more")
+        edited = 'two\nlines more\n\n<file name="a.txt">\nsweet\n</file>'
+        assert read_last_conversation(server) == ["one", "Answer to one.", edited]
+        chat.send("/edit three")
+        chat.send("four")
+        chat.quit()
+    assert read_last_conversation(server)[2].startswith("three\n\n<file")
+    assert [run.replaced_by is not None for run in read_saved_runs(home)] == [False, True, True, False, False]
+
+
+def test_an_edited_message_that_fails_changes_nothing(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(wire.says("First."), wire.fails(400, "refused"), wire.says("Second."))
+    with Chat(ask) as chat:
+        chat.send("one")
+        assert "refused" in chat.send("/edit two")
+        chat.send("three")
+        chat.quit()
+    assert read_last_conversation(server) == ["one", "First.", "three"]
+    assert list_answers(home) == [("First.", False), ("Second.", False)]
+
+
+def test_resume_lists_and_continues_conversations(ask: Ask, server: ModelServer, home: Home) -> None:
+    answers(server)
+    ask("-m", "test/old", "-s", "Be kind.", "about apples")
+    ask("-p", "demo", "about pears")
+    with Chat(ask, "-m", "test/new") as chat:
+        shown = chat.send("/resume")
+        assert "1 " in shown
+        assert "about pears" in shown
+        assert "about apples" in shown
+        chat.send("2")
+        chat.send("more")
+        assert read_last_conversation(server) == ["about apples", "Answer to apples.", "more"]
+        assert server.requests[-1].json["model"] == "test/old"
+        assert "Be kind." in system(server)
+        assert "demo" in chat.send("/resume PEARS about")
+        assert "about pears" in chat.send("/resume about"), "several titles match"
+        chat.send("\x15/model openrouter:test/new")
+        assert "no conversation matches" in chat.send("/resume nothing like that")
+        chat.send("again")
+        chat.quit()
+    first, _, last = read_last_conversation(server)
+    assert (first, last) == ("about pears", "again")
+    assert [run.provider for run in read_saved_runs(home)] == ["openrouter", "openrouter", "demo", "openrouter"]
+
+
+@pytest.mark.slow
+def test_resume_without_saved_conversations_is_an_error(ask: Ask, server: ModelServer) -> None:
+    answers(server)
+    with Chat(ask) as chat:
+        assert "no saved conversations" in chat.send("/resume")
+        chat.send("one")
+        chat.quit()
+    assert read_last_conversation(server) == ["one"]
+
+
+@pytest.mark.slow
+def test_a_conversation_whose_provider_is_gone_cannot_be_resumed(ask: Ask, server: ModelServer, home: Home) -> None:
+    answers(server)
+    save_run(history_file(home), "abc", "hello", provider="uninstalled")
+    with Chat(ask) as chat:
+        chat.send("one")
+        assert "uninstalled" in chat.send("/resume abc")
+        chat.send("two")
+        chat.quit()
+    assert read_last_conversation(server) == ["one", "Answer to one.", "two"]
+
+
+def test_tab_completes_conversations_by_title_and_id(ask: Ask, server: ModelServer, home: Home) -> None:
+    answers(server)
+    save_run(history_file(home), "abc", "the ripe apples")
+    save_run(history_file(home), "def", "the pears")
+    with Chat(ask) as chat:
+        chat.complete("/resume apples RIPE", "abc")
+        assert "the ripe apples" in chat.send("")
+        chat.complete("/resume de", "def")
+        assert "the pears" in chat.send("")
+        chat.quit()
+
+
+@pytest.mark.slow
 def test_a_conversation_continued_elsewhere_cannot_be_changed(ask: Ask, server: ModelServer, home: Home) -> None:
     answers(server)
     session = {"ASK_SESSION": "a"}
     with Chat(ask, env=session) as chat:
         chat.send("one")
         ask("-c", "elsewhere", env=session)
-        for command in ("/drop", "/retry"):
+        for command in ("/drop", "/retry", "/edit", "/edit two"):
             assert "was continued elsewhere" in chat.send(command)
     assert len(read_saved_runs(home)) == 2
 
