@@ -81,6 +81,7 @@ CONFIG_TABLES = (
 PROVIDER_KEYS = {
     "base_url": "base URL for requests",
     "key_env": "environment variable with the API key",
+    "key_command": "shell command that prints the API key",
     "model": "default model",
     "api": "OpenAI API to use: responses or chat",
 }

@@ -136,7 +136,7 @@ _ask_about() {  # COMMAND: what it takes
             rest='nothing' ;;
         'keys set')
             commands=''
-            options='-h --help'
+            options='--keyring -h --help'
             values=''
             rest='provider' ;;
         'keys list')

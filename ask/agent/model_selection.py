@@ -268,7 +268,7 @@ def find_provider_with_key(app: AppContext, base_url: str) -> str:
     """
     names = (PREFERRED_PROVIDER, *app.provider_names)
     for name in names:
-        if app.key_store.find(name, app.find_key_variables(name))[0]:
+        if app.key_store.find_origin(name, app.find_key_variables(name)):
             return name
     for name in names:
         configured = app.config.get_provider(name).get("base_url", "")
@@ -278,17 +278,17 @@ def find_provider_with_key(app: AppContext, base_url: str) -> str:
 
 
 def resolve_key(app: AppContext, info: ProviderInfo, base_url: str) -> str:
-    """Return a provider's key; "" if there is none and none is needed.
+    """Return a provider's key; "" if there is none and none is needed, or if no request will be sent.
 
     Raises:
-        ConfigError: it needs a key and has none.
+        AskError: it needs a key and has none, or the key cannot be retrieved.
     """
     variables = app.find_key_variables(info.name, info.key_env)
-    key, _ = app.key_store.find(info.name, variables)
-    if not key and requires_key(app, info, base_url):
+    has_key = bool(app.key_store.find_origin(info.name, variables))
+    if not has_key and requires_key(app, info, base_url):
         advice = f"{format_key_hint(info.name, *variables)}; -p demo works without a key"
         raise ConfigError(f"no API key for {info.name}", advice)
-    return key
+    return app.key_store.find(info.name, variables)[0] if app.needs_keys else ""
 
 
 def requires_key(app: AppContext, info: ProviderInfo, base_url: str) -> bool:
