@@ -376,6 +376,8 @@ class Settings(NamedTuple):
     tripwires: tuple[str, ...] = ()
     show_reasoning: bool = False
     context_files: tuple[str, ...] = ("AGENTS.md",)
+    record: str = ""
+    replay: str = ""
 
 
 def get_default_value(key: str) -> Any:
@@ -405,8 +407,16 @@ def resolve_settings(flags: Mapping[str, Any], environment: Mapping[str, str], c
         if setting.field
     }
     options = {**config.options, **(flags.get("option") or {})}
+    record, replay = flags.get("record") or environment.get("ASK_RECORD", ""), environment.get("ASK_REPLAY", "")
+    if record and replay:
+        raise UsageError("requests cannot be recorded and replayed at the same time", "unset ASK_REPLAY")
     return Settings(
-        **values, options=options, assume_yes=bool(flags.get("yes")), show_reasoning=bool(flags.get("verbose"))
+        **values,
+        options=options,
+        assume_yes=bool(flags.get("yes")),
+        show_reasoning=bool(flags.get("verbose")),
+        record=record,
+        replay=replay,
     )
 
 

@@ -4,9 +4,9 @@
 function __ask_valued -a command  # the options of a command that take a value
     switch "$command"
         case ''
-            string split ' ' -- '-p --provider -m --model --fallback --base-url --key -s --system -f --file -o --option -t --template --var --resume --disable-tool --tool --max-rounds --max-cost --command-timeout --allow-dir --allow-host --allow-tool --schema --timeout'
+            string split ' ' -- '-p --provider -m --model --fallback --base-url --key -s --system -f --file -o --option -t --template --var --resume --disable-tool --tool --max-rounds --max-cost --command-timeout --allow-dir --allow-host --allow-tool --schema --record --timeout'
         case 'chat'
-            string split ' ' -- '-p --provider -m --model --fallback --base-url --key -s --system -f --file -o --option -t --template --var --resume --disable-tool --tool --max-rounds --max-cost --command-timeout --allow-dir --allow-host --allow-tool --timeout'
+            string split ' ' -- '-p --provider -m --model --fallback --base-url --key -s --system -f --file -o --option -t --template --var --resume --disable-tool --tool --max-rounds --max-cost --command-timeout --allow-dir --allow-host --allow-tool --record --timeout'
         case 'compact'
             string split ' ' -- '-p --provider -m --model --base-url --key -o --option --timeout'
         case 'compare'
@@ -182,6 +182,7 @@ complete -c ask -n '__ask_in \'\'' -l no-stream -d 'Print the answer only once i
 complete -c ask -n '__ask_in \'\'' -l plain -d 'No color, layout or animation'
 complete -c ask -n '__ask_in \'\'' -s q -l quiet -d 'Print nothing to stderr except the final error'
 complete -c ask -n '__ask_in \'\'' -s v -l verbose -d 'Show tool results, reasoning and token usage'
+complete -c ask -n '__ask_in \'\'' -l record -r -F -d 'Add requests and answers to this file; ASK_REPLAY uses it'
 complete -c ask -n '__ask_in \'\'' -l no-stdin -d 'Do not read stdin'
 complete -c ask -n '__ask_in \'\'' -l timeout -x -d 'Stop if no text arrives for S seconds (300)'
 complete -c ask -n '__ask_in \'\'' -s V -l version -d 'Show the version and exit'
@@ -219,6 +220,7 @@ complete -c ask -n '__ask_in \'chat\'' -l no-stream -d 'Print the answer only on
 complete -c ask -n '__ask_in \'chat\'' -l plain -d 'No color, layout or animation'
 complete -c ask -n '__ask_in \'chat\'' -s q -l quiet -d 'Print nothing to stderr except the final error'
 complete -c ask -n '__ask_in \'chat\'' -s v -l verbose -d 'Show tool results, reasoning and token usage'
+complete -c ask -n '__ask_in \'chat\'' -l record -r -F -d 'Add requests and answers to this file; ASK_REPLAY uses it'
 complete -c ask -n '__ask_in \'chat\'' -l timeout -x -d 'Stop if no text arrives for S seconds (300)'
 complete -c ask -n '__ask_in \'chat\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'chat\'' -f

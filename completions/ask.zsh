@@ -52,6 +52,7 @@ _ask_arguments() {  # COMMAND
         '(-q --quiet)--quiet[Print nothing to stderr except the final error]' \
         '(-v --verbose)-v[Show tool results, reasoning and token usage]' \
         '(-v --verbose)--verbose[Show tool results, reasoning and token usage]' \
+        '(--record)--record=[Add requests and answers to this file; ASK_REPLAY uses it]:FILE:_files' \
         '(--no-stdin)--no-stdin[Do not read stdin]' \
         '(--timeout)--timeout=[Stop if no text arrives for S seconds (300)]:S:' \
         '(-V --version)-V[Show the version and exit]' \
@@ -105,6 +106,7 @@ _ask_arguments() {  # COMMAND
         '(-q --quiet)--quiet[Print nothing to stderr except the final error]' \
         '(-v --verbose)-v[Show tool results, reasoning and token usage]' \
         '(-v --verbose)--verbose[Show tool results, reasoning and token usage]' \
+        '(--record)--record=[Add requests and answers to this file; ASK_REPLAY uses it]:FILE:_files' \
         '(--timeout)--timeout=[Stop if no text arrives for S seconds (300)]:S:' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \

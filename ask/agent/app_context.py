@@ -30,7 +30,12 @@ class AppContext:
     def __init__(self, environment: Mapping[str, str] = os.environ, *, quiet: bool = False) -> None:
         self.environment = environment
         self._quiet = quiet
-        self.needs_keys = True
+        self.needs_keys = not self.replay_file
+
+    @property
+    def replay_file(self) -> str:
+        """The recording that answers all requests; "" for none."""
+        return self.environment.get("ASK_REPLAY", "")
 
     @cached_property
     def app_dirs(self) -> AppDirs:
