@@ -14,6 +14,7 @@
     ├── IncompleteResponseError 10  token limit, content filter, empty response
     ├── LimitReachedError       11  the tool round or cost limit
     ├── RowsFailedError         12  rows of `ask map` failed
+    ├── UnrecordedRequestError  13  the recording in ASK_REPLAY has no answer to a request
     ├── BrokenOutputError       0   the reader of stdout has gone away
     └── RunInterruptedError     130 Ctrl-C
 
@@ -258,6 +259,12 @@ class RowsFailedError(AskError):
     """Some rows of `ask map` failed; the others were answered."""
 
     exit_code = 12
+
+
+class UnrecordedRequestError(AskError):
+    """A request is not in the recording that answers all requests."""
+
+    exit_code = 13
 
 
 class BrokenOutputError(AskError):

@@ -11,7 +11,7 @@ from typing import Any
 
 from ask.atomic_files import lock_file, write_private_file
 from ask.errors import ConfigError, FileError
-from ask.messages import Message, ToolCall
+from ask.messages import EMPTY_MAPPING, Message, ToolCall
 from ask.settings import read_toml
 from ask.text import repair_surrogates
 
@@ -152,52 +152,111 @@ def _list_json_forms(secret: str) -> Iterator[str]:
         yield escaped.replace("/", "\\/")
 
 
-class KeyStore:
-    """API keys from the environment and then from keys.toml, which need not exist."""
+KEY_COMMAND, KEYRING = "key_command in config.toml", "the system keyring"
+"""Where a key is set, if it is neither in a variable nor in keys.toml."""
 
-    def __init__(self, path: Path, environment: Mapping[str, str]) -> None:
+
+class KeyStore:
+    """API keys from the environment, key commands, and then keys.toml, which need not exist.
+
+    keys.toml contains the key itself, or `NAME = { keyring = true }` for a key in the system keyring.
+
+    Args:
+        path: keys.toml.
+        environment: the environment of this process.
+        key_commands: the commands that print the keys of providers, by provider.
+    """
+
+    def __init__(
+        self, path: Path, environment: Mapping[str, str], key_commands: Mapping[str, str] = EMPTY_MAPPING
+    ) -> None:
         self.path = path
         self._environment = environment
+        self._key_commands = key_commands
+        self._retrieved_keys: dict[tuple[str, str], str] = {}
+        """Keys from commands and the keyring, by origin and provider."""
 
-    def read_saved_keys(self) -> dict[str, str]:
-        """Read the keys in keys.toml, by provider.
+    def read_saved_keys(self) -> dict[str, str | None]:
+        """Read the keys in keys.toml, by provider; None for a key that is in the system keyring.
 
         Raises:
-            ConfigError: the file cannot be read, or contains a value that is not a string.
+            ConfigError: the file cannot be read, or contains something else.
         """
-        keys = read_toml(self.path)
-        for name, value in keys.items():
-            if not isinstance(value, str):
-                raise ConfigError(f"{self.path}: {name} must be a string")
-        return keys
+        values = read_toml(self.path)
+        for name, value in values.items():
+            if not isinstance(value, str) and value != {"keyring": True}:
+                raise ConfigError(f"{self.path}: {name} must be a string or {{ keyring = true }}")
+        return {name: value if isinstance(value, str) else None for name, value in values.items()}
 
-    def find(self, name: str, variables: Iterable[str] = ()) -> tuple[str, str]:
-        """Find a provider's key and where it is set: a variable's name or the file's path.
+    def list_known_keys(self) -> list[str]:
+        """Return the keys in keys.toml and those that were retrieved from commands and the keyring."""
+        return [*filter(None, self.read_saved_keys().values()), *self._retrieved_keys.values()]
+
+    def find_origin(self, name: str, variables: Iterable[str] = ()) -> str:
+        """Find where a provider's key is set, without running a command or opening the keyring.
 
         `variables` are the environment variables that the provider names, tried before `<NAME>_API_KEY` and
-        `AI_<NAME>_API_KEY`. Returns ("", "") if there is no key.
+        `AI_<NAME>_API_KEY`. Returns the variable's name, `KEY_COMMAND`, `KEYRING` or the path of keys.toml, and "" if
+        there is no key.
         """
         for variable in dict.fromkeys((*variables, *list_key_variables(name))):
-            value = self._environment.get(variable, "").strip()
-            if value:
-                return value, variable
-        value = self.read_saved_keys().get(name, "").strip()
-        return (value, str(self.path)) if value else ("", "")
+            if self._environment.get(variable, "").strip():
+                return variable
+        if self._key_commands.get(name, "").strip():
+            return KEY_COMMAND
+        key = self.read_saved_keys().get(name, "")
+        return KEYRING if key is None else str(self.path) if key.strip() else ""
 
-    def save(self, name: str, key: str) -> None:
-        """Save a key in a file that only the user can read. An empty `key` removes it.
+    def find(self, name: str, variables: Iterable[str] = ()) -> tuple[str, str]:
+        """Find a provider's key and where it is set, as `find_origin` does. Returns ("", "") if there is no key.
 
         Raises:
+            ConfigError: the provider's key command failed, or the keyring cannot be used.
+            MissingDependencyError: the package for the keyring is not installed.
+        """
+        origin = self.find_origin(name, variables)
+        if origin in (KEY_COMMAND, KEYRING):
+            return self._retrieve(origin, name), origin
+        if origin == str(self.path):
+            return (self.read_saved_keys()[name] or "").strip(), origin
+        return self._environment.get(origin, "").strip(), origin
+
+    def _retrieve(self, origin: str, name: str) -> str:
+        if (origin, name) not in self._retrieved_keys:
+            from ask.external_keys import read_keyring, run_key_command
+
+            key = (
+                run_key_command(name, self._key_commands[name], self._environment)
+                if origin == KEY_COMMAND
+                else read_keyring(name)
+            )
+            self._retrieved_keys[origin, name] = key
+        return self._retrieved_keys[origin, name]
+
+    def save(self, name: str, key: str, *, in_keyring: bool = False) -> None:
+        """Save a key in a file that only the user can read, or in the system keyring. An empty `key` removes it.
+
+        Raises:
+            ConfigError: the keyring cannot be used.
             FileError: the file cannot be written.
+            MissingDependencyError: the package for the keyring is not installed.
         """
         import tomli_w
 
         with lock_file(self.path):
-            keys = {**self.read_saved_keys(), name: key}
+            keys = self.read_saved_keys()
+            if in_keyring or (name in keys and keys[name] is None):
+                from ask.external_keys import write_keyring
+
+                write_keyring(name, key if in_keyring else "")
+            keys[name] = None if in_keyring else key
             if not key:
                 del keys[name]
+            # The strings come first: what follows a table in TOML would belong to it.
+            values = {name: saved for name, saved in keys.items() if saved is not None}
+            tables = {name: {"keyring": True} for name, saved in keys.items() if saved is None}
             try:
-                write_private_file(self.path, tomli_w.dumps(keys).encode(), durable=True)
+                write_private_file(self.path, tomli_w.dumps(values | tables).encode(), durable=True)
             except OSError as error:
                 raise FileError(f"cannot write {self.path} ({error.strerror})") from error
 

@@ -82,6 +82,7 @@ CONFIG_TABLES = (
 PROVIDER_KEYS = {
     "base_url": "base URL for requests",
     "key_env": "environment variable with the API key",
+    "key_command": "shell command that prints the API key",
     "model": "default model",
     "api": "OpenAI API to use: responses or chat",
 }
@@ -380,6 +381,8 @@ class Settings(NamedTuple):
     tripwires: tuple[str, ...] = ()
     show_reasoning: bool = False
     context_files: tuple[str, ...] = ("AGENTS.md",)
+    record: str = ""
+    replay: str = ""
 
 
 def get_default_value(key: str) -> Any:
@@ -411,8 +414,16 @@ def resolve_settings(flags: Mapping[str, Any], environment: Mapping[str, str], c
     safe_mode = _resolve_safe_mode(flags, values["safe"], config)
     options = {**config.options, **(flags.get("option") or {})}
     values.update(zip(("safe", "safe_level"), safe_mode, strict=True))
+    record, replay = flags.get("record") or environment.get("ASK_RECORD", ""), environment.get("ASK_REPLAY", "")
+    if record and replay:
+        raise UsageError("requests cannot be recorded and replayed at the same time", "unset ASK_REPLAY")
     return Settings(
-        **values, options=options, assume_yes=bool(flags.get("yes")), show_reasoning=bool(flags.get("verbose"))
+        **values,
+        options=options,
+        assume_yes=bool(flags.get("yes")),
+        show_reasoning=bool(flags.get("verbose")),
+        record=record,
+        replay=replay,
     )
 
 

@@ -6,13 +6,13 @@ _ask_about() {  # COMMAND: what it takes
     case $1 in
         '')
             commands='chat compact compare config context doctor help history init keys map mcp models providers safe skills templates tools undo version'
-            options='-p --provider -m --model --fallback --base-url --key -s --system -f --file -o --option -t --template --var -c --continue --resume --no-save --no-tools --disable-tool --context --no-context --tool --max-rounds --max-cost --command-timeout --confirm -y --yes --safe --safe-files --allow-dir --allow-host --allow-tool --cmd --code --schema --json --events --no-stream --plain -q --quiet -v --verbose --no-stdin --timeout -V --version -h --help'
-            values='-p=provider --provider=provider -m=model --model=model --fallback=fallback --base-url=nothing --key=nothing -s=system --system=system -f=file --file=file -o=parameter --option=parameter -t=template --template=template --var=nothing --resume=conversation --disable-tool=tool --tool=file --max-rounds=nothing --max-cost=nothing --command-timeout=nothing --allow-dir=directory --allow-host=nothing --allow-tool=tool --schema=file --timeout=nothing'
+            options='-p --provider -m --model --fallback --base-url --key -s --system -f --file -o --option -t --template --var -c --continue --resume --no-save --no-tools --disable-tool --context --no-context --tool --max-rounds --max-cost --command-timeout --confirm -y --yes --safe --safe-files --allow-dir --allow-host --allow-tool --cmd --code --schema --json --events --no-stream --plain -q --quiet -v --verbose --record --no-stdin --timeout -V --version -h --help'
+            values='-p=provider --provider=provider -m=model --model=model --fallback=fallback --base-url=nothing --key=nothing -s=system --system=system -f=file --file=file -o=parameter --option=parameter -t=template --template=template --var=nothing --resume=conversation --disable-tool=tool --tool=file --max-rounds=nothing --max-cost=nothing --command-timeout=nothing --allow-dir=directory --allow-host=nothing --allow-tool=tool --schema=file --record=file --timeout=nothing'
             rest='file' ;;
         chat)
             commands=''
-            options='-p --provider -m --model --fallback --base-url --key -s --system -f --file -o --option -t --template --var -c --continue --resume --no-save --no-tools --disable-tool --context --no-context --tool --max-rounds --max-cost --command-timeout --confirm -y --yes --safe --safe-files --allow-dir --allow-host --allow-tool --json --events --no-stream --plain -q --quiet -v --verbose --timeout -h --help'
-            values='-p=provider --provider=provider -m=model --model=model --fallback=fallback --base-url=nothing --key=nothing -s=system --system=system -f=file --file=file -o=parameter --option=parameter -t=template --template=template --var=nothing --resume=conversation --disable-tool=tool --tool=file --max-rounds=nothing --max-cost=nothing --command-timeout=nothing --allow-dir=directory --allow-host=nothing --allow-tool=tool --timeout=nothing'
+            options='-p --provider -m --model --fallback --base-url --key -s --system -f --file -o --option -t --template --var -c --continue --resume --no-save --no-tools --disable-tool --context --no-context --tool --max-rounds --max-cost --command-timeout --confirm -y --yes --safe --safe-files --allow-dir --allow-host --allow-tool --json --events --no-stream --plain -q --quiet -v --verbose --record --timeout -h --help'
+            values='-p=provider --provider=provider -m=model --model=model --fallback=fallback --base-url=nothing --key=nothing -s=system --system=system -f=file --file=file -o=parameter --option=parameter -t=template --template=template --var=nothing --resume=conversation --disable-tool=tool --tool=file --max-rounds=nothing --max-cost=nothing --command-timeout=nothing --allow-dir=directory --allow-host=nothing --allow-tool=tool --record=file --timeout=nothing'
             rest='nothing' ;;
         compact)
             commands=''
@@ -136,7 +136,7 @@ _ask_about() {  # COMMAND: what it takes
             rest='nothing' ;;
         'keys set')
             commands=''
-            options='-h --help'
+            options='--keyring -h --help'
             values=''
             rest='provider' ;;
         'keys list')

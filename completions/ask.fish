@@ -4,9 +4,9 @@
 function __ask_valued -a command  # the options of a command that take a value
     switch "$command"
         case ''
-            string split ' ' -- '-p --provider -m --model --fallback --base-url --key -s --system -f --file -o --option -t --template --var --resume --disable-tool --tool --max-rounds --max-cost --command-timeout --allow-dir --allow-host --allow-tool --schema --timeout'
+            string split ' ' -- '-p --provider -m --model --fallback --base-url --key -s --system -f --file -o --option -t --template --var --resume --disable-tool --tool --max-rounds --max-cost --command-timeout --allow-dir --allow-host --allow-tool --schema --record --timeout'
         case 'chat'
-            string split ' ' -- '-p --provider -m --model --fallback --base-url --key -s --system -f --file -o --option -t --template --var --resume --disable-tool --tool --max-rounds --max-cost --command-timeout --allow-dir --allow-host --allow-tool --timeout'
+            string split ' ' -- '-p --provider -m --model --fallback --base-url --key -s --system -f --file -o --option -t --template --var --resume --disable-tool --tool --max-rounds --max-cost --command-timeout --allow-dir --allow-host --allow-tool --record --timeout'
         case 'compact'
             string split ' ' -- '-p --provider -m --model --base-url --key -o --option --timeout'
         case 'compare'
@@ -183,6 +183,7 @@ complete -c ask -n '__ask_in \'\'' -l no-stream -d 'Print the answer only once i
 complete -c ask -n '__ask_in \'\'' -l plain -d 'No color, layout or animation'
 complete -c ask -n '__ask_in \'\'' -s q -l quiet -d 'Print nothing to stderr except the final error'
 complete -c ask -n '__ask_in \'\'' -s v -l verbose -d 'Show tool results, reasoning and token usage'
+complete -c ask -n '__ask_in \'\'' -l record -r -F -d 'Add requests and answers to this file; ASK_REPLAY uses it'
 complete -c ask -n '__ask_in \'\'' -l no-stdin -d 'Do not read stdin'
 complete -c ask -n '__ask_in \'\'' -l timeout -x -d 'Stop if no text arrives for S seconds (300)'
 complete -c ask -n '__ask_in \'\'' -s V -l version -d 'Show the version and exit'
@@ -221,6 +222,7 @@ complete -c ask -n '__ask_in \'chat\'' -l no-stream -d 'Print the answer only on
 complete -c ask -n '__ask_in \'chat\'' -l plain -d 'No color, layout or animation'
 complete -c ask -n '__ask_in \'chat\'' -s q -l quiet -d 'Print nothing to stderr except the final error'
 complete -c ask -n '__ask_in \'chat\'' -s v -l verbose -d 'Show tool results, reasoning and token usage'
+complete -c ask -n '__ask_in \'chat\'' -l record -r -F -d 'Add requests and answers to this file; ASK_REPLAY uses it'
 complete -c ask -n '__ask_in \'chat\'' -l timeout -x -d 'Stop if no text arrives for S seconds (300)'
 complete -c ask -n '__ask_in \'chat\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'chat\'' -f
@@ -336,11 +338,12 @@ complete -c ask -n '__ask_in \'init\'' -l install -d 'Install completions where 
 complete -c ask -n '__ask_in \'init\'' -l uninstall -d 'Remove installed completions'
 complete -c ask -n '__ask_in \'init\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'init\'' -f -a 'bash zsh fish'
-complete -c ask -n '__ask_first \'keys\'' -f -a set -d 'Keep the key of PROVIDER, typed without being shown, or read from standard'
-complete -c ask -n '__ask_first \'keys\'' -f -a list -d 'List which providers have a key, and where it is from; never the key'
-complete -c ask -n '__ask_first \'keys\'' -f -a remove -d 'Forget the kept key of PROVIDER'
+complete -c ask -n '__ask_first \'keys\'' -f -a set -d 'Save the key of PROVIDER, typed without echo or read from standard input'
+complete -c ask -n '__ask_first \'keys\'' -f -a list -d 'List which providers have a key and where it is set, but never the key itself'
+complete -c ask -n '__ask_first \'keys\'' -f -a remove -d 'Remove the saved key of PROVIDER'
 complete -c ask -n '__ask_in \'keys\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'keys\'' -f
+complete -c ask -n '__ask_in \'keys set\'' -l keyring -d 'Save it in the system keyring instead of a file'
 complete -c ask -n '__ask_in \'keys set\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'keys set\'' -f -a '(__ask_provider)'
 complete -c ask -n '__ask_in \'keys list\'' -l json -d 'Print a JSON array'

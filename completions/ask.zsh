@@ -53,6 +53,7 @@ _ask_arguments() {  # COMMAND
         '(-q --quiet)--quiet[Print nothing to stderr except the final error]' \
         '(-v --verbose)-v[Show tool results, reasoning and token usage]' \
         '(-v --verbose)--verbose[Show tool results, reasoning and token usage]' \
+        '(--record)--record=[Add requests and answers to this file; ASK_REPLAY uses it]:FILE:_files' \
         '(--no-stdin)--no-stdin[Do not read stdin]' \
         '(--timeout)--timeout=[Stop if no text arrives for S seconds (300)]:S:' \
         '(-V --version)-V[Show the version and exit]' \
@@ -107,6 +108,7 @@ _ask_arguments() {  # COMMAND
         '(-q --quiet)--quiet[Print nothing to stderr except the final error]' \
         '(-v --verbose)-v[Show tool results, reasoning and token usage]' \
         '(-v --verbose)--verbose[Show tool results, reasoning and token usage]' \
+        '(--record)--record=[Add requests and answers to this file; ASK_REPLAY uses it]:FILE:_files' \
         '(--timeout)--timeout=[Stop if no text arrives for S seconds (300)]:S:' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
@@ -305,6 +307,7 @@ _ask_arguments() {  # COMMAND
         '*: :' ;;
     'keys set')
       _arguments -s -S -A '-*' \
+        '(--keyring)--keyring[Save it in the system keyring instead of a file]' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
         '*: :_ask_provider' ;;
@@ -512,7 +515,7 @@ _ask_commands() {  # COMMAND: what it consists of
     config) reply=('list:List all settings with their values and origins' 'get:Print the value of a setting' 'set:Change a setting in config.toml' 'unset:Remove a setting from config.toml' 'path:Print the path of config.toml' 'edit:Edit config.toml in your editor') ;;
     context) reply=('list:List the projects that you were asked about' 'forget:Forget a project, so that ask asks again') ;;
     history) reply=('list:List conversations, newest first' 'show:Show a conversation' 'search:Search all conversations' 'export:Export conversations as Markdown, JSON or HTML' 'import:Import conversations from a JSON export' 'delete:Delete conversations' 'stats:Show runs, tokens and cost by day, model and tool') ;;
-    keys) reply=('set:Keep the key of PROVIDER, typed without being shown, or read from standard' 'list:List which providers have a key, and where it is from; never the key' 'remove:Forget the kept key of PROVIDER') ;;
+    keys) reply=('set:Save the key of PROVIDER, typed without echo or read from standard input' 'list:List which providers have a key and where it is set, but never the key itself' 'remove:Remove the saved key of PROVIDER') ;;
     mcp) reply=('list:List the MCP servers, or the tools of one' 'add:Add an MCP server to config.toml' 'remove:Remove an MCP server from config.toml' 'test:Start MCP servers and check that they work') ;;
     skills) reply=('list:List the skills of this project, and your own' 'show:Print a skill') ;;
     templates) reply=('list:List the templates, yours and the built-in ones' 'show:Print a template' 'new:Create a template' 'edit:Edit a template, or a copy of a built-in one') ;;

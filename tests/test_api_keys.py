@@ -12,7 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask.errors import ConfigError, FileError
-from ask.secrets import REDACTED, VENDOR_NAMES, KeyStore, Secrets, format_variable_prefix, list_key_variables
+from ask.secrets import (
+    KEY_COMMAND,
+    REDACTED,
+    VENDOR_NAMES,
+    KeyStore,
+    Secrets,
+    format_variable_prefix,
+    list_key_variables,
+)
 from tests.program import Ask, Home, Running
 
 KEY = "sk-or-0123456789"
@@ -65,7 +73,7 @@ def test_an_unwritable_file_is_an_error_with_its_path(tmp_path: Path) -> None:
         store(tmp_path).save("a", KEY)
 
 
-@pytest.mark.parametrize("text", ["a = 5", "[a]\nb = 'c'", "a = ['b']", "a = "])
+@pytest.mark.parametrize("text", ["a = 5", "a = { keyring = false }", "[a]\nb = 'c'", "a = ['b']", "a = "])
 def test_a_file_with_anything_but_keys_is_an_error_that_names_it(tmp_path: Path, text: str) -> None:
     keys = store(tmp_path)
     keys.path.parent.mkdir()
@@ -85,7 +93,7 @@ for number in range(40):
 """
     writers = [Running([sys.executable, "-c", code, str(keys.path), name]) for name in ("a", "b", "c")]
     while any(writer.process.poll() is None for writer in writers):
-        assert all(value.startswith("key-") for value in keys.read_saved_keys().values())
+        assert all(str(value).startswith("key-") for value in keys.read_saved_keys().values())
     for writer in writers:
         with writer:
             assert (writer.finish().code, bytes(writer.stderr)) == (0, b"")
@@ -111,6 +119,26 @@ def test_keys_are_looked_up_in_provider_variables_then_standard_ones_then_the_fi
 def test_an_empty_variable_is_ignored_and_keys_are_stripped(tmp_path: Path) -> None:
     keys = store(tmp_path, A_API_KEY="  ", AI_A_API_KEY=f" {KEY}\n")
     assert keys.find("a") == (KEY, "AI_A_API_KEY")
+
+
+def test_a_key_command_comes_after_variables_and_before_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "keys.toml"
+    commands = {"a": f"echo {KEY}"}
+    KeyStore(path, {}).save("a", OTHER)
+    assert KeyStore(path, {"A_API_KEY": "1"}, commands).find("a") == ("1", "A_API_KEY")
+    assert KeyStore(path, {}, commands).find("a") == (KEY, KEY_COMMAND)
+    assert KeyStore(path, {}, {"a": " ", "b": "false"}).find("a") == (OTHER, str(path))
+
+
+def test_a_key_command_runs_once_and_only_for_the_key(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    keys = KeyStore(tmp_path / "keys.toml", {}, {"a": f"echo run >> {runs}; echo {KEY}"})
+    assert keys.find_origin("a") == KEY_COMMAND
+    assert keys.list_known_keys() == []
+    assert not runs.exists()
+    assert [keys.find("a")[0] for _ in range(3)] == [KEY] * 3
+    assert keys.list_known_keys() == [KEY]
+    assert runs.read_text() == "run\n"
 
 
 def test_variables_are_named_after_the_provider() -> None:

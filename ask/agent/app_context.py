@@ -21,11 +21,21 @@ class AppContext:
     """The user's folders, configuration, keys and plugins, read on first use.
 
     If `quiet` is true, plugins that load slowly or print something are not reported.
+
+    Attributes:
+        needs_keys: whether requests will be sent. If it is false, the keys of providers are not retrieved, so that no
+            key command runs.
     """
 
     def __init__(self, environment: Mapping[str, str] = os.environ, *, quiet: bool = False) -> None:
         self.environment = environment
         self._quiet = quiet
+        self.needs_keys = not self.replay_file
+
+    @property
+    def replay_file(self) -> str:
+        """The recording that answers all requests; "" for none."""
+        return self.environment.get("ASK_REPLAY", "")
 
     @cached_property
     def app_dirs(self) -> AppDirs:
@@ -37,7 +47,9 @@ class AppContext:
 
     @cached_property
     def key_store(self) -> KeyStore:
-        return KeyStore(self.app_dirs.keys_file, self.environment)
+        tables = self.config.providers.items()
+        key_commands = {name: table["key_command"] for name, table in tables if "key_command" in table}
+        return KeyStore(self.app_dirs.keys_file, self.environment, key_commands)
 
     @cached_property
     def plugins(self) -> PluginIndex:
@@ -86,6 +98,5 @@ class AppContext:
     def collect_secrets(self, *extra_keys: str) -> Secrets:
         """Collect all API keys, for redaction and for the environment of child processes."""
         variables = [table["key_env"] for table in self.config.providers.values() if "key_env" in table]
-        return Secrets(
-            self.provider_names, variables, (*self.key_store.read_saved_keys().values(), *extra_keys), self.environment
-        )
+        keys = (*self.key_store.list_known_keys(), *extra_keys)
+        return Secrets(self.provider_names, variables, keys, self.environment)

@@ -196,9 +196,13 @@ def select_api(provider: LoadedProvider, api: str) -> LoadedProvider:
     return provider if selected is plugin else check_alternative(provider, selected)
 
 
-def start_preconnection(endpoint: ModelEndpoint) -> ModelEndpoint:
+def start_preconnection(endpoint: ModelEndpoint, settings: Settings) -> ModelEndpoint:
     """Start to open a connection to the endpoint, if its provider uses HTTP."""
-    return endpoint if not endpoint.base_url else endpoint._replace(preconnection=preconnect(endpoint.base_url))
+    return (
+        endpoint
+        if settings.replay or not endpoint.base_url
+        else endpoint._replace(preconnection=preconnect(endpoint.base_url))
+    )
 
 
 def resolve_provider_and_model(app: AppContext, selection: ModelSelection) -> tuple[str, str]:
@@ -266,9 +270,13 @@ def find_provider_with_key(app: AppContext, base_url: str) -> str:
     Raises:
         ConfigError: there is neither.
     """
+    if app.replay_file:
+        from ask.agent.recording import find_recorded_provider
+
+        return find_recorded_provider(app.replay_file) or PREFERRED_PROVIDER
     names = (PREFERRED_PROVIDER, *app.provider_names)
     for name in names:
-        if app.key_store.find(name, app.find_key_variables(name))[0]:
+        if app.key_store.find_origin(name, app.find_key_variables(name)):
             return name
     for name in names:
         configured = app.config.get_provider(name).get("base_url", "")
@@ -278,17 +286,17 @@ def find_provider_with_key(app: AppContext, base_url: str) -> str:
 
 
 def resolve_key(app: AppContext, info: ProviderInfo, base_url: str) -> str:
-    """Return a provider's key; "" if there is none and none is needed.
+    """Return a provider's key; "" if there is none and none is needed, or if no request will be sent.
 
     Raises:
-        ConfigError: it needs a key and has none.
+        AskError: it needs a key and has none, or the key cannot be retrieved.
     """
     variables = app.find_key_variables(info.name, info.key_env)
-    key, _ = app.key_store.find(info.name, variables)
-    if not key and requires_key(app, info, base_url):
+    has_key = bool(app.key_store.find_origin(info.name, variables))
+    if not (has_key or app.replay_file) and requires_key(app, info, base_url):
         advice = f"{format_key_hint(info.name, *variables)}; -p demo works without a key"
         raise ConfigError(f"no API key for {info.name}", advice)
-    return key
+    return app.key_store.find(info.name, variables)[0] if app.needs_keys else ""
 
 
 def requires_key(app: AppContext, info: ProviderInfo, base_url: str) -> bool:
@@ -355,15 +363,29 @@ def create_client(
     settings: Settings,
     redactor: Redactor = NO_SECRETS,
     on_headers: Callable[[Mapping[str, str]], None] | None = None,
+    *,
+    output_format: str = "",
 ) -> ProviderClient:
-    """Create a client for an endpoint.
+    """Create a client for an endpoint, which records requests or replays a recording if the settings say so.
 
-    `notify` is called with notices for the user, such as retries; `on_headers` with the headers of each response.
+    Args:
+        endpoint: the provider and model.
+        notify: called with notices for the user, such as retries.
+        settings: the settings of the run.
+        redactor: removes secrets from requests and answers.
+        on_headers: called with the headers of each response.
+        output_format: the format of the answers, as in `RunRequest`, for a recording.
     """
+    client_class: Callable[..., ProviderClient] = ProviderClient
+    if settings.record or settings.replay:
+        from ask.agent.recording import RecordingClient, ReplayClient, RequestContext
+
+        context = RequestContext(settings.record or settings.replay, settings.system, output_format)
+        client_class = partial(RecordingClient if settings.record else ReplayClient, context)
     timeout = settings.timeout or endpoint.provider.info.stall_timeout
     if endpoint.chat_fallback:
         endpoint.chat_fallback.set_limits(timeout, notify)
-    return ProviderClient(
+    return client_class(
         endpoint.provider.with_limits(timeout, notify),
         partial(open_transport, endpoint, timeout),
         endpoint.key,
@@ -390,6 +412,10 @@ def fetch_first_model(endpoint: ModelEndpoint, notify: Callable[[str], None], se
         ConfigError: it lists none.
         AskError: the list cannot be fetched.
     """
+    if settings.replay:
+        from ask.agent.recording import find_recorded_model
+
+        return find_recorded_model(settings.replay, endpoint.provider_name)
     models = create_client(endpoint, notify, settings).list_models()
     if not models:
         advice = endpoint.provider.info.no_models_hint or (

@@ -146,7 +146,8 @@ def prepare_without_prompt(
     for warning in app.config.warnings:
         console.print_notice(warning)
     project_context = read_project_context(flags, settings, app, console, toolset, template=template)
-    endpoint = start_preconnection(resolve_endpoint(app, read_model_selection(flags, continuation, template)))
+    endpoint = resolve_endpoint(app, read_model_selection(flags, continuation, template))
+    endpoint = start_preconnection(endpoint, settings)
     fallbacks = resolve_fallbacks(app, settings.fallback, endpoint)
     conversation_id = continuation.id if continuation else generate_conversation_id()
     tools = toolset.select_tools(settings, template)

@@ -202,7 +202,7 @@ def connect_model(
         endpoint = endpoint._replace(model=fetch_first_model(endpoint, notify, settings))
     if settings.max_cost is not None and not endpoint.provider.info.reports_cost:
         require_price(app, endpoint, settings)
-    client = create_client(endpoint, notify, settings, request.secrets.redactor)
+    client = create_client(endpoint, notify, settings, request.secrets.redactor, output_format=request.output_format)
     return ModelConnection(
         endpoint,
         client,

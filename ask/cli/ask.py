@@ -318,6 +318,7 @@ def parse_comma_list(_: click.Context, __: click.Parameter, value: tuple[str, ..
 @click.option("--plain", is_flag=True, help="No color, layout or animation.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing to stderr except the final error.")
 @click.option("-v", "--verbose", is_flag=True, help="Show tool results, reasoning and token usage.")
+@click.option("--record", metavar="FILE", help="Add requests and answers to this file; ASK_REPLAY uses it.")
 @click.option("--no-stdin", is_flag=True, help="Do not read stdin.")
 @click.option("--timeout", metavar="S", type=parse_seconds, help="Stop if no text arrives for S seconds (300).")
 @click.version_option(VERSION, "-V", "--version", message="ask %(version)s")

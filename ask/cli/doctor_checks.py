@@ -50,7 +50,7 @@ from ask.safety.file_confinement import FileConfinement
 from ask.safety.policy import compile_deny_rules
 from ask.safety.sandbox import Sandbox
 from ask.safety.sandbox_config import SandboxConfig
-from ask.secrets import KeyStore, format_variable_prefix
+from ask.secrets import KEYRING, format_variable_prefix
 from ask.settings import SANDBOX_LEVEL, SETTINGS, Config, Settings, read_switch, resolve_settings
 from ask.text import decode_argument
 from ask.tools.base import Tool
@@ -114,6 +114,7 @@ def run_checks(app: AppContext, *, offline: bool) -> list[CheckResult]:
         "default": check_default,
         "providers": partial(check_providers, offline=offline),
     }
+    app.needs_keys = not offline
     results: list[CheckResult] = []
     for name, check in checks.items():
         try:
@@ -186,13 +187,15 @@ def check_keys(app: AppContext) -> Iterator[CheckResult]:
     try:
         saved_keys = app.key_store.read_saved_keys()
     except ConfigError as error:
-        app.key_store = KeyStore(Path(os.devnull), app.environment)
+        app.key_store.path = Path(os.devnull)
         yield problem("keys.toml", str(error), f"correct {path}, or move it away")
         return
     if saved_keys and path.stat().st_mode & PUBLIC_BITS:
         yield warning("keys.toml", f"other users can read {path}", f"run chmod 600 {path}")
     elif saved_keys:
-        yield ok("keys.toml", f"{format_count(len(saved_keys), 'key')} in {path}")
+        in_keyring = [*saved_keys.values()].count(None)
+        keyring_count = f"; {format_count(in_keyring, 'key')} in {KEYRING}" if in_keyring else ""
+        yield ok("keys.toml", f"{format_count(len(saved_keys) - in_keyring, 'key')} in {path}{keyring_count}")
     else:
         yield ok("keys.toml", "no saved keys", "ask keys set PROVIDER saves one")
     for name in sorted(saved_keys.keys() - {*app.provider_names, *KEYED_ENGINES}):
@@ -516,19 +519,25 @@ def inspect_provider(app: AppContext, name: str) -> tuple[CheckResult | None, Mo
     info, environment = loaded.info, app.environment
     if name != info.name and info.name in app.provider_names:
         return None, None
-    key, key_origin = app.key_store.find(info.name, app.find_key_variables(info.name, info.key_env))
+    variables = app.find_key_variables(info.name, info.key_env)
+    key_origin = app.key_store.find_origin(info.name, variables)
     prefix, base_url = format_variable_prefix(info.name), resolve_base_url(app, info)
     is_configured = (
         name in (environment.get("ASK_PROVIDER"), app.config.get("provider"))
-        or bool(key or app.config.get_provider(info.name))
+        or bool(key_origin or app.config.get_provider(info.name))
         or any(environment.get(variable) for variable in (f"{prefix}_BASE_URL", *info.base_url_env))
     )
     result = CheckResult(PROBLEM if is_configured else OK, name, f"{info.title} ({origin})")
-    if not key and requires_key(app, info, base_url):
+    if not key_origin and requires_key(app, info, base_url):
         fix = f"set {(*info.key_env, f'{prefix}_API_KEY')[0]} or run ask keys set {info.name}"
         return result._replace(found=f"{result.found}{NO_KEY}", fix=fix), None
     key_description = f"key from {key_origin}" if key_origin else "needs no key"
-    return result._replace(found=f"{result.found}, {key_description}"), ModelEndpoint(loaded, "", base_url, key)
+    result = result._replace(found=f"{result.found}, {key_description}")
+    try:
+        key = app.key_store.find(info.name, variables)[0] if app.needs_keys else ""
+    except AskError as error:
+        return problem(name, f"{result.found}, but {error.summary}", error.hint), None
+    return result, ModelEndpoint(loaded, "", base_url, key)
 
 
 def query_provider(loaded: CheckResult, endpoint: ModelEndpoint) -> CheckResult:

@@ -1,4 +1,4 @@
-"""`ask keys`: save API keys in a file that only the user can read; they are never printed."""
+"""`ask keys`: save API keys in a private file or the system keyring; they are never printed."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from ask.cli.groups import JSON_OPTION, CommandGroup
 from ask.console import StandardOutput
 from ask.errors import ConfigError, UsageError
 from ask.render.table import write_table
+from ask.secrets import KEYRING
 from ask.tools.web_search import KEYED_ENGINES
 
 
@@ -21,10 +22,11 @@ def command() -> None:
 
 @command.command("set")
 @click.argument("provider")
-def set_key(provider: str) -> None:
-    """Keep the key of PROVIDER, typed without being shown, or read from standard input.
+@click.option("--keyring", is_flag=True, help="Save it in the system keyring instead of a file.")
+def set_key(provider: str, *, keyring: bool) -> None:
+    """Save the key of PROVIDER, typed without echo or read from standard input.
 
-    A search engine's key is kept in the same way: brave or tavily.
+    The key of a search engine is saved in the same way: brave or tavily.
     """
     app = AppContext()
     if provider not in KEYED_ENGINES:
@@ -34,10 +36,12 @@ def set_key(provider: str) -> None:
     key = read_key(f"Key for {provider}").strip()
     if not key:
         raise UsageError("no key entered", f"run ask keys set {provider} again")
-    if not (key.isascii() and key.isprintable()):
+    from ask.external_keys import is_valid_key
+
+    if not is_valid_key(key):
         raise UsageError("the key contains an invalid character", f"run ask keys set {provider} again")
-    app.key_store.save(provider, key)
-    click.echo(f"Saved the key for {provider} in {app.key_store.path}.", err=True)
+    app.key_store.save(provider, key, in_keyring=keyring)
+    click.echo(f"Saved the key for {provider} in {KEYRING if keyring else app.key_store.path}.", err=True)
 
 
 def read_key(prompt: str) -> str:
@@ -53,11 +57,11 @@ def read_key(prompt: str) -> str:
 @command.command("list")
 @JSON_OPTION
 def list_keys(*, as_json: bool) -> None:
-    """List which providers have a key, and where it is from; never the key."""
+    """List which providers have a key and where it is set, but never the key itself."""
     app = AppContext()
     rows = []
     for name in sorted({*app.provider_names, *KEYED_ENGINES, *app.key_store.read_saved_keys()}):
-        _, origin = app.key_store.find(name, app.find_key_variables(name))
+        origin = app.key_store.find_origin(name, app.find_key_variables(name))
         if origin:
             rows.append({"provider": name, "from": origin})
     write_table(StandardOutput(), rows, as_json=as_json)
@@ -66,7 +70,7 @@ def list_keys(*, as_json: bool) -> None:
 @command.command("remove")
 @click.argument("provider")
 def remove_key(provider: str) -> None:
-    """Forget the kept key of PROVIDER."""
+    """Remove the saved key of PROVIDER."""
     app = AppContext()
     if provider not in app.key_store.read_saved_keys():
         raise ConfigError(f"there is no saved key for {provider}", "ask keys list shows where each key comes from")

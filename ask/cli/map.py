@@ -132,6 +132,7 @@ def command(**flags: Any) -> None:
     from ask.map.ledger import Ledger
 
     app = AppContext(quiet=flags["quiet"])
+    app.needs_keys = app.needs_keys and not flags["dry_run"]
     console = StderrConsole(app.environment, quiet=flags["quiet"], plain=flags["plain"])
     with redact_errors(console, verbose=False), ExitStack() as cleanup:
         ledger = cleanup.enter_context(Ledger(app.app_dirs.data / LEDGER_NAME))

@@ -30,7 +30,7 @@ def command(*, as_json: bool) -> None:
         info, table = loaded.info, app.config.get_provider(name)
         if name != info.name and info.name in app.provider_names:
             continue  # another name of the same provider
-        _, key_origin = app.key_store.find(name, app.find_key_variables(name, info.key_env))
+        key_origin = app.key_store.find_origin(name, app.find_key_variables(name, info.key_env))
         base_url = resolve_base_url(app, info)
         origin = app.provider_plugins[name][0].distribution if name in app.provider_plugins else "config.toml"
         rows.append(

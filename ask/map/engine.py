@@ -392,4 +392,4 @@ def is_job_error(error: AskError) -> bool:
         return True
     if isinstance(error, ProviderError):
         return error.status in STOP_STATUSES or error.retry_action.kind == "next_key"
-    return error.exit_code in (3, 4, 7, 8)
+    return error.exit_code in (3, 4, 7, 8, 13)

@@ -74,6 +74,7 @@ class RowRunner:
             request.settings._replace(tries=1),  # the engine sends a row again
             request.secrets.redactor,
             on_headers=self._keep_headers,
+            output_format=request.output_format,
         )
         return ModelConnection(
             request.endpoint,

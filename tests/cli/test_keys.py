@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import stat
 import tomllib
+from base64 import b64encode
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests import wire
+from tests.missing_packages import make_command_without
 from tests.model_server import ModelServer
-from tests.program import CTRL_C, Ask, Home
+from tests.program import CTRL_C, Ask, Home, run
 
 KEY = "sk-or-v1-very-secret"
 
@@ -175,3 +178,162 @@ def test_keys_are_in_no_output_log_or_history(keyless: Ask, home: Home, server: 
         assert KEY not in text.replace(f"echo {KEY}", "").replace(f'echo {KEY}\\"', "")
     assert KEY not in wire.asked(server.requests[1].json)
     assert KEY not in (home.data / "audit.jsonl").read_text()
+
+
+# Key commands
+
+
+def write_config(home: Home, text: str) -> None:
+    home.config.mkdir(exist_ok=True)
+    (home.config / "config.toml").write_text(text)
+
+
+def use_key_command(home: Home) -> Path:
+    """Configure a key command; return the file to which it adds a line each time it runs."""
+    runs = home.path / "runs"
+    (home.path / "vault").write_text(f"#!/bin/sh\necho run >> {runs}\necho {KEY}\n")
+    (home.path / "vault").chmod(0o755)
+    write_config(home, f"provider = 'openrouter'\n[providers.openrouter]\nkey_command = '{home.path}/vault show'\n")
+    return runs
+
+
+def test_a_key_command_is_run_once_for_a_run_and_its_key_is_redacted(
+    keyless: Ask, home: Home, server: ModelServer
+) -> None:
+    runs = use_key_command(home)
+    server.reply(wire.calls(("read_file", {"path": "notes"})), wire.says(f"It says {KEY}."))
+    (home.work / "notes").write_text(f"key: {KEY}")
+    result = keyless("--json", "hi", stdin=f"my key is {KEY}".encode())
+    assert result.code == 0
+    assert runs.read_text() == "run\n"
+    assert [request.headers["Authorization"] for request in server.requests] == [f"Bearer {KEY}"] * 2
+    sent = json.dumps([request.json for request in server.requests])
+    stored = b"".join(path.read_bytes() for path in home.data.rglob("*") if path.is_file())
+    assert KEY not in sent + result.text + result.stderr
+    assert KEY.encode() not in stored
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["-p", "demo", "hi"],
+        ["--key", "sk-of-the-option", "hi"],
+        ["keys", "list"],
+        ["providers"],
+        ["doctor", "--offline"],
+        ["config", "list"],
+        ["--complete", "ask", "-p", "op"],
+        ["map", "--dry-run", "--no-tools", "x {{line}}", "rows.txt"],
+    ],
+)
+def test_a_key_command_is_not_run_where_its_key_is_not_used(
+    keyless: Ask, home: Home, server: ModelServer, arguments: list[str]
+) -> None:
+    runs = use_key_command(home)
+    (home.work / "rows.txt").write_text("one\n")
+    server.reply(wire.says("Hello."))
+    keyless(*arguments)
+    assert not runs.exists()
+
+
+def test_the_environment_comes_before_the_key_command_and_that_before_a_saved_key(
+    keyless: Ask, home: Home, server: ModelServer
+) -> None:
+    keyless("keys", "set", "openrouter", stdin=b"sk-saved-0123456789\n")
+    use_key_command(home)
+    server.reply(wire.says("1"), wire.says("2"), wire.says("3"))
+    keyless("hi")
+    keyless("hi", env={"OPENROUTER_API_KEY": "sk-env-0123456789"})
+    keyless("--key", "sk-option-0123456789", "hi")
+    keys = [request.headers["Authorization"].removeprefix("Bearer ") for request in server.requests]
+    assert keys == [KEY, "sk-env-0123456789", "sk-option-0123456789"]
+
+
+def test_a_failing_key_command_is_a_one_line_error(keyless: Ask, home: Home, server: ModelServer) -> None:
+    write_config(home, "[providers.openrouter]\nkey_command = 'echo the vault is locked >&2; exit 9'")
+    result = keyless("-p", "openrouter", "hi")
+    assert (result.code, result.stderr.count("\n"), server.requests) == (4, 1, [])
+    assert "exit code 9 (the vault is locked)" in result.stderr
+    checks = {check["check"]: check for check in json.loads(keyless("doctor", "--json").stdout)}
+    assert checks["openrouter"]["state"] == "problem"
+    assert "the vault is locked" in checks["openrouter"]["found"]
+
+
+def test_the_source_of_a_key_is_shown_without_the_key(keyless: Ask, home: Home) -> None:
+    use_key_command(home)
+    shown = [keyless("keys", "list"), keyless("providers"), keyless("doctor", "--offline")]
+    assert all("key_command" in result.text and KEY not in result.text + result.stderr for result in shown)
+
+
+def test_a_key_command_can_ask_for_a_passphrase_on_the_terminal(keyless: Ask, home: Home, server: ModelServer) -> None:
+    command = "printf Passphrase: > /dev/tty; read p; echo sk-$p"
+    write_config(home, f"provider = 'openrouter'\n[providers.openrouter]\nkey_command = '{command}'")
+    server.reply(wire.says("Hello."))
+    result = keyless.on_terminal("hi", answers=[("Passphrase:", "opensesame\n")])
+    assert "Hello." in result.text
+    assert server.requests[0].headers["Authorization"] == "Bearer sk-opensesame"
+
+
+def test_piped_input_is_not_read_by_the_key_command(keyless: Ask, home: Home, server: ModelServer) -> None:
+    write_config(home, "provider = 'openrouter'\n[providers.openrouter]\nkey_command = 'cat; echo sk-0123456789'")
+    server.reply(wire.says("Hello."))
+    assert keyless("hi", stdin=b"from the pipe\n").text == "Hello.\n"
+    assert "from the pipe" in json.dumps(server.requests[0].json)
+
+
+# The keyring
+
+KEYRING = {"PYTHON_KEYRING_BACKEND": "keyrings.alt.file.PlaintextKeyring"}
+
+
+def test_a_key_in_the_keyring_is_used_listed_and_removed(keyless: Ask, home: Home, server: ModelServer) -> None:
+    saved = keyless("keys", "set", "--keyring", "openrouter", stdin=f"{KEY}\n".encode(), env=KEYRING)
+    assert saved.code == 0
+    assert kept(home) == {"openrouter": {"keyring": True}}
+    assert b64encode(KEY.encode()) in (home.data.parent / "python_keyring" / "keyring_pass.cfg").read_bytes()
+    server.reply(wire.says(f"Hello {KEY}."))
+    shown = [
+        keyless("hi", env=KEYRING),
+        keyless("keys", "list"),  # without opening the keyring
+        keyless("providers"),
+        keyless("doctor", "--offline", env=KEYRING),
+    ]
+    assert [result.code for result in shown[:3]] == [0, 0, 0]
+    assert server.requests[0].headers["Authorization"] == f"Bearer {KEY}"
+    assert all("keyring" in result.text for result in shown[1:])
+    assert not any(KEY in result.text + result.stderr for result in [saved, *shown])
+    assert keyless("keys", "remove", "openrouter", env=KEYRING).code == 0
+    assert kept(home) == {}
+    assert b64encode(KEY.encode()) not in (home.data.parent / "python_keyring" / "keyring_pass.cfg").read_bytes()
+
+
+def test_saving_a_key_in_the_file_removes_it_from_the_keyring(keyless: Ask, home: Home) -> None:
+    keyless("keys", "set", "groq-of-config", stdin=b"x\n", env=KEYRING)
+    keyless("keys", "set", "--keyring", "openrouter", stdin=f"{KEY}\n".encode(), env=KEYRING)
+    keyless("keys", "set", "openai", stdin=b"sk-file-0123456789\n", env=KEYRING)
+    keyless("keys", "set", "openrouter", stdin=b"sk-other-0123456789\n", env=KEYRING)
+    assert kept(home) == {"openai": "sk-file-0123456789", "openrouter": "sk-other-0123456789"}
+    assert b64encode(KEY.encode()) not in (home.data.parent / "python_keyring" / "keyring_pass.cfg").read_bytes()
+
+
+def test_a_keyring_that_does_not_work_is_a_one_line_error(keyless: Ask, home: Home) -> None:
+    failing = {"PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring"}
+    result = keyless("keys", "set", "--keyring", "openrouter", stdin=b"sk-0123456789\n", env=failing)
+    assert (result.code, result.stderr.count("\n")) == (4, 1)
+    assert kept(home) == {}
+
+
+def test_a_key_that_is_no_longer_in_the_keyring_is_an_error(keyless: Ask, home: Home) -> None:
+    keyless("keys", "set", "--keyring", "openrouter", stdin=f"{KEY}\n".encode(), env=KEYRING)
+    (home.data.parent / "python_keyring" / "keyring_pass.cfg").unlink()
+    result = keyless("hi", env=KEYRING)
+    assert result.code == 4
+    assert "ask keys set --keyring openrouter" in result.stderr
+
+
+def test_without_the_package_the_error_says_how_to_install_it(keyless: Ask, home: Home) -> None:
+    command = [*make_command_without("keyring", home), "keys", "set", "--keyring", "openrouter"]
+    result = run(command, env=home.env, cwd=home.work, stdin=b"sk-0123456789\n")
+    assert result.code == 3
+    assert "keyring" in result.stderr

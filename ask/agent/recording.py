@@ -1,0 +1,429 @@
+"""Recordings of requests and answers: JSON Lines files from which scripts are tested without a network.
+
+A request is described by what the model was asked: provider, model, the user's system prompt, messages, names of tools,
+options and schema. The description has no ids and no default system prompt, which contains the date and the machine.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from itertools import takewhile, zip_longest
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+from ask import errors
+from ask.app_dirs import AppDirs
+from ask.atomic_files import create_private_folder
+from ask.client.provider_client import ProviderClient, RequestResult
+from ask.errors import (
+    AskError,
+    BrokenOutputError,
+    ConfigError,
+    FileError,
+    ProviderError,
+    RetryAction,
+    RunInterruptedError,
+    UnrecordedRequestError,
+)
+from ask.messages import FinishReason, Message, ModelResponse, ToolCall, ToolSpec, Usage
+from ask.parsing import generate_call_id
+from ask.plugin_api.provider import ChatRequest, Delta, HttpRequest, ReasoningDelta, TextDelta, ToolCallDelta
+from ask.settings import get_working_directory
+
+VERSION = 1
+"""The version of the format, in every line."""
+DIRECTORY_PLACEHOLDER = "{{directory}}"
+"""Stands for the working directory in a recording, so that it applies to other checkouts."""
+OVERFLOW_FILE_PATTERN = re.compile(r"/[^\n]*?-[0-9a-f]{16}\.txt")
+"""Matches the random name of the file with the rest of a long tool result."""
+MAX_STATE_AGE = 86_400.0
+"""Seconds after which the positions of a process group are deleted."""
+MAX_DIFFERENCES = 3
+EXCERPT_BEFORE, EXCERPT_LENGTH = 20, 60
+"""The characters of a text that an error shows before its first difference, and in total."""
+MAX_COMPARED_LENGTH = 20_000
+
+
+class RequestContext(NamedTuple):
+    """The file of a recording, and what describes a request besides the `ChatRequest`.
+
+    Attributes:
+        file: the recording.
+        system: the user's addition to the system prompt.
+        output_format: the format of the answer, such as "code"; "" for any.
+    """
+
+    file: str
+    system: str
+    output_format: str
+
+
+class RecordedRequest(NamedTuple):
+    """One line of a recording."""
+
+    line_number: int
+    request: Mapping[str, Any]
+    response: Mapping[str, Any]
+
+
+class RecordingClient(ProviderClient):
+    """A client that adds each request and its final result to a recording."""
+
+    def __init__(self, context: RequestContext, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._context = context
+
+    def send(
+        self, request: ChatRequest, on_delta: Callable[[Delta], None], tools: Sequence[ToolSpec] = ()
+    ) -> RequestResult:
+        description = describe_request(self, self._context, request, tools)
+        result = super().send(request, on_delta, tools)
+        if isinstance(result.error, RunInterruptedError | BrokenOutputError):
+            self._on_notice(f"the answer was interrupted and is not in {self._context.file}")
+        else:
+            append_record(self._context.file, description, describe_result(self, result))
+        return result
+
+
+class ReplayClient(ProviderClient):
+    """A client that answers from a recording and never uses the network."""
+
+    def __init__(self, context: RequestContext, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._context = context
+        self._open_transport = self._get_transport = refuse_network  # type: ignore[assignment]
+
+    def _open_response(self, request: HttpRequest) -> NoReturn:
+        refuse_network()
+
+    def _send(
+        self, request: ChatRequest, on_delta: Callable[[Delta], None], tools: Sequence[ToolSpec]
+    ) -> RequestResult:
+        self._prepare(request, tools)  # for its errors
+        description = describe_request(self, self._context, request, tools)
+        response = find_response(self._context.file, description)
+        try:
+            result = restore_result(response, self.provider.info.name)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise FileError(f"{self._context.file} has an invalid answer", "record it again") from error
+        try:
+            for delta in split_answer(result, is_stream=request.stream):
+                on_delta(delta)
+        except AskError as error:
+            return result._replace(error=error)
+        return result
+
+
+def refuse_network() -> NoReturn:
+    raise ConfigError("with ASK_REPLAY, only recorded requests are answered", "unset ASK_REPLAY for this command")
+
+
+# Descriptions
+
+
+def describe_request(
+    client: ProviderClient, context: RequestContext, request: ChatRequest, tools: Sequence[ToolSpec]
+) -> dict[str, Any]:
+    """Describe a request without secrets, as it is compared with others and written to a recording."""
+    redact = client.redactor.redact_message
+    messages = [describe_message(redact(message)) for message in request.messages if message.role != "system"]
+    description = {
+        "provider": client.provider.info.name,
+        "model": request.model,
+        "system": client.redactor.redact(context.system.strip()),
+        "format": context.output_format,
+        "messages": [message for message in messages if len(message) > 1],
+        "tools": sorted(tool.name for tool in tools),
+        "options": client.redactor.redact_value(dict(request.options)),
+        "schema": request.schema,
+    }
+    directory = str(get_working_directory())
+    value: dict[str, Any] = map_strings(
+        {name: field for name, field in description.items() if field or name == "messages"},
+        lambda text: replace_directory(text, directory),
+    )
+    return json.loads(json.dumps(value))  # type: ignore[no-any-return]  # as it is read back
+
+
+def describe_message(message: Message) -> dict[str, Any]:
+    content = message.content
+    if message.role == "tool":
+        content = OVERFLOW_FILE_PATTERN.sub("{{file}}", content)
+    description = {
+        "role": message.role,
+        "tool": message.tool_name,
+        "content": content,
+        "attachments": [
+            {"name": file.name, "type": file.media_type, "sha256": hashlib.sha256(file.data).hexdigest()}
+            for file in message.attachments
+        ],
+        "tool_calls": [describe_call(call) for call in message.tool_calls],
+    }
+    return {name: field for name, field in description.items() if field}
+
+
+def describe_call(call: ToolCall) -> dict[str, Any]:
+    """Describe a tool call; arguments that are not a JSON object stay text."""
+    try:
+        arguments = json.loads(call.arguments)
+    except (ValueError, RecursionError):
+        arguments = None
+    return {"name": call.name, "arguments": arguments if isinstance(arguments, dict) else call.arguments}
+
+
+def describe_result(client: ProviderClient, result: RequestResult) -> dict[str, Any]:
+    """Describe a result without secrets."""
+    answer, redactor = result.answer, client.redactor
+    description = {
+        "text": answer.text,
+        "reasoning": answer.reasoning,
+        "tool_calls": [describe_call(redactor.redact_call(call)) for call in result.tool_calls],
+        "finish_reason": str(answer.finish_reason),
+        "finish_message": answer.finish_message,
+        "usage": {name: amount for name, amount in answer.usage._asdict().items() if amount is not None},
+        "error": redactor.redact_value(describe_error(result.error)) if result.error else None,
+    }
+    directory = str(get_working_directory())
+    filled = {name: field for name, field in description.items() if field}
+    return map_strings(filled, lambda text: replace_directory(text, directory))  # type: ignore[no-any-return]
+
+
+def describe_error(error: AskError) -> dict[str, Any]:
+    description: dict[str, Any] = {"type": type(error).__name__, "message": error.message, "hint": error.hint}
+    if isinstance(error, ProviderError):
+        action = error.retry_action
+        more = {"status": error.status, "retry": action.kind, "delay": action.delay, "parameter": error.parameter}
+        description |= {name: value for name, value in more.items() if value not in (None, "none")}
+    return description
+
+
+def map_strings(value: Any, convert: Callable[[str], str]) -> Any:
+    """Convert all strings of a JSON value except object keys."""
+    if isinstance(value, str):
+        return convert(value)
+    if isinstance(value, Mapping):
+        return {name: map_strings(member, convert) for name, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [map_strings(item, convert) for item in value]
+    return value
+
+
+def replace_directory(text: str, directory: str) -> str:
+    """Replace the working directory by its placeholder, unless it is the root."""
+    if len(directory) < 2 or directory not in text:
+        return text
+    return re.sub(rf"{re.escape(directory)}(?![\w-])", DIRECTORY_PLACEHOLDER, text)
+
+
+# Files
+
+
+def append_record(file: str, request: Mapping[str, Any], response: Mapping[str, Any]) -> None:
+    """Add a line to a recording, which is created with the user's umask: it is made to be committed.
+
+    Raises:
+        FileError: it cannot be written.
+    """
+    line = json.dumps({"version": VERSION, "request": request, "response": response}, ensure_ascii=False)
+    try:
+        with open(file, "ab") as recording:
+            fcntl.flock(recording, fcntl.LOCK_EX)
+            recording.write(f"{line}\n".encode("utf-8", "backslashreplace"))
+            recording.flush()
+    except OSError as error:
+        raise FileError(f"cannot write {file} ({error.strerror})") from error
+
+
+@cache
+def read_recording(file: str) -> Sequence[RecordedRequest]:
+    """Read a recording.
+
+    Raises:
+        FileError: it cannot be read, or is not a recording of this version.
+    """
+    try:
+        lines = Path(file).read_bytes().splitlines()
+    except OSError as error:
+        raise FileError(
+            f"cannot read the recording {file} ({error.strerror})", f"ASK_RECORD={file} records requests"
+        ) from error
+    records = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            record = json.loads(line)
+            if record["version"] != VERSION:
+                raise FileError(f"{file}:{number} has version {record['version']}", "record it again")
+            records.append(RecordedRequest(number, dict(record["request"]), dict(record["response"])))
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise FileError(f"{file}:{number} is not a recorded request", "record it again") from error
+    return records
+
+
+def find_recorded_provider(file: str) -> str:
+    """Return the provider of the first request in a recording; "" if it is empty."""
+    records = read_recording(file)
+    return str(records[0].request.get("provider", "")) if records else ""
+
+
+def find_recorded_model(file: str, provider: str) -> str:
+    """Return the model of the first request to a provider in a recording; "" if there is none."""
+    requests = (record.request for record in read_recording(file))
+    return next((str(request.get("model", "")) for request in requests if request.get("provider") == provider), "")
+
+
+def find_response(file: str, request: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the recorded response to a request.
+
+    A request that was recorded several times is answered in the recorded order, also if other processes of the same
+    process group, such as those of a script, send it. After the last answer, that is repeated.
+
+    Raises:
+        UnrecordedRequestError: it was not recorded.
+    """
+    records = read_recording(file)
+    matching = [record for record in records if record.request == request]
+    if not matching:
+        raise UnrecordedRequestError(
+            f"{file} has no answer to this request{describe_nearest(records, request)}",
+            f"record it with ASK_RECORD={file}",
+        )
+    if len(matching) == 1:
+        return matching[0].response
+    position = next_position(file, matching[0].line_number)
+    return matching[min(position, len(matching) - 1)].response
+
+
+def next_position(file: str, line_number: int) -> int:
+    """Count how often this process group has sent the request that was first recorded in that line.
+
+    Raises:
+        FileError: the count cannot be stored.
+    """
+    group, folder = os.getpgrp(), AppDirs.from_environment(os.environ).cache / "replay"
+    try:  # the start time tells a process group from an earlier one with the same id
+        start_time = Path(f"/proc/{group}/stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        start_time = ""
+    name = hashlib.sha256(f"{Path(file).resolve()}\n{group}\n{start_time}".encode()).hexdigest()[:16]
+    try:
+        create_private_folder(folder)
+        for old_file in folder.iterdir():
+            with suppress(FileNotFoundError):
+                if time.time() - old_file.stat().st_mtime > MAX_STATE_AGE:
+                    old_file.unlink()
+        with open(folder / f"{name}.json", "a+b") as state_file:
+            fcntl.flock(state_file, fcntl.LOCK_EX)
+            state_file.seek(0)
+            positions = json.loads(state_file.read() or b"{}")
+            position = int(positions.get(str(line_number), 0))
+            positions[str(line_number)] = position + 1
+            state_file.truncate(0)
+            state_file.write(json.dumps(positions).encode())
+    except OSError as error:
+        raise FileError(f"cannot write {folder} ({error.strerror})") from error
+    return position
+
+
+# Differences
+
+
+def describe_nearest(records: Sequence[RecordedRequest], request: Mapping[str, Any]) -> str:
+    """Describe how the most similar recorded request differs from a request."""
+    if not records:
+        return ": it is empty"
+    differences = {record.line_number: [*iter_differences(record.request, request)] for record in records}
+    fewest = min(map(len, differences.values()))
+    candidates = [record for record in records if len(differences[record.line_number]) == fewest]
+    nearest = candidates[0]
+    if len(candidates) > 1:
+        from difflib import SequenceMatcher
+
+        matcher = SequenceMatcher(b=json.dumps(request, ensure_ascii=False)[-MAX_COMPARED_LENGTH:], autojunk=False)
+
+        def measure_similarity(record: RecordedRequest) -> float:
+            matcher.set_seq1(json.dumps(record.request, ensure_ascii=False)[-MAX_COMPARED_LENGTH:])
+            return matcher.quick_ratio()
+
+        nearest = max(candidates, key=measure_similarity)
+    parts = differences[nearest.line_number]
+    more = f" and {len(parts) - MAX_DIFFERENCES} more" if len(parts) > MAX_DIFFERENCES else ""
+    return f"; the nearest is line {nearest.line_number}, where {'; '.join(parts[:MAX_DIFFERENCES])}{more}"
+
+
+def iter_differences(recorded: Any, asked: Any, path: str = "") -> Iterator[str]:
+    """Yield the places where two JSON values differ, each with both values."""
+    if isinstance(recorded, Mapping) and isinstance(asked, Mapping):
+        for name in dict.fromkeys((*recorded, *asked)):
+            yield from iter_differences(recorded.get(name), asked.get(name), f"{path}.{name}" if path else name)
+    elif isinstance(recorded, list) and isinstance(asked, list):
+        for index, (left, right) in enumerate(zip_longest(recorded, asked)):
+            yield from iter_differences(left, right, f"{path}[{index}]")
+    elif recorded != asked:
+        yield f"{path} is {format_excerpt(asked, recorded)}, recorded was {format_excerpt(recorded, asked)}"
+
+
+def format_excerpt(value: Any, other: Any) -> str:
+    """Format a value as JSON, cut to the part that begins to differ from the other value."""
+    if value is None:
+        return "missing"
+    text, other_text = (json.dumps(each, ensure_ascii=False) for each in (value, other))
+    equal_length = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(text, other_text, strict=False)))
+    start = max(0, equal_length - EXCERPT_BEFORE)
+    excerpt = text[start : start + EXCERPT_LENGTH]
+    return ("…" if start else "") + excerpt + ("…" if start + EXCERPT_LENGTH < len(text) else "")
+
+
+# Results
+
+
+def restore_result(response: Mapping[str, Any], provider: str) -> RequestResult:
+    """Return the result that a response in a recording describes. Its calls get new ids."""
+    directory = str(get_working_directory())
+    response = map_strings(response, lambda text: text.replace(DIRECTORY_PLACEHOLDER, directory))
+    answer = ModelResponse(
+        response.get("text", ""),
+        response.get("reasoning", ""),
+        FinishReason(response.get("finish_reason", FinishReason.STOP)),
+        Usage(**response.get("usage", {})),
+        finish_message=response.get("finish_message", ""),
+    )
+    calls = tuple(restore_call(call) for call in response.get("tool_calls", ()))
+    error = response.get("error")
+    return RequestResult(answer, calls, restore_error(error, provider) if error else None)
+
+
+def restore_call(call: Mapping[str, Any]) -> ToolCall:
+    arguments = call["arguments"]
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    return ToolCall(generate_call_id(), call["name"], text)
+
+
+def restore_error(description: Mapping[str, Any], provider: str) -> AskError:
+    message, hint = description["message"], description.get("hint", "")
+    if description["type"] == ProviderError.__name__:
+        action = RetryAction(description.get("retry", "none"), description.get("delay"))
+        parameter = description.get("parameter")
+        error = ProviderError(message, description.get("status"), action, hint=hint, parameter=parameter)
+        error.provider = provider
+        return error
+    error_class = getattr(errors, description["type"], AskError)
+    restored: AskError = error_class(message, hint)
+    return restored
+
+
+def split_answer(result: RequestResult, *, is_stream: bool) -> Iterator[Delta]:
+    """Yield an answer as deltas: word by word if it is streamed."""
+    answer = result.answer
+    for delta_type, text in ((ReasoningDelta, answer.reasoning), (TextDelta, answer.text)):
+        for chunk in re.findall(r"\s*\S+\s*|\s+", text) if is_stream else filter(None, [text]):
+            yield delta_type(chunk)
+    for index, call in enumerate(result.tool_calls if is_stream else ()):
+        yield ToolCallDelta(index, call.name)

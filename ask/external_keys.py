@@ -1,0 +1,116 @@
+"""API keys that are stored outside ask: printed by a command of the user's, or in the system keyring."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, NoReturn
+
+from ask.errors import ConfigError, MissingDependencyError
+from ask.installation import format_install_command
+from ask.text import format_one_line
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+COMMAND_TIMEOUT = 60.0
+"""Seconds for a key command: a password manager may have to ask for a passphrase."""
+KEYRING_SERVICE = "ask"
+MAX_OUTPUT_LENGTH = 200
+"""The limit for the error output of a key command in an error message, in characters."""
+
+
+def run_key_command(name: str, command: str, environment: Mapping[str, str], timeout: float = COMMAND_TIMEOUT) -> str:
+    """Run a provider's key_command in a shell and return the first line that it prints.
+
+    Its standard input is the terminal, because a passphrase must not be read from what is piped into ask.
+
+    Raises:
+        ConfigError: it failed, took too long or printed no key.
+    """
+    hint = f"check key_command in [providers.{name}] with ask config edit"
+    with ExitStack() as stack:
+        try:
+            terminal = stack.enter_context(open("/dev/tty", "rb"))
+        except OSError:
+            terminal = None
+        # In ask's own process group: a background group could not read from the terminal.
+        process = subprocess.Popen(
+            ["/bin/sh", "-c", command],
+            stdin=terminal or subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+        )
+        try:
+            output, error_output = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            raise ConfigError(f"key_command of {name} timed out after {timeout:g} s", hint) from None
+        finally:
+            process.kill()
+            process.wait()  # not for the output: a child of the command's may keep the pipes open
+    if process.returncode:
+        reason = format_one_line(error_output.decode(errors="replace").strip(), MAX_OUTPUT_LENGTH)
+        message = f"key_command of {name} failed with exit code {process.returncode}"
+        raise ConfigError(f"{message} ({reason})" if reason else message, hint)
+    key = output.decode(errors="replace").partition("\n")[0].strip()
+    if not key:
+        raise ConfigError(f"key_command of {name} printed no key on its first line", hint)
+    if not is_valid_key(key):
+        raise ConfigError(f"key_command of {name} printed something other than a key", hint)
+    return key
+
+
+def is_valid_key(key: str) -> bool:
+    """Check that a key can be sent in an HTTP header."""
+    return key.isascii() and key.isprintable()
+
+
+def read_keyring(name: str) -> str:
+    """Return a provider's key from the keyring.
+
+    Raises:
+        ConfigError: the keyring is not available, or does not contain the key.
+        MissingDependencyError: the package is not installed.
+    """
+    keyring = import_keyring()
+    try:
+        key = keyring.get_password(KEYRING_SERVICE, name)
+    except Exception as error:  # noqa: BLE001 - backends raise their own errors
+        raise_keyring_error(error)
+    if not key:
+        raise ConfigError(f"the key for {name} is no longer in the keyring", f"ask keys set --keyring {name}")
+    return str(key).strip()
+
+
+def write_keyring(name: str, key: str) -> None:
+    """Store a provider's key in the keyring; an empty `key` deletes it.
+
+    Raises:
+        ConfigError: the keyring is not available.
+        MissingDependencyError: the package is not installed.
+    """
+    keyring = import_keyring()
+    try:
+        if key:
+            keyring.set_password(KEYRING_SERVICE, name, key)
+        elif keyring.get_password(KEYRING_SERVICE, name) is not None:
+            keyring.delete_password(KEYRING_SERVICE, name)
+    except Exception as error:  # noqa: BLE001 - backends raise their own errors
+        raise_keyring_error(error)
+
+
+def import_keyring() -> ModuleType:
+    try:
+        import keyring
+    except ModuleNotFoundError:
+        hint = format_install_command("keyring")
+        raise MissingDependencyError("the system keyring needs the package keyring", hint) from None
+    return keyring
+
+
+def raise_keyring_error(error: Exception) -> NoReturn:
+    reason = format_one_line(str(error) or type(error).__name__, MAX_OUTPUT_LENGTH)
+    hint = "python -m keyring diagnose shows its configuration"
+    raise ConfigError(f"the system keyring cannot be used ({reason})", hint) from error

@@ -1,0 +1,68 @@
+"""Keys from a command and from the system keyring."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from ask.errors import ConfigError
+from ask.external_keys import run_key_command
+
+KEY = "sk-from-a-command-0123456789"
+
+
+def run(command: str, timeout: float = 10, **environment: str) -> str:
+    return run_key_command("openai", command, {"PATH": os.environ["PATH"], **environment}, timeout)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"echo {KEY}",
+        f"printf '  {KEY} \\r\\n'",
+        f"printf {KEY}",
+        f"echo {KEY}; echo user: me",
+        f"echo {KEY} | cat",
+        "echo $VAULT",
+    ],
+)
+def test_the_key_is_the_first_line_of_the_output(command: str) -> None:
+    assert run(command, VAULT=KEY) == KEY
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("echo vault is locked >&2; exit 7", ["exit code 7", "vault is locked"]),
+        ("no-such-program", ["exit code 127", "not found"]),
+        ("exit 3", ["exit code 3"]),
+        ("kill -9 $$", ["exit code -9"]),
+        ("true", ["printed no key"]),
+        (f"echo; echo {KEY}", ["printed no key"]),
+        ("printf 'a\\033[1mb'", ["something other than a key"]),
+        ("echo clé", ["something other than a key"]),
+    ],
+)
+def test_a_failure_names_the_provider_the_exit_code_and_the_error_output(command: str, expected: list[str]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        run(command)
+    text = str(caught.value)
+    assert all(part in text for part in ["openai", *expected])
+    assert "\n" not in text
+    assert caught.value.exit_code == 4
+
+
+def test_output_of_a_command_without_a_key_is_not_shown() -> None:
+    with pytest.raises(ConfigError) as caught:
+        run(f"printf '\\t{KEY}\\007\\n'")
+    assert KEY not in str(caught.value)
+
+
+@pytest.mark.parametrize("command", ["sleep 30", "sleep 30 | cat", "sleep 30 & wait"])
+def test_a_command_that_takes_too_long_is_killed(command: str) -> None:
+    started = time.monotonic()
+    with pytest.raises(ConfigError, match=r"openai timed out after 0\.2 s"):
+        run(command, timeout=0.2)
+    assert time.monotonic() - started < 5

@@ -1,0 +1,43 @@
+"""docs/keys.md: all commands are run and print what the page shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests import wire
+from tests.doc_pages import find_code_blocks, matches_documented_output, parse_console_steps
+from tests.model_server import ModelServer
+from tests.program import Ask, Home
+
+PAGE = (Path(__file__).parents[1] / "docs" / "keys.md").read_text()
+(CONFIG,) = find_code_blocks(PAGE, "toml")
+SAVING, COMMAND, KEYRING = find_code_blocks(PAGE, "console")
+
+
+@pytest.mark.parametrize(
+    ("block", "config"),
+    [(SAVING, ""), (COMMAND, CONFIG), (KEYRING, "")],
+    ids=["file", "key_command", "keyring"],
+)
+def test_commands_print_the_documented_output(
+    ask: Ask, home: Home, server: ModelServer, block: str, config: str
+) -> None:
+    programs = home.path / "programs"
+    programs.mkdir()
+    (programs / "pass").write_text("#!/bin/sh\necho sk-or-v1-of-the-command\n")
+    (programs / "pass").chmod(0o755)
+    home.config.mkdir()
+    (home.config / "config.toml").write_text(config)
+    server.reply(wire.says("Hello."))
+    env = {
+        "OPENROUTER_API_KEY": "",
+        "PATH": f"{programs}:{home.env['PATH']}",
+        "PYTHON_KEYRING_BACKEND": "keyrings.alt.file.PlaintextKeyring",
+    }
+    for line, output in parse_console_steps(block):
+        result = ask.shell(line, env=env)
+        assert matches_documented_output(result.text + result.stderr, output), f"{line}\n{result}"
+    keys = [request.headers["Authorization"] for request in server.requests]
+    assert keys == (["Bearer sk-or-v1-of-the-command"] if config else [])
