@@ -37,7 +37,13 @@ class InstructionFile(NamedTuple):
 def find_project_root(directory: Path) -> Path:
     """Return the root of the repository that contains a folder, or the folder itself if there is none."""
     folder = Path(os.path.realpath(directory))
-    return next((parent for parent in (folder, *folder.parents) if os.path.lexists(parent / ".git")), folder)
+    return next((parent for parent in (folder, *folder.parents) if is_repository(parent)), folder)
+
+
+def is_repository(folder: Path) -> bool:
+    """Check for `.git`; an empty folder of that name may be a placeholder of a run in safe mode."""
+    git = folder / ".git"
+    return git.is_file() or os.path.lexists(git / "HEAD")
 
 
 def list_project_folders(directory: Path) -> list[Path]:
@@ -49,20 +55,21 @@ def list_project_folders(directory: Path) -> list[Path]:
 def read_instructions(directory: Path, names: Sequence[str]) -> list[InstructionFile]:
     """Read the files with these names, outermost first, up to `MAX_INSTRUCTIONS_SIZE` bytes.
 
-    Empty files are left out, and so is a second name of the same file.
+    If they are larger together, the outer ones are cut. Empty files are left out, and so is a second name of the same
+    file.
     """
     folders = list_project_folders(directory)
-    root, files, seen = folders[0], [], set()
-    available = MAX_INSTRUCTIONS_SIZE
+    paths: dict[str, Path] = {}
     for path in (folder / name for folder in folders for name in names):
-        if not os.path.lexists(path) or (real_path := os.path.realpath(path)) in seen:
-            continue
-        seen.add(real_path)
-        file = _read_file(path, root, available)
+        if os.path.lexists(path):
+            paths.setdefault(os.path.realpath(path), path)
+    files, available = [], MAX_INSTRUCTIONS_SIZE
+    for path in reversed(paths.values()):
+        file = _read_file(path, folders[0], available)
         if file.problem or file.size:
             files.append(file)
             available -= len(file.text.encode())
-    return files
+    return files[::-1]
 
 
 def _read_file(path: Path, root: Path, limit: int) -> InstructionFile:

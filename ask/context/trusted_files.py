@@ -23,6 +23,9 @@ def read_trusted_file(path: Path, root: Path, limit: int, folder: Path | None = 
             write it or a folder on its path.
         OSError: it cannot be read.
     """
+    for above in path.parents:  # whoever can write a folder can replace a link in it
+        if above.is_relative_to(root):
+            _check_owner(above.stat(), above)
     real_root, real_path = Path(os.path.realpath(root)), Path(os.path.realpath(path, strict=True))
     for allowed in (real_root, folder or real_root):
         if real_path == allowed or not real_path.is_relative_to(allowed):

@@ -111,16 +111,16 @@ def test_contradicting_options_are_an_error(ask: Ask, server: ModelServer) -> No
 
 
 def test_32_kb_are_sent_and_a_notice_reports_the_rest(ask: Ask, server: ModelServer, project: Path) -> None:
-    write(project / "AGENTS.md", "é" * 10_000)
-    write(project / "a/AGENTS.md", "ü" * 10_000)
-    write(project / "a/b/AGENTS.md", "Innermost.")
+    write(project / "AGENTS.md", "Outermost.")
+    write(project / "a/AGENTS.md", "é" * 10_000)
+    write(project / "a/b/AGENTS.md", "ü" * 10_000)
     prompt, notices = send(ask, server, TRUSTED, directory=project / "a/b")
-    assert prompt.count("é") == 10_000
-    assert prompt.count("ü") == (MAX_INSTRUCTIONS_SIZE - 20_000) // 2
-    assert "Innermost." not in prompt
-    cut, left_out = [line for line in notices.splitlines() if "not sent" in line]
+    assert prompt.count("ü") == 10_000
+    assert prompt.count("é") == (MAX_INSTRUCTIONS_SIZE - 20_000) // 2
+    assert "Outermost." not in prompt
+    left_out, cut = [line for line in notices.splitlines() if "not sent" in line]
     assert "7,232 of 20,000 bytes of a/AGENTS.md" in cut
-    assert "10 of 10 bytes of a/b/AGENTS.md" in left_out
+    assert "10 of 10 bytes of AGENTS.md" in left_out
 
 
 @pytest.mark.parametrize(
@@ -192,3 +192,19 @@ def test_map_sends_them_only_with_context(ask: Ask, server: ModelServer, project
         result = here.process("map", "--tools", "-m", wire.MODEL, *options, "{{line}}", "rows.txt")
         assert result.code == 0, result.text
     assert ["Use tabs." in prompt for prompt in read_system_prompts(server)] == [False, True]
+
+
+def test_an_empty_git_folder_is_not_a_repository(ask: Ask, server: ModelServer, project: Path) -> None:
+    write(project / "AGENTS.md", "Use tabs.")
+    (project / "web/.git").mkdir(parents=True)
+    assert "Use tabs." in send(ask, server, TRUSTED, directory=project / "web")[0]
+
+
+def test_a_link_in_a_folder_that_others_can_write_is_not_followed(ask: Ask, server: ModelServer, project: Path) -> None:
+    write(project / "RULES.md", "Use tabs.")
+    (project / "web").mkdir()
+    (project / "web/AGENTS.md").symlink_to("../RULES.md")
+    (project / "web").chmod(0o777)
+    prompt, notices = send(ask, server, TRUSTED, directory=project / "web")
+    assert "Use tabs." not in prompt
+    assert "other users can write" in notices
