@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -87,5 +87,16 @@ class AppContext:
         """Collect all API keys, for redaction and for the environment of child processes."""
         variables = [table["key_env"] for table in self.config.providers.values() if "key_env" in table]
         return Secrets(
-            self.provider_names, variables, (*self.key_store.read_saved_keys().values(), *extra_keys), self.environment
+            self.provider_names,
+            variables,
+            (*self.key_store.read_saved_keys().values(), *self._read_sign_in_tokens(), *extra_keys),
+            self.environment,
         )
+
+    def _read_sign_in_tokens(self) -> Iterable[str]:
+        """Read the tokens of all sign-ins to MCP servers."""
+        if not self.app_dirs.sign_ins.is_dir():
+            return ()
+        from ask.mcp.sign_in_store import list_tokens
+
+        return list_tokens(self.app_dirs.sign_ins)

@@ -24,10 +24,10 @@ def command() -> None:
 def set_key(provider: str) -> None:
     """Keep the key of PROVIDER, typed without being shown, or read from standard input.
 
-    A search engine's key is kept in the same way: brave or tavily.
+    A search engine's key is kept in the same way: brave or tavily. mcp:NAME is the client secret of an MCP server.
     """
     app = AppContext()
-    if provider not in KEYED_ENGINES:
+    if provider not in KEYED_ENGINES and not provider.startswith("mcp:"):
         from ask.agent.model_selection import load_provider
 
         provider = load_provider(app, provider).info.name
