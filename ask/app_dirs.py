@@ -34,6 +34,11 @@ class AppDirs(NamedTuple):
         return self.config / "keys.toml"
 
     @property
+    def sign_ins(self) -> Path:
+        """The folder of sign-ins to MCP servers."""
+        return self.config / "sign-ins"
+
+    @property
     def templates(self) -> Path:
         """The folder of the user's own templates."""
         return self.config / "templates"

@@ -98,11 +98,17 @@ MODEL_KEYS: dict[str, type] = {
 SERVER_KEYS: dict[str, type] = {
     **dict.fromkeys(("command", "cwd", "url", "type"), str),
     **dict.fromkeys(("args", "tools"), list),
-    **dict.fromkeys(("env", "headers"), dict),
+    **dict.fromkeys(("env", "headers", "oauth"), dict),
     "timeout": float,
     "enabled": bool,
 }
 """The keys of a table `[mcp.servers.NAME]`, with their types."""
+OAUTH_KEYS = (
+    *("client_id", "client_secret", "private_key", "issuer", "grant_type", "scope", "redirect_uri"),
+    "client_metadata_url",
+)
+"""The keys of a table `[mcp.servers.NAME.oauth]`, all strings."""
+GRANT_TYPES = ("authorization_code", "client_credentials")
 SERVER_NAME_PATTERN = re.compile(r"(?!.*__)[A-Za-z0-9_-]{1,32}")
 """Valid names of MCP servers.
 
@@ -301,7 +307,32 @@ def check_server_tables(path: Path, servers: Any) -> list[str]:
         target, types = ("URL", ("http", "sse")) if "url" in table else ("command", ("stdio",))
         if table.get("type", types[0]) not in types:
             raise ConfigError(f"{path}: {key} has a {target}, so its type is {' or '.join(types)}", "remove type")
+        if oauth := table.get("oauth"):
+            warnings += check_oauth_table(path, f"{key}.oauth", oauth)
+            if "url" not in table:
+                raise ConfigError(f"{path}: {key} has no URL to sign in to", "remove oauth")
     return warnings
+
+
+def check_oauth_table(path: Path, key: str, table: Mapping[str, str]) -> list[str]:
+    """Validate a table `[mcp.servers.NAME.oauth]`; return warnings about unknown keys.
+
+    Raises:
+        ConfigError: a value is invalid, or one that it requires is missing.
+    """
+    grant_type = table.get("grant_type", GRANT_TYPES[0])
+    if grant_type not in GRANT_TYPES:
+        raise ConfigError(f"{path}: {key}.grant_type must be one of {', '.join(GRANT_TYPES)}", f"it is {grant_type!r}")
+    is_secret_used = grant_type == "client_credentials" or table.keys() & {"client_secret", "private_key"}
+    for required in ("client_id", "issuer"):
+        # Without an issuer, the MCP server would choose who receives the secret.
+        if is_secret_used and required not in table:
+            raise ConfigError(f"{path}: {key} has no {required}", f"add {required}")
+    if not re.match(r"https://[^/]+/.|$", table.get("client_metadata_url", "")):
+        raise ConfigError(f"{path}: {key}.client_metadata_url must be an https URL with a path")
+    if not re.match(r"http://(127\.0\.0\.1|localhost):\d+/|$", table.get("redirect_uri", "")):
+        raise ConfigError(f"{path}: {key}.redirect_uri must be a URL such as http://127.0.0.1:8400/callback")
+    return [f"{path}: {format_unknown_key(name, OAUTH_KEYS)} in [{key}]" for name in table if name not in OAUTH_KEYS]
 
 
 def check_options(source: str | Path, table: Mapping[str, Any]) -> None:
@@ -325,7 +356,7 @@ def _check_value(path: Path, key: str, value: Any, expected_type: type) -> None:
         raise ConfigError(f"{path}: {key} must be one of {', '.join(choices)}", f"it is {value!r}")
     is_zero_backoff = key == "network.backoff" and value == 0 and not isinstance(value, bool)
     if not (is_valid_value(value, expected_type) or is_zero_backoff):
-        advice = "" if key.endswith((".env", ".headers", ".url")) else f"it is {value!r}"  # may be a secret
+        advice = "" if key.endswith((".env", ".headers", ".oauth", ".url")) else f"it is {value!r}"  # may be a secret
         raise ConfigError(f"{path}: {key} must be {EXPECTED_VALUES[expected_type]}", advice)
 
 

@@ -155,7 +155,7 @@ _ask_about() {  # COMMAND: what it takes
             values='-O=file --output=file -p=provider --provider=provider -m=model --model=model --base-url=nothing --key=nothing -s=system --system=system -f=file --file=file -o=parameter --option=parameter -t=template --template=template --var=nothing --schema=file --input-format=choice:jsonl,csv,tsv,lines,nul,files -j=nothing --jobs=nothing --rpm=nothing --tpm=nothing --limit=nothing --sample=nothing --max-cost=nothing --max-failures=nothing --workdir-template=directory --max-rounds=nothing --poll-interval=nothing --engine=choice:dask --timeout=nothing --forget=conversation'
             rest='file' ;;
         mcp)
-            commands='list add remove test'
+            commands='list add remove login logout test'
             options='-h --help'
             values=''
             rest='nothing' ;;
@@ -166,10 +166,20 @@ _ask_about() {  # COMMAND: what it takes
             rest='nothing' ;;
         'mcp add')
             commands=''
-            options='--env --header --cwd --timeout --only --sse --from -h --help'
-            values='--env=nothing --header=nothing --cwd=directory --timeout=nothing --only=nothing --from=file'
+            options='--env --header --oauth --cwd --timeout --only --sse --from -h --help'
+            values='--env=nothing --header=nothing --oauth=nothing --cwd=directory --timeout=nothing --only=nothing --from=file'
             rest='file' ;;
         'mcp remove')
+            commands=''
+            options='-h --help'
+            values=''
+            rest='nothing' ;;
+        'mcp login')
+            commands=''
+            options='--no-browser -h --help'
+            values=''
+            rest='nothing' ;;
+        'mcp logout')
             commands=''
             options='-h --help'
             values=''

@@ -68,8 +68,12 @@ function __ask_valued -a command  # the options of a command that take a value
         case 'mcp list'
             string split ' ' -- ''
         case 'mcp add'
-            string split ' ' -- '--env --header --cwd --timeout --only --from'
+            string split ' ' -- '--env --header --oauth --cwd --timeout --only --from'
         case 'mcp remove'
+            string split ' ' -- ''
+        case 'mcp login'
+            string split ' ' -- ''
+        case 'mcp logout'
             string split ' ' -- ''
         case 'mcp test'
             string split ' ' -- ''
@@ -116,7 +120,7 @@ function __ask_commands -a command  # what a command consists of
         case 'keys'
             string split ' ' -- 'set list remove'
         case 'mcp'
-            string split ' ' -- 'list add remove test'
+            string split ' ' -- 'list add remove login logout test'
         case 'skills'
             string split ' ' -- 'list show'
         case 'templates'
@@ -397,6 +401,8 @@ complete -c ask -n '__ask_in \'map\'' -s h -l help -d 'Show this message and exi
 complete -c ask -n '__ask_first \'mcp\'' -f -a list -d 'List the MCP servers, or the tools of one'
 complete -c ask -n '__ask_first \'mcp\'' -f -a add -d 'Add an MCP server to config.toml'
 complete -c ask -n '__ask_first \'mcp\'' -f -a remove -d 'Remove an MCP server from config.toml'
+complete -c ask -n '__ask_first \'mcp\'' -f -a login -d 'Sign in to a remote MCP server in the browser'
+complete -c ask -n '__ask_first \'mcp\'' -f -a logout -d 'Delete the sign-in to a remote MCP server'
 complete -c ask -n '__ask_first \'mcp\'' -f -a test -d 'Start MCP servers and check that they work'
 complete -c ask -n '__ask_in \'mcp\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'mcp\'' -f
@@ -406,6 +412,7 @@ complete -c ask -n '__ask_in \'mcp list\'' -s h -l help -d 'Show this message an
 complete -c ask -n '__ask_words \'mcp list\'' -f
 complete -c ask -n '__ask_in \'mcp add\'' -l env -x -d 'Environment variable for the command'
 complete -c ask -n '__ask_in \'mcp add\'' -l header -x -d 'HTTP header for the URL'
+complete -c ask -n '__ask_in \'mcp add\'' -l oauth -x -d 'Setting for signing in, such as client_id'
 complete -c ask -n '__ask_in \'mcp add\'' -l cwd -x -a '(__fish_complete_directories)' -d 'Working directory of the command'
 complete -c ask -n '__ask_in \'mcp add\'' -l timeout -x -d 'Allow S seconds for starting (10)'
 complete -c ask -n '__ask_in \'mcp add\'' -l only -x -d 'Offer only this tool; repeatable'
@@ -414,6 +421,11 @@ complete -c ask -n '__ask_in \'mcp add\'' -l from -r -F -d 'Import servers from 
 complete -c ask -n '__ask_in \'mcp add\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_in \'mcp remove\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'mcp remove\'' -f
+complete -c ask -n '__ask_in \'mcp login\'' -l no-browser -d 'Print the page\'s address and ask where it led'
+complete -c ask -n '__ask_in \'mcp login\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'mcp login\'' -f
+complete -c ask -n '__ask_in \'mcp logout\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'mcp logout\'' -f
 complete -c ask -n '__ask_in \'mcp test\'' -l json -d 'Print a JSON array'
 complete -c ask -n '__ask_in \'mcp test\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'mcp test\'' -f

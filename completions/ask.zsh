@@ -396,6 +396,7 @@ _ask_arguments() {  # COMMAND
       _arguments -s -S -A '-*' \
         '*--env=[Environment variable for the command]:K=V:' \
         '*--header=[HTTP header for the URL]:K=V:' \
+        '*--oauth=[Setting for signing in, such as client_id]:K=V:' \
         '(--cwd)--cwd=[Working directory of the command]:DIR:_files -/' \
         '(--timeout)--timeout=[Allow S seconds for starting (10)]:S:' \
         '*--only=[Offer only this tool; repeatable]:TOOL:' \
@@ -405,6 +406,17 @@ _ask_arguments() {  # COMMAND
         '(-h --help)--help[Show this message and exit]' \
         '*: :_files' ;;
     'mcp remove')
+      _arguments -s -S -A '-*' \
+        '(-h --help)-h[Show this message and exit]' \
+        '(-h --help)--help[Show this message and exit]' \
+        '*: :' ;;
+    'mcp login')
+      _arguments -s -S -A '-*' \
+        '(--no-browser)--no-browser[Print the page'"'"'s address and ask where it led]' \
+        '(-h --help)-h[Show this message and exit]' \
+        '(-h --help)--help[Show this message and exit]' \
+        '*: :' ;;
+    'mcp logout')
       _arguments -s -S -A '-*' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
@@ -516,7 +528,7 @@ _ask_commands() {  # COMMAND: what it consists of
     context) reply=('list:List the projects that you were asked about' 'forget:Forget a project, so that ask asks again') ;;
     history) reply=('list:List conversations, newest first' 'show:Show a conversation' 'search:Search all conversations' 'export:Export conversations as Markdown, JSON or HTML' 'import:Import conversations from a JSON export' 'delete:Delete conversations' 'stats:Show runs, tokens and cost by day, model and tool') ;;
     keys) reply=('set:Save the key of PROVIDER, typed without echo or read from standard input' 'list:List which providers have a key and where it is set, but never the key itself' 'remove:Remove the saved key of PROVIDER') ;;
-    mcp) reply=('list:List the MCP servers, or the tools of one' 'add:Add an MCP server to config.toml' 'remove:Remove an MCP server from config.toml' 'test:Start MCP servers and check that they work') ;;
+    mcp) reply=('list:List the MCP servers, or the tools of one' 'add:Add an MCP server to config.toml' 'remove:Remove an MCP server from config.toml' 'login:Sign in to a remote MCP server in the browser' 'logout:Delete the sign-in to a remote MCP server' 'test:Start MCP servers and check that they work') ;;
     skills) reply=('list:List the skills of this project, and your own' 'show:Print a skill') ;;
     templates) reply=('list:List the templates, yours and the built-in ones' 'show:Print a template' 'new:Create a template' 'edit:Edit a template, or a copy of a built-in one') ;;
     *) reply=() ;;

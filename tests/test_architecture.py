@@ -62,7 +62,7 @@ PACKAGES = {
     "pathspec": {"inputs"},
     "tomli_w": {"secrets", "config_file", "cli"},
     "tomlkit": {"config_file"},
-    **{package: {"mcp"} for package in ("mcp", "mcp_types", "anyio", "httpx2", "pydantic")},
+    **{package: {"mcp"} for package in ("mcp", "mcp_types", "anyio", "httpx2", "pydantic", "cryptography")},
     "ask_completions": {"cli"},
     "prompt_toolkit": {"cli"},
     "ask_prompts": {"agent", "templates"},

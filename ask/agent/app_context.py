@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -98,5 +98,13 @@ class AppContext:
     def collect_secrets(self, *extra_keys: str) -> Secrets:
         """Collect all API keys, for redaction and for the environment of child processes."""
         variables = [table["key_env"] for table in self.config.providers.values() if "key_env" in table]
-        keys = (*self.key_store.list_known_keys(), *extra_keys)
+        keys = (*self.key_store.list_known_keys(), *self._read_sign_in_tokens(), *extra_keys)
         return Secrets(self.provider_names, variables, keys, self.environment)
+
+    def _read_sign_in_tokens(self) -> Iterable[str]:
+        """Read the tokens of all sign-ins to MCP servers."""
+        if not self.app_dirs.sign_ins.is_dir():
+            return ()
+        from ask.mcp.sign_in_store import list_tokens
+
+        return list_tokens(self.app_dirs.sign_ins)

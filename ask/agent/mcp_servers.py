@@ -13,6 +13,7 @@ from ask.agent.app_context import AppContext
 from ask.console import StderrConsole
 from ask.mcp.lazy_servers import LazyServers
 from ask.mcp.server_config import MCP_EXTRA, ServerConfig, find_servers
+from ask.mcp.sign_in_store import SignIns
 from ask.mcp.tool_list_cache import ToolListCache
 from ask.mcp.tool_listing import ServerTools, build_tool_prefix, has_allowed_tool, to_tools
 from ask.settings import Settings
@@ -95,6 +96,10 @@ def open_tool_list_cache(app: AppContext) -> ToolListCache:
     return ToolListCache(app.app_dirs.cache / "mcp")
 
 
+def open_sign_ins(app: AppContext) -> SignIns:
+    return SignIns(app.app_dirs.sign_ins, lambda name: app.key_store.find(name)[0])
+
+
 def create_lazy_servers(app: AppContext, console: StderrConsole, cleanup: ExitStack) -> LazyServers:
     """Create the servers without starting them. Closing `cleanup` ends those that were started."""
     directory = Path.cwd()
@@ -120,6 +125,7 @@ def create_servers(app: AppContext, directory: Path) -> ServerPool:
         directory=directory,
         log_folder=app.app_dirs.data / "mcp",
         redact=secrets.redact,
+        sign_ins=open_sign_ins(app),
     )
 
 

@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from ask.agent.app_context import AppContext
-from ask.agent.mcp_servers import is_mcp_installed
+from ask.agent.mcp_servers import is_mcp_installed, open_sign_ins
 from ask.agent.model_selection import (
     ModelEndpoint,
     ModelSelection,
@@ -347,6 +347,11 @@ def check_mcp_servers(app: AppContext) -> Iterator[CheckResult]:
         if expanded.command and not shutil.which(Path(expanded.command).expanduser(), path=path):
             found = f"cannot start the MCP server {server.name}: {expanded.command!r} is not installed"
             yield warning(check, found, "install it, or use its full path")
+        sign_in = open_sign_ins(app).open(expanded)
+        if expanded.url and sign_in.is_signed_in:
+            yield ok(check, f"signed in to {server.name}", f"ask mcp logout {server.name} signs out")
+        elif expanded.url and sign_in.is_sign_in_required:
+            yield warning(check, f"not signed in to {server.name}", f"ask mcp login {server.name}")
     yield ok(check, f"{format_count(len(servers), 'server')}: {names}", "ask mcp test starts them")
 
 

@@ -26,10 +26,11 @@ def command() -> None:
 def set_key(provider: str, *, keyring: bool) -> None:
     """Save the key of PROVIDER, typed without echo or read from standard input.
 
-    The key of a search engine is saved in the same way: brave or tavily.
+    The key of a search engine is saved in the same way: brave or tavily. mcp:NAME is the client secret of an MCP
+    server.
     """
     app = AppContext()
-    if provider not in KEYED_ENGINES:
+    if provider not in KEYED_ENGINES and not provider.startswith("mcp:"):
         from ask.agent.model_selection import load_provider
 
         provider = load_provider(app, provider).info.name

@@ -13,7 +13,13 @@ from urllib.parse import urlsplit
 import click
 
 from ask.agent.app_context import AppContext
-from ask.agent.mcp_servers import collect_server_tools, create_lazy_servers, is_mcp_installed, open_tool_list_cache
+from ask.agent.mcp_servers import (
+    collect_server_tools,
+    create_lazy_servers,
+    is_mcp_installed,
+    open_sign_ins,
+    open_tool_list_cache,
+)
 from ask.cli.config import change_setting
 from ask.cli.groups import JSON_OPTION, CommandGroup, print_notice
 from ask.cli.tools import to_tool_row
@@ -24,15 +30,19 @@ from ask.installation import format_install_command
 from ask.mcp.server_config import (
     MCP_EXTRA,
     ServerConfig,
+    expand_variables,
     find_servers,
     parse_server_table,
     read_servers,
     to_server_table,
+    uses_client_credentials,
 )
+from ask.render.amounts import format_count
 from ask.render.table import write_table
 from ask.settings import check_server_tables
 from ask.suggestions import format_suggestion
 from ask.text import decode_argument
+from ask.tools.file_access import escape_for_display
 
 
 @click.group("mcp", cls=CommandGroup, default="list")
@@ -134,6 +144,7 @@ def load_tool_rows(servers: Sequence[ServerConfig], app: AppContext) -> list[dic
 @click.argument("words", metavar="[SERVER] [URL] [-- COMMAND...]", nargs=-1)
 @click.option("--env", metavar="K=V", multiple=True, help="Environment variable for the command.")
 @click.option("--header", "headers", metavar="K=V", multiple=True, help="HTTP header for the URL.")
+@click.option("--oauth", metavar="K=V", multiple=True, help="Setting for signing in, such as client_id.")
 @click.option("--cwd", metavar="DIR", help="Working directory of the command.")
 @click.option("--timeout", metavar="S", type=float, help="Allow S seconds for starting (10).")
 @click.option("--only", "tools", metavar="TOOL", multiple=True, help="Offer only this tool; repeatable.")
@@ -142,8 +153,8 @@ def load_tool_rows(servers: Sequence[ServerConfig], app: AppContext) -> list[dic
 def add_command(*, words: tuple[str, ...], source: str | None, **options: Any) -> None:
     """Add an MCP server to config.toml: a command, which is started when a model calls its tools, or a URL.
 
-    In the values of --env and --header, $NAME is filled in when the server is used, so that no secret need stand
-    in the file: put it in single quotes.
+    In the values of --env, --header and --oauth, $NAME is filled in when the server is used. Put it in single
+    quotes to keep secrets out of the file.
 
     \b
     ask mcp add time -- uvx mcp-server-time
@@ -196,7 +207,7 @@ def read_servers_file(path: Path, names: Sequence[str]) -> list[ServerConfig]:
     return [server_index.servers[name] for name in names or server_index.servers]
 
 
-OPTION_NAMES = {"env": "--env", "cwd": "--cwd", "headers": "--header", "type": "--sse"}
+OPTION_NAMES = {"env": "--env", "cwd": "--cwd", "headers": "--header", "oauth": "--oauth", "type": "--sse"}
 """The options that are for a command or for a URL only, by their key in config.toml."""
 
 
@@ -213,14 +224,14 @@ def parse_server(words: Sequence[str], options: Mapping[str, Any], origin: Path)
     is_url = target.startswith(("http://", "https://"))
     if is_url and arguments:
         raise UsageError(f"unexpected argument {arguments[0]!r} after the URL", "add one server at a time")
-    for key in ("env", "cwd") if is_url else ("headers", "type"):
+    for key in ("env", "cwd") if is_url else ("headers", "oauth", "type"):
         if key in options:
             kind = "URL" if is_url else "command"
             raise UsageError(f"{OPTION_NAMES[key]} cannot be used with a {kind}", "leave it out")
     table: dict[str, Any] = {**options, "url" if is_url else "command": target}
     if arguments:
         table["args"] = arguments
-    for key, separators in (("env", "="), ("headers", "=:")):
+    for key, separators in (("env", "="), ("headers", "=:"), ("oauth", "=")):
         if key in table:
             table[key] = parse_pairs(table[key], OPTION_NAMES[key], separators)
     try:
@@ -257,7 +268,66 @@ def remove_command(*, name: str) -> None:
         raise UsageError(f"the MCP server {name} is configured in {servers[name].origin}", "remove it there")
     change_setting(app, ("mcp", "servers", name), UNSET)
     open_tool_list_cache(app).delete(name)
+    open_sign_ins(app).delete(name)
     click.echo(f"Removed {name} from {app.app_dirs.config_file}.", err=True)
+
+
+@command.command("login", short_help="Sign in to a remote MCP server in the browser.")
+@click.argument("name", metavar="SERVER")
+@click.option("--no-browser", is_flag=True, help="Print the page's address and ask where it led.")
+def login_command(*, name: str, no_browser: bool) -> None:
+    """Sign in to a remote MCP server (OAuth). Later runs use and refresh the sign-in.
+
+    The browser returns to a port of this machine. With --no-browser, as over SSH, open the printed address
+    anywhere and paste the address at which the browser ends; the page itself need not load.
+    """
+    app = AppContext()
+    [server] = select_servers(app, [decode_argument(name)])
+    if not server.url or uses_client_credentials(server):
+        problem = "uses client credentials" if server.url else "is a local command"
+        raise UsageError(f"{server.name} {problem} and needs no sign-in", f"ask mcp test {server.name} starts it")
+    import asyncio
+    import threading
+    import webbrowser
+
+    from ask.mcp.browser_sign_in import sign_in
+
+    def open_page(url: str) -> None:
+        click.echo(f"Open this page to sign in to {server.name}:\n{escape_for_display(url)}", err=True)
+        if not no_browser:
+            # A text browser, or one that $BROWSER names, runs until it is closed.
+            threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
+
+    def read_redirect() -> str:
+        answer: str = click.prompt("Address at which the browser ended", err=True)
+        return answer
+
+    tools = asyncio.run(
+        sign_in(
+            expand_variables(server, app.environment, Path.cwd()),
+            open_sign_ins(app),
+            environment=app.environment,
+            directory=Path.cwd(),
+            open_page=open_page,
+            read_redirect=read_redirect if no_browser else None,
+        )
+    )
+    open_tool_list_cache(app).delete(server.name)
+    if tools is None:
+        click.echo(f"{server.name} did not require a sign-in.", err=True)
+    else:
+        click.echo(f"Signed in to {server.name}; it has {format_count(len(tools.tools), 'tool')}.", err=True)
+
+
+@command.command("logout", short_help="Delete the sign-in to a remote MCP server.")
+@click.argument("name", metavar="SERVER")
+def logout_command(*, name: str) -> None:
+    """Delete the saved sign-in to a remote MCP server. The server is not notified."""
+    app, name = AppContext(), decode_argument(name)
+    open_tool_list_cache(app).delete(name)
+    if not open_sign_ins(app).delete(name):
+        raise UsageError(f"not signed in to {name!r}", f"ask mcp login {name} signs in")
+    click.echo(f"Signed out of {name}.", err=True)
 
 
 @command.command("test", short_help="Start MCP servers and check that they work.")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from ask.client.certificates import create_ssl_context, explain_certificate_error, find_ca_bundle
+from ask.errors import FileError
 from ask.mcp.process import MESSAGE_LIMIT
-from ask.mcp.server_config import ServerConfig
+from ask.mcp.server_config import ServerConfig, uses_client_credentials
+from ask.mcp.sign_in_store import SignIns
 
 if TYPE_CHECKING:
     import httpx2
@@ -22,30 +24,56 @@ READ_TIMEOUT = 31_536_000.0
 class HttpServerTransport:
     """The transport to one remote server, whose variables must be expanded.
 
+    `auth` is the authorization of a sign-in; without it, a saved sign-in or the configured credentials are used.
+
     Raises:
         ConfigError: the CA certificates that `environment` names cannot be used.
     """
 
     is_running = True
 
-    def __init__(self, server: ServerConfig, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        server: ServerConfig,
+        environment: Mapping[str, str],
+        sign_ins: SignIns,
+        auth: httpx2.Auth | None = None,
+    ) -> None:
         self._failure = ""
         """The HTTP error of the last POST request, or ""."""
         self._server = server
         self._ca_bundle = find_ca_bundle(environment) if urlsplit(server.url).scheme == "https" else None
         self._ssl_verify = create_ssl_context(self._ca_bundle) if self._ca_bundle else True
+        self._sign_ins = sign_ins
+        self._store = sign_ins.open(server)
+        self._auth = auth
 
     def explain_failure(self, error: Exception, *, has_ended: bool) -> str:
-        """Return the HTTP error, or explain a certificate error; "" if the cause is another."""
+        """Return the HTTP error, or explain a sign-in or certificate error; "" if the cause is another."""
         explanation = explain_certificate_error(error, self._ca_bundle)
-        return self._failure or (f"{explanation.reason}: {explanation.hint}" if explanation else "")
+        if explanation:
+            return f"{explanation.reason}: {explanation.hint}"
+        cause: BaseException = error
+        while isinstance(cause, BaseExceptionGroup):
+            cause = cause.exceptions[0]
+        if type(cause).__module__.startswith("mcp.client.auth"):
+            return f"the sign-in failed ({cause})"
+        return self._failure
 
     def kill(self) -> None:
         """A remote server is not stopped."""
 
     @asynccontextmanager
     async def open_streams(self) -> AsyncIterator[Any]:
-        """Open the streams for received messages and for messages to send."""
+        """Open the streams for received messages and for messages to send.
+
+        Raises:
+            ConfigError: the configured client credentials cannot be used.
+        """
+        if not self._auth and (self._server.oauth or self._store.is_signed_in):
+            from ask.mcp.sign_in import create_auth
+
+            self._auth = create_auth(self._server, self._sign_ins)
         if self._server.type == "sse":
             from mcp.client.sse import sse_client
 
@@ -67,17 +95,33 @@ class HttpServerTransport:
         return httpx2.AsyncClient(
             # A compressed body could expand to any size.
             headers={"Accept-Encoding": "identity", **self._server.headers},
+            auth=self._auth,
             timeout=httpx2.Timeout(CONNECT_TIMEOUT, read=READ_TIMEOUT),
             event_hooks={"response": [self._check_response]},
             verify=self._ssl_verify,
         )
 
     async def _check_response(self, response: httpx2.Response) -> None:
-        status = response.status_code
         if response.request.method == "POST":
-            self._failure = f"it answered {status} {response.reason_phrase}".strip() if status >= 400 else ""
+            self._failure = self._describe_failure(response) if response.status_code >= 400 else ""
         if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
             response.stream = limit_stream(response.stream)
+
+    def _describe_failure(self, response: httpx2.Response) -> str:
+        """Describe an HTTP error, with what the user can do about it; remember what the server requires to sign in."""
+        name, status = self._server.name, response.status_code
+        failure = f"it answered {status} {response.reason_phrase}".strip()
+        if status not in (401, 403):
+            return failure
+        challenge = response.headers.get("www-authenticate", "")
+        uses_header = any(header.lower() == "authorization" for header in self._server.headers)
+        if uses_header or (status == 403 and "insufficient_scope" not in challenge):
+            return f"{failure}: check mcp.servers.{name}.headers"
+        if uses_client_credentials(self._server):
+            return f"{failure}: check mcp.servers.{name}.oauth"
+        with suppress(FileError):
+            self._store.update({"challenge": [status, challenge]})
+        return f"{failure}: sign in with ask mcp login {name}"
 
 
 def limit_stream(stream: Any) -> Any:

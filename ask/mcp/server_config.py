@@ -42,6 +42,8 @@ class ServerConfig(NamedTuple):
     url: str = ""
     headers: Mapping[str, str] = EMPTY_MAPPING
     """HTTP headers of each request."""
+    oauth: Mapping[str, str] = EMPTY_MAPPING
+    """How to sign in to it, if the defaults do not fit."""
     timeout: float = DEFAULT_START_TIMEOUT
     """Seconds that it may take to start."""
     enabled: bool = True
@@ -154,7 +156,7 @@ def read_json(path: Path) -> Any:
 def normalize_server_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
     """Convert a server entry of another program to the keys of config.toml, and drop all other keys."""
     # Other programs use milliseconds, or mean the timeout of a call.
-    accepted_keys = SERVER_KEYS.keys() - {"timeout"}
+    accepted_keys = SERVER_KEYS.keys() - {"timeout", "oauth"}
     table = {key: value for key, value in entry.items() if key in accepted_keys and value is not None}
     url = entry.get("url") or entry.get("serverUrl") or entry.get("httpUrl")
     if url and "command" not in table:
@@ -216,7 +218,13 @@ def expand_variables(server: ServerConfig, environment: Mapping[str, str], direc
         url=expand(server.url, "url"),
         env={name: expand(text, f"env.{name}", ANY_VARIABLE) for name, text in server.env.items()},
         headers={name: expand(text, f"headers.{name}", ANY_VARIABLE) for name, text in server.headers.items()},
+        oauth={name: expand(text, f"oauth.{name}", ANY_VARIABLE) for name, text in server.oauth.items()},
     )
+
+
+def uses_client_credentials(server: ServerConfig) -> bool:
+    """Check whether a server is used with the credentials of a client, without a user's sign-in."""
+    return "private_key" in server.oauth or server.oauth.get("grant_type") == "client_credentials"
 
 
 def resolve_server_folder(server: ServerConfig, directory: Path) -> Path:

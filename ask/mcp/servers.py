@@ -21,6 +21,7 @@ from ask.mcp.connection import CLOSE_TIMEOUT, ServerConnection, ServerTransport,
 from ask.mcp.http_connection import HttpServerTransport
 from ask.mcp.process import ServerLog, start_process
 from ask.mcp.server_config import MCP_EXTRA, ServerConfig, expand_variables
+from ask.mcp.sign_in_store import SignIns
 from ask.mcp.tool_listing import ServerTools, select_tools
 from ask.tools.base import ToolError, ToolResult
 
@@ -46,12 +47,14 @@ class ServerPool:
         directory: Path,
         log_folder: Path,
         redact: Callable[[str], str],
+        sign_ins: SignIns,
     ) -> None:
         self._environment = environment
         self._variables = variables
         self._directory = directory
         self._log_folder = log_folder
         self._redact = redact
+        self._sign_ins = sign_ins
         self._logs: dict[str, ServerLog] = {}
         self._transports: list[ServerTransport] = []
         self._connections: dict[str, ServerConnection] = {}
@@ -112,7 +115,7 @@ class ServerPool:
         if server.type == "stdio":
             transport = await start_process(server, self._environment, self._directory, self._logs[server.name])
         else:
-            transport = HttpServerTransport(server, self._variables)
+            transport = HttpServerTransport(server, self._variables, self._sign_ins)
         self._transports.append(transport)
         if self._is_closing:
             transport.kill()
@@ -147,9 +150,7 @@ class ServerPool:
         except ServerUnavailableError as error:
             failure = f"the MCP server {server.name} cannot be used: {error}"
             log = self._logs[server.name]
-            if "answered 401" in failure or "answered 403" in failure:
-                failure += f": check mcp.servers.{server.name}.headers"
-            elif log.last_line:
+            if log.last_line:
                 failure += f": its output is in {log.path}"
             tools = ServerTools(server, failure=failure)
         return tools._replace(version=connection.version, seconds=time.monotonic() - start)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,10 +13,10 @@ import tomli_w
 
 from tests import wire
 from tests.model_server import ModelServer, Request
-from tests.program import Ask, Home, Result
+from tests.program import Ask, Home, Result, Running
 
 HERE = Path(__file__).parent
-RAW, SDK = str(HERE / "raw_server.py"), str(HERE / "sdk_server.py")
+RAW, SDK, OAUTH = (str(HERE / f"{name}_server.py") for name in ("raw", "sdk", "oauth"))
 MANY = ("--max-rounds", "99")
 
 
@@ -28,6 +29,17 @@ def configure(home: Home, servers: Mapping[str, Mapping[str, Any]], **tables: An
     """Write config.toml with these servers and additional tables."""
     home.config.mkdir(exist_ok=True)
     (home.config / "config.toml").write_text(tomli_w.dumps({"mcp": {"servers": servers}, **tables}))
+
+
+def start_server(script: str, *files: Path | str, port: int = 0) -> tuple[int, Running]:
+    """Start a server over HTTP in a process; `files` are further arguments. Return its port and the process."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(("127.0.0.1", port))
+        port = probe.getsockname()[1]
+    process = Running([sys.executable, script, str(port), *map(str, files)])
+    process.wait_for("Uvicorn running", 60)
+    return port, process
 
 
 def ask_with_calls(ask: Ask, model: ModelServer, calls: Sequence[wire.Call], *args: str) -> tuple[Result, list[str]]:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,27 +13,16 @@ import pytest
 
 from ask.client.certificates import CA_VARIABLES
 from tests import wire
-from tests.mcp.setting import SDK, ask_with_calls, configure, read_last_result
+from tests.mcp.setting import SDK, ask_with_calls, configure, read_last_result, start_server
 from tests.model_server import HOLD, ModelServer, Reply, Request
-from tests.program import Ask, Home, Running
+from tests.program import Ask, Home
 from tests.raw_server import Certificate, make_certificate
-
-
-def start_server(port: int = 0, certificate: Certificate | None = None) -> tuple[int, Running]:
-    """Start the SDK's server in a process. Return its port and the process."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        probe.bind(("127.0.0.1", port))
-        port = probe.getsockname()[1]
-    process = Running([sys.executable, SDK, str(port), *map(str, certificate or ())])
-    process.wait_for("Uvicorn running", 60)
-    return port, process
 
 
 @pytest.fixture(scope="module")
 def sdk_port() -> Iterator[int]:
     """The port of a server that is shared by all tests."""
-    port, process = start_server()
+    port, process = start_server(SDK)
     with process:
         yield port
 
@@ -75,7 +62,7 @@ def test_a_call_that_hangs_or_floods_fails(sdk_port: int, ask: Ask, home: Home, 
 
 @pytest.mark.slow
 def test_a_restarted_server_is_called_again_and_a_dead_one_fails(ask: Ask, home: Home, server: ModelServer) -> None:
-    port, first = start_server()
+    port, first = start_server(SDK)
     configure(home, {"web": {"url": f"http://127.0.0.1:{port}/mcp", "timeout": 60}})
     with ExitStack() as processes:
         processes.enter_context(first)
@@ -83,7 +70,7 @@ def test_a_restarted_server_is_called_again_and_a_dead_one_fails(ask: Ask, home:
         def restart(_: Request) -> Reply:
             first.process.kill()
             first.process.wait()
-            processes.enter_context(start_server(port)[1])
+            processes.enter_context(start_server(SDK, port=port)[1])
             return wire.calls(("web__add", {"a": 3, "b": 4}))
 
         die = wire.calls(("web__die", {}))
@@ -105,7 +92,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
 @pytest.fixture(scope="module")
 def tls_port(certificate: Certificate) -> Iterator[int]:
     """The port of a server whose certificate is trusted only if an environment variable names it."""
-    port, process = start_server(certificate=certificate)
+    port, process = start_server(SDK, *certificate)
     with process:
         yield port
 

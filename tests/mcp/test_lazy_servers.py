@@ -13,6 +13,7 @@ from tests import wire
 from tests.cli.chat.chat_session import Chat
 from tests.mcp.setting import (
     RAW,
+    SDK,
     ask_with_calls,
     cached_list_path,
     configure,
@@ -21,8 +22,8 @@ from tests.mcp.setting import (
     program,
     read_last_result,
     received,
+    start_server,
 )
-from tests.mcp.test_http import start_server
 from tests.mcp.test_shutdown import methods, wait_until
 from tests.model_server import ModelServer
 from tests.program import CTRL_C, Ask, Home, is_running, make_home
@@ -312,7 +313,7 @@ def test_a_broken_sdk_is_reported(ask: Ask, home: Home, server: ModelServer) -> 
 
 @pytest.mark.slow
 def test_a_remote_server_is_connected_to_at_the_first_call(ask: Ask, home: Home, server: ModelServer) -> None:
-    port, running = start_server()
+    port, running = start_server(SDK)
     configure(home, {"web": {"url": f"http://127.0.0.1:{port}/mcp", "timeout": 60}})
     calls: list[wire.Call] = [("web__add", {"a": 1, "b": 2})]
     with running:

@@ -1,0 +1,139 @@
+"""Saved sign-ins to remote servers: tokens, and what is needed to refresh them.
+
+There is one JSON file per server, which only the user can read.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ask.atomic_files import create_private_folder, write_private_file
+from ask.errors import FileError
+from ask.mcp.server_config import ServerConfig
+from ask.parsing import read_dict
+
+_LOCK_POLL_INTERVAL = 0.02
+
+
+class SignInStore:
+    """The saved sign-in to one server, whose variables must be expanded.
+
+    It is valid only for the URL and the client ID that it was saved for, so that changing the configuration sends no
+    token elsewhere.
+    """
+
+    def __init__(self, path: Path, server: ServerConfig) -> None:
+        self._path = path
+        self._configuration = {"url": server.url, "client_id": server.oauth.get("client_id", "")}
+
+    def read(self) -> dict[str, Any]:
+        """Read the values that `update` saved; {} if there are none."""
+        record = read_record(self._path)
+        return record if record.get("configuration") == self._configuration else {}
+
+    def update(self, values: Mapping[str, Any]) -> None:
+        """Save values, which must be JSON. None removes a value.
+
+        Raises:
+            FileError: the file cannot be written.
+        """
+        old = self.read()
+        record = {**old, "configuration": self._configuration, **values}
+        record = {key: value for key, value in record.items() if value is not None}
+        if record == old:
+            return
+        try:
+            write_private_file(self._path, json.dumps(record, indent=2).encode(), durable=True)
+        except OSError as error:
+            raise FileError(f"cannot write {self._path} ({error.strerror})") from error
+
+    @property
+    def is_signed_in(self) -> bool:
+        return "tokens" in self.read()
+
+    @property
+    def is_sign_in_required(self) -> bool:
+        """Whether the server has asked for a sign-in that has not been made."""
+        return "challenge" in self.read()
+
+    @asynccontextmanager
+    async def lock(self) -> AsyncIterator[None]:
+        """Lock the sign-in against other runs, from reading a refresh token to saving the one that replaces it.
+
+        The lock is polled for, because a blocked thread would delay the end of the run. A file system without locks is
+        used without one.
+        """
+        import asyncio
+
+        descriptor = -1
+        try:
+            with suppress(OSError):
+                create_private_folder(self._path.parent)
+                descriptor = os.open(self._path.with_suffix(".lock"), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            while descriptor >= 0:
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    await asyncio.sleep(_LOCK_POLL_INTERVAL)
+                except OSError:
+                    break
+            yield
+        finally:
+            if descriptor >= 0:
+                os.close(descriptor)
+
+
+class SignIns(NamedTuple):
+    """The folder of saved sign-ins, and a function that finds a saved API key by its name."""
+
+    folder: Path
+    find_key: Callable[[str], str]
+
+    def open(self, server: ServerConfig) -> SignInStore:
+        """Open the sign-in to a server, which need not exist."""
+        return SignInStore(self._build_path(server.name), server)
+
+    def delete(self, server_name: str) -> bool:
+        """Delete the sign-in to a server; return whether there was one.
+
+        Raises:
+            FileError: the file cannot be deleted.
+        """
+        path = self._build_path(server_name)
+        was_signed_in = "tokens" in read_record(path)
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise FileError(f"cannot delete {path} ({error.strerror})") from error
+        return was_signed_in
+
+    def find_client_secret(self, server: ServerConfig) -> str:
+        """Find the client secret of a server: the configured one, or the saved key `mcp:NAME`."""
+        return server.oauth.get("client_secret") or self.find_key(f"mcp:{server.name}")
+
+    def _build_path(self, server_name: str) -> Path:
+        return self.folder / f"{server_name}.json"
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """Read the content of a saved sign-in; {} if it is missing or invalid."""
+    with suppress(OSError, ValueError, RecursionError):
+        return read_dict(json.loads(path.read_bytes()))
+    return {}
+
+
+def list_tokens(folder: Path) -> Iterator[str]:
+    """Yield the secrets in all saved sign-ins."""
+    for path in folder.glob("*.json"):
+        record = read_record(path)
+        for section, name in (("tokens", "access_token"), ("tokens", "refresh_token"), ("client", "client_secret")):
+            value = read_dict(record.get(section)).get(name)
+            if isinstance(value, str):
+                yield value

@@ -1,0 +1,254 @@
+"""Signing in to remote MCP servers, against a real authorization server."""
+
+from __future__ import annotations
+
+import json
+import re
+import stat
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+
+from tests import wire
+from tests.mcp.oauth_server import MACHINE, MACHINE_SECRET
+from tests.mcp.setting import HERE, OAUTH, SDK, ask_with_calls, configure, offered, start_server
+from tests.model_server import ModelServer, Reply
+from tests.program import Ask, Home, Result
+
+BROWSER = {"BROWSER": f"{sys.executable} {HERE / 'browser.py'} %s"}
+
+
+class KeepRedirect(urllib.request.HTTPRedirectHandler):
+    """Raises redirects instead of following them."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+class OAuthServer:
+    """The server in a process."""
+
+    def __init__(self, port: int) -> None:
+        self.origin = f"http://127.0.0.1:{port}"
+        self.url = f"{self.origin}/mcp"
+
+    def control(self, **values: str | int) -> Any:
+        query = "&".join(f"{name}={value}" for name, value in values.items())
+        with urllib.request.urlopen(f"{self.origin}/control?{query}") as response:
+            return json.load(response)
+
+    @property
+    def grants(self) -> list[str]:
+        return [grant["grant_type"] for grant in self.control()["grants"]]
+
+
+@pytest.fixture(scope="module")
+def private_key() -> ec.EllipticCurvePrivateKey:
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+@pytest.fixture(scope="module")
+def running_server(
+    tmp_path_factory: pytest.TempPathFactory, private_key: ec.EllipticCurvePrivateKey
+) -> Iterator[OAuthServer]:
+    public_key = tmp_path_factory.mktemp("key") / "public.pem"
+    public_key.write_bytes(private_key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+    port, process = start_server(OAUTH, public_key)
+    with process:
+        yield OAuthServer(port)
+
+
+@pytest.fixture
+def private(running_server: OAuthServer) -> OAuthServer:
+    running_server.control(reset=1)
+    return running_server
+
+
+def sign_in(ask: Ask) -> Result:
+    return ask("mcp", "login", "web", env=BROWSER, timeout=120)
+
+
+def state_file(home: Home) -> Path:
+    return home.config / "sign-ins" / "web.json"
+
+
+def read_tokens(home: Home) -> dict[str, str]:
+    tokens: dict[str, str] = json.loads(state_file(home).read_text())["tokens"]
+    return tokens
+
+
+def add(home: Home, server: OAuthServer, **oauth: str) -> None:
+    configure(home, {"web": {"url": server.url, "timeout": 60, **({"oauth": oauth} if oauth else {})}})
+
+
+def test_a_run_names_the_command_and_goes_on_until_the_user_signs_in(
+    ask: Ask, home: Home, server: ModelServer, private: OAuthServer
+) -> None:
+    add(home, private)
+    server.reply(wire.says("done"))
+    result = ask("hi", timeout=120)
+    assert (result.code, result.text) == (0, "done\n")
+    assert "ask mcp login web" in result.stderr
+    assert private.control()["clients"] == 0, "a run registers no client"
+    assert "ask mcp login web" in ask("doctor", timeout=120).text
+
+    assert sign_in(ask).code == 0
+    assert stat.S_IMODE(state_file(home).stat().st_mode) == 0o600
+    result, [answer] = ask_with_calls(ask, server, [("web__whoami", {})])
+    assert answer == "you"
+    assert "ask: " not in result.stderr
+    assert private.grants == ["authorization_code"]
+    assert "signed in" in ask("doctor", timeout=120).text
+
+
+def test_an_expired_token_is_refreshed_without_a_browser_and_the_rotated_one_kept(
+    ask: Ask, home: Home, private: OAuthServer
+) -> None:
+    add(home, private)
+    private.control(lifetime=5)  # less than the margin
+    assert sign_in(ask).code == 0
+    for count in (2, 3):
+        before = read_tokens(home)["refresh_token"]
+        assert ask("mcp", "test", timeout=120).code == 0
+        assert read_tokens(home)["refresh_token"] != before
+        assert private.grants.count("refresh_token") >= count - 1
+    assert "authorization_code" in private.grants
+    assert private.control()["grants"][-1]["resource"] == private.url
+
+
+def test_a_refused_token_is_refreshed_once(ask: Ask, home: Home, private: OAuthServer) -> None:
+    add(home, private)
+    assert sign_in(ask).code == 0
+    private.control(forget=1)
+    assert ask("mcp", "test", timeout=120).code == 0
+    assert private.grants == ["authorization_code", "refresh_token"]
+
+
+def test_concurrent_runs_refresh_once(ask: Ask, home: Home, private: OAuthServer) -> None:
+    add(home, private)
+    assert sign_in(ask).code == 0
+    private.control(forget=1)
+    with ExitStack() as stack:
+        runs = [stack.enter_context(ask.start("mcp", "test")) for _ in range(4)]
+        assert [run.finish(120).code for run in runs] == [0, 0, 0, 0]
+    assert private.grants == ["authorization_code", "refresh_token"]
+
+
+def test_a_revoked_sign_in_is_reported_with_the_command(
+    ask: Ask, home: Home, server: ModelServer, private: OAuthServer
+) -> None:
+    add(home, private)
+    assert sign_in(ask).code == 0
+    private.control(revoke=1)
+    server.reply(wire.calls(("web__whoami", {})), wire.says("done"))
+    result = ask("hi", timeout=120)
+    assert result.text == "done\n"
+    assert "ask mcp login web" in result.stderr
+    assert not offered(server.requests[0])
+    tested = ask("mcp", "test", timeout=120)
+    assert tested.code == 4
+    assert private.grants.count("refresh_token") == 1, "a revoked token is not tried again"
+    assert sign_in(ask).code == 0
+    assert ask("mcp", "test", timeout=120).code == 0
+
+
+def test_tokens_are_redacted(ask: Ask, home: Home, server: ModelServer, private: OAuthServer) -> None:
+    add(home, private)
+    assert sign_in(ask).code == 0
+    _, [answer] = ask_with_calls(ask, server, [("read_file", {"filepath": str(state_file(home))})])
+    assert "authorization_server" in answer
+    for name in ("access_token", "refresh_token"):
+        assert read_tokens(home)[name] not in answer
+
+
+def test_logout_deletes_the_sign_in(ask: Ask, home: Home, private: OAuthServer) -> None:
+    add(home, private)
+    assert ask("mcp", "logout", "web").code == 2
+    assert sign_in(ask).code == 0
+    assert ask("mcp", "logout", "web").code == 0
+    assert not state_file(home).exists()
+    assert ask("mcp", "test", timeout=120).code == 4
+
+
+def test_a_refused_sign_in_is_reported(ask: Ask, home: Home, private: OAuthServer) -> None:
+    add(home, private)
+    private.control(deny=1)
+    result = sign_in(ask)
+    assert result.code == 5
+    assert "access_denied: not you" in result.stderr
+
+
+def test_without_a_browser_the_address_is_pasted(ask: Ask, home: Home, private: OAuthServer) -> None:
+    add(home, private)
+    with ask.start_on_terminal("mcp", "login", "--no-browser", "web") as login:
+        login.wait_for("browser ended", 60)
+        [page] = re.findall(r"http://\S+/authorize\?\S+", login.stdout.decode())
+        with pytest.raises(urllib.error.HTTPError) as redirect:
+            urllib.request.build_opener(KeepRedirect).open(page)
+        login.type_in(redirect.value.headers["Location"] + "\n")
+        assert login.finish(60).code == 0
+    assert read_tokens(home)
+
+
+def test_a_machine_signs_in_with_its_secret(ask: Ask, home: Home, private: OAuthServer) -> None:
+    add(home, private, grant_type="client_credentials", client_id=MACHINE, issuer=private.origin)
+    assert "ask keys set mcp:web" in ask("mcp", "test", timeout=120).text
+    assert ask("keys", "set", "mcp:web", stdin=MACHINE_SECRET.encode()).code == 0
+    for _ in range(2):
+        assert ask("mcp", "test", timeout=120).code == 0
+    assert private.grants == ["client_credentials"], "the token is kept"
+    private.control(forget=1)
+    assert ask("mcp", "test", timeout=120).code == 0
+    assert ask("mcp", "login", "web").code == 2
+
+
+def test_a_secret_is_sent_to_its_issuer_only(ask: Ask, home: Home, private: OAuthServer) -> None:
+    oauth = {"grant_type": "client_credentials", "client_id": MACHINE, "client_secret": "$WEB_SECRET"}
+    add(home, private, **oauth)
+    assert "issuer" in ask("mcp", "list").stderr
+    add(home, private, **oauth, issuer="https://auth.example.com")
+    assert ask("mcp", "test", env={"WEB_SECRET": MACHINE_SECRET}, timeout=120).code == 4
+    assert private.grants == []
+    add(home, private, **oauth, issuer=private.origin)
+    assert ask("mcp", "test", env={"WEB_SECRET": MACHINE_SECRET}, timeout=120).code == 0
+    wrong = ask("mcp", "test", env={"WEB_SECRET": "another"}, timeout=120)
+    assert wrong.code == 0, "the token of the right one is still valid"
+
+
+def test_a_machine_signs_in_with_its_private_key(
+    ask: Ask, home: Home, private: OAuthServer, private_key: ec.EllipticCurvePrivateKey
+) -> None:
+    path = home.path / "key.pem"
+    add(home, private, private_key=str(path), client_id=MACHINE, issuer=private.origin)
+    assert str(path) in ask("mcp", "test", timeout=120).text
+    path.write_bytes(private_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    assert ask("mcp", "test", timeout=120).code == 0
+    assert private.grants == ["client_credentials"]
+
+
+def test_tokens_are_not_sent_to_another_url(ask: Ask, home: Home, private: OAuthServer) -> None:
+    add(home, private)
+    assert sign_in(ask).code == 0
+    with ModelServer() as other:
+        other.reply(Reply(status=401), Reply(status=401))
+        configure(home, {"web": {"url": f"{other.base_url}/mcp", "timeout": 60}})
+        assert ask("mcp", "test", timeout=120).code == 4
+        assert not any("Authorization" in request.headers for request in other.requests)
+
+
+def test_a_server_without_sign_in_needs_none(ask: Ask, home: Home) -> None:
+    port, process = start_server(SDK)
+    configure(home, {"web": {"url": f"http://127.0.0.1:{port}/mcp", "timeout": 60}, "local": {"command": "cat"}})
+    with process:
+        result = sign_in(ask)
+    assert result.code == 0
+    assert "did not require" in result.stderr
+    assert ask("mcp", "login", "local").code == 2
