@@ -14,6 +14,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from difflib import SequenceMatcher
 from functools import cache
 from itertools import takewhile, zip_longest
 from pathlib import Path
@@ -344,8 +345,6 @@ def describe_nearest(records: Sequence[RecordedRequest], request: Mapping[str, A
     candidates = [record for record in records if len(differences[record.line_number]) == fewest]
     nearest = candidates[0]
     if len(candidates) > 1:
-        from difflib import SequenceMatcher
-
         matcher = SequenceMatcher(b=json.dumps(request, ensure_ascii=False)[-MAX_COMPARED_LENGTH:], autojunk=False)
 
         def measure_similarity(record: RecordedRequest) -> float:

@@ -10,6 +10,7 @@ from ask.agent.app_context import AppContext
 from ask.cli.groups import JSON_OPTION, CommandGroup
 from ask.console import StandardOutput
 from ask.errors import ConfigError, UsageError
+from ask.external_keys import is_valid_key
 from ask.render.table import write_table
 from ask.secrets import KEYRING
 from ask.tools.web_search import KEYED_ENGINES
@@ -37,8 +38,6 @@ def set_key(provider: str, *, keyring: bool) -> None:
     key = read_key(f"Key for {provider}").strip()
     if not key:
         raise UsageError("no key entered", f"run ask keys set {provider} again")
-    from ask.external_keys import is_valid_key
-
     if not is_valid_key(key):
         raise UsageError("the key contains an invalid character", f"run ask keys set {provider} again")
     app.key_store.save(provider, key, in_keyring=keyring)
