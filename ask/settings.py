@@ -119,7 +119,8 @@ APIS = ("responses", "chat")
 SEARCH_ENGINES = ("brave", "tavily", "duckduckgo")
 SANDBOX_LEVEL, FILES_LEVEL = "sandbox", "files"
 """The levels of safe mode: a kernel sandbox, or no commands and path checks in the file tools."""
-_CHOICES = {"search.engine": SEARCH_ENGINES, "safe.level": (SANDBOX_LEVEL, FILES_LEVEL)}
+SAFE_LEVELS = (SANDBOX_LEVEL, FILES_LEVEL)
+_CHOICES = {"search.engine": SEARCH_ENGINES, "safe.level": SAFE_LEVELS}
 MAX_NUMBER = 1_000_000_000
 """The largest number allowed in config.toml; as a time in seconds it means no limit."""
 EXPECTED_VALUES = {

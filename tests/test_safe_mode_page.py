@@ -69,7 +69,7 @@ def test_the_table_of_protected_names_is_up_to_date() -> None:
 
 def test_all_options_and_keys_are_listed() -> None:
     option_rows = rows("Options and configuration")
-    flags = {option.opts[0] for option in command.params if option.opts[0].startswith("--allow-")}
+    flags = {option.opts[0] for option in command.params if option.opts[0].startswith(("--allow-", "--safe-"))}
     assert {name.split()[0] for row in option_rows for name in find_code_spans(row[0])} == flags
     cells = {name for row in option_rows for name in find_code_spans(row[1])}
     assert {f"safe.{name}" for name in cells} == {key for key in SETTINGS if key.startswith("safe.")} - {"safe.enabled"}

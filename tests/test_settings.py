@@ -110,6 +110,35 @@ def test_switch_variables_accept_the_usual_values(tmp_path: Path, words: str, on
         assert (settings.safe, settings.tools) == (on or bool(text), on), word
 
 
+@pytest.mark.parametrize(
+    ("flags", "variable", "text", "expected"),
+    [
+        ({}, "", "", (False, "sandbox")),
+        ({"safe_files": True}, "", "", (True, "files")),
+        ({"safe_files": True}, "1", "safe.enabled = true", (True, "files")),
+        ({}, "", 'safe.level = "files"', (True, "files")),
+        ({}, "0", 'safe.level = "files"', (True, "files")),
+        ({}, "", 'safe.level = "files"\nsafe.enabled = false', (False, "files")),
+        ({}, "1", 'safe.level = "files"\nsafe.enabled = false', (True, "files")),
+        ({"safe": True}, "", 'safe.level = "files"', (True, "sandbox")),
+        ({}, "", 'safe.level = "sandbox"', (True, "sandbox")),
+    ],
+)
+def test_an_option_chooses_the_level_of_safe_mode_and_a_configured_level_enables_it(
+    tmp_path: Path, flags: dict[str, Any], variable: str, text: str, expected: tuple[bool, str]
+) -> None:
+    settings = resolve_settings(flags, {"ASK_SAFE": variable}, read_config_text(tmp_path, text))
+    assert (settings.safe, settings.safe_level) == expected
+
+
+def test_two_levels_of_safe_mode_are_an_error(ask: Ask, home: Home) -> None:
+    assert ask("--safe", "--safe-files", "hi").code == 2
+    home.config.mkdir()
+    (home.config / "config.toml").write_text('[safe]\nlevel = "kernel"\n')
+    result = ask("hi")
+    assert (result.code, "sandbox, files" in result.stderr) == (4, True)
+
+
 @pytest.mark.parametrize("variable", ["ASK_SAFE", "ASK_TOOLS"])
 @pytest.mark.parametrize("value", ["2", "enable", "y", "true false", "\u0661"])
 def test_any_other_value_of_a_switch_variable_is_an_error(

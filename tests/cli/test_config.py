@@ -20,6 +20,7 @@ from ask.errors import AskError
 from ask.settings import (
     APIS,
     PROVIDER_KEYS,
+    SAFE_LEVELS,
     SEARCH_ENGINES,
     SETTINGS,
     Config,
@@ -485,7 +486,8 @@ def test_every_key_sets_the_field_that_has_its_default() -> None:
         value = examples[setting.type]
         value = not get_default_value(key) if value is None else value
         section, _, name = key.rpartition(".")
-        config = Config({section: {name: value}} if section else {name: value})
+        table = {"enabled": False, name: value} if key == "safe.level" else {name: value}  # it would enable safe mode
+        config = Config({section: table} if section else table)
         changed = resolve_settings({}, {}, config)
         differing = [field for field in Settings._fields if getattr(changed, field) != getattr(Settings(), field)]
         assert key in ("provider", "model") or [get_default_value(key)] == [
@@ -499,7 +501,7 @@ def test_every_key_sets_the_field_that_has_its_default() -> None:
 )
 def test_formatted_values_parse_to_the_same_value(key: str, data: st.DataObject) -> None:
     found = parse_key(key)
-    allowed = {"search.engine": SEARCH_ENGINES, "providers.a.api": APIS}.get(key)
+    allowed = {"search.engine": SEARCH_ENGINES, "safe.level": SAFE_LEVELS, "providers.a.api": APIS}.get(key)
     examples = {
         str: st.sampled_from(allowed) if allowed else st.text(),
         int: st.integers(1, 1_000_000),

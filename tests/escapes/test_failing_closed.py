@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ask.safety.folder_scan import find_private_paths
-from tests.escapes.safe_runs import bash, run
+from tests.escapes.safe_runs import Call, bash, run
 from tests.safety.fake_host import FakeHost
 from tests.safety.installation import each_user_and
 
@@ -59,8 +59,8 @@ def build_changed_host_command(host: FakeHost, change: str, bubblewrap: str = OP
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (HIDDEN, ["bwrap", "install bubblewrap"]),
-        (DISABLED, ["user.max_user_namespaces"]),
+        (HIDDEN, ["bwrap", "install bubblewrap", "--safe-files"]),
+        (DISABLED, ["user.max_user_namespaces", "--safe-files"]),
         (ANOTHER, [" (", "writing outside", "--safe"]),
     ],
     ids=["bubblewrap missing", "user namespaces off", "self-test failing"],
@@ -80,6 +80,21 @@ def test_run_without_safe_mode_works_on_a_machine_without_bubblewrap(host: FakeH
     """This proves that the safe run fails because of the missing program, not because of the changed host."""
     done = run(host, bash("touch ran"), before=build_changed_host_command(host, HIDDEN))
     assert (done.result.code, (host.work / "ran").exists()) == (0, True), done.result.stderr
+
+
+@pytest.mark.parametrize("change", [HIDDEN, DISABLED], ids=["bubblewrap missing", "user namespaces off"])
+def test_the_files_level_works_without_a_sandbox(host: FakeHost, change: str) -> None:
+    calls: list[Call] = [
+        ("write_file", {"filepath": "made", "content": "inside"}),
+        ("read_file", {"filepath": "@outside@/secret"}),
+        ("write_file", {"filepath": "@outside@/made", "content": "x"}),
+        ("bash", {"command": "touch ran"}),
+    ]
+    done = run(host, calls, "--safe-files", before=build_changed_host_command(host, change))
+    assert (done.result.code, (host.work / "made").read_text()) == (0, "inside"), done.result.stderr
+    assert [output.startswith("Error: ") for output in done.outputs] == [False, True, True, True]
+    assert not (host.base / "outside/made").exists()
+    assert not (host.work / "ran").exists()
 
 
 def test_every_leak_of_a_sandbox_is_reported(host: FakeHost) -> None:

@@ -170,6 +170,19 @@ def test_safe_mode_can_be_turned_on_but_not_off(ask: Ask, server: ModelServer, h
         assert chat.quit().code == 0
 
 
+def test_safe_mode_without_commands_can_be_turned_on(ask: Ask, server: ModelServer) -> None:
+    answers(server)
+    with Chat(ask) as chat:
+        assert "level files" in chat.send("/safe files")
+        assert "level files" in chat.send("/safe on"), "the level stays the same until the chat ends"
+        shown = chat.send("/tools")
+        assert "level files" in shown
+        assert "bash" not in shown
+        chat.send("one")
+        assert "bash" not in offered(server)
+        assert "write_file" in offered(server)
+
+
 def test_a_file_is_sent_with_the_next_message_only(ask: Ask, server: ModelServer) -> None:
     answers(server)
     (ask.cwd / "a.txt").write_text("sweet\n")
