@@ -2,10 +2,10 @@
 
     form    = fields | "{" fields "}" | "[" type "]"
     fields  = field, separated by commas or new lines
-    field   = name ["?"] [type] [":" description]          ? for one that may be left out; string without a type
+    field   = name ["?"] [type] [":" description]          ? for an optional field; string without a type
     type    = one ["|" one]...
     one     = string | int | float | bool | null | any | object | date | time | datetime | email | url
-            | "[" type "]" | "{" fields "}" | "a text"     quoted: this very text
+            | "[" type "]" | "{" fields "}" | "a text"     quoted: exactly this text
 
 Names and descriptions with other characters must be quoted. Additional fields are not allowed in the answer.
 """
