@@ -62,6 +62,11 @@ class AppDirs(NamedTuple):
     def tool_call_log(self) -> Path:
         return self.data / "audit.jsonl"
 
+    @property
+    def approvals_file(self) -> Path:
+        """The tool calls that the user has approved for later runs."""
+        return self.data / "approvals.json"
+
 
 def _find_app_dir(environment: Mapping[str, str], kind: str) -> Path:
     xdg_folder = environment.get(f"XDG_{kind.upper()}_HOME", "")

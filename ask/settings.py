@@ -56,6 +56,8 @@ SETTINGS = {
     "tools.disabled": Setting(list, "tools that are not offered", "disabled_tools", "disable_tool"),
     "tools.command_timeout": Setting(float, "kill commands after this many seconds", "command_timeout"),
     "tools.confirm": Setting(bool, "ask before each tool call that runs or writes", "confirm"),
+    "tools.allow": Setting(list, "commands and tools that --confirm does not ask about", "allow"),
+    "tools.deny": Setting(list, "commands and tools to refuse", "deny"),
     "history.enabled": Setting(bool, "save conversations and file backups", "save", "no_save"),
     "search.engine": Setting(str, "search engine: brave, tavily or duckduckgo", "search_engine"),
     "mcp.files": Setting(list, "JSON files with further MCP servers", "mcp_files"),
@@ -65,9 +67,6 @@ SETTINGS = {
     "safe.allow_hosts": Setting(list, "safe mode: hosts that may be fetched without asking", "allow_hosts"),
     "safe.allow_tools": Setting(list, "safe mode: tools of plugins and MCP servers to allow", "allow_tools"),
     "safe.environment": Setting(list, "safe mode: environment variables that commands may see", "safe_environment"),
-    "safe.tripwires": Setting(
-        list, "safe mode: commands to refuse, by built-in name or regular expression", "tripwires"
-    ),
     "context.files": Setting(list, "file names of project instructions", "context_files"),
     "network.tries": Setting(int, "maximum tries for a request", "tries"),
     "network.backoff": Setting(float, "seconds before the first retry", "backoff"),
@@ -394,6 +393,8 @@ class Settings(NamedTuple):
     max_cost: float | None = None
     command_timeout: float = 30.0
     confirm: bool = False
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
     assume_yes: bool = False
     stream: bool = True
     timeout: float | None = None
@@ -410,7 +411,6 @@ class Settings(NamedTuple):
     allow_hosts: tuple[str, ...] = ()
     allow_tools: tuple[str, ...] = ()
     safe_environment: tuple[str, ...] = ()
-    tripwires: tuple[str, ...] = ()
     show_reasoning: bool = False
     context_files: tuple[str, ...] = ("AGENTS.md",)
     record: str = ""

@@ -245,10 +245,25 @@ _ask_about() {  # COMMAND: what it takes
             values=''
             rest='template' ;;
         tools)
+            commands='list approvals forget'
+            options='-h --help'
+            values=''
+            rest='nothing' ;;
+        'tools list')
             commands=''
             options='--tool --json -h --help'
             values=--tool=file
             rest='nothing' ;;
+        'tools approvals')
+            commands=''
+            options='--json -h --help'
+            values=''
+            rest='nothing' ;;
+        'tools forget')
+            commands=''
+            options='--all -h --help'
+            values=''
+            rest='conversation' ;;
         undo)
             commands=''
             options='--all --redo -n --dry-run --list --force -y --yes -h --help'
@@ -262,7 +277,7 @@ _ask_about() {  # COMMAND: what it takes
     esac
 }
 _ask_tools='read_file write_file edit_file list_dir bash fetch_url search_web'
-_ask_keys='provider model fallback system max_rounds max_cost timeout stream stdin_limit context_limit tools.enabled tools.disabled tools.command_timeout tools.confirm history.enabled search.engine mcp.files safe.enabled safe.level safe.allow_dirs safe.allow_hosts safe.allow_tools safe.environment safe.tripwires context.files network.tries network.backoff'
+_ask_keys='provider model fallback system max_rounds max_cost timeout stream stdin_limit context_limit tools.enabled tools.disabled tools.command_timeout tools.confirm tools.allow tools.deny history.enabled search.engine mcp.files safe.enabled safe.level safe.allow_dirs safe.allow_hosts safe.allow_tools safe.environment context.files network.tries network.backoff'
 _ask_parameters='frequency_penalty max_tokens presence_penalty reasoning_effort seed stop temperature top_k top_p'
 # to here
 

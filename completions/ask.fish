@@ -100,7 +100,13 @@ function __ask_valued -a command  # the options of a command that take a value
         case 'templates edit'
             string split ' ' -- ''
         case 'tools'
+            string split ' ' -- ''
+        case 'tools list'
             string split ' ' -- '--tool'
+        case 'tools approvals'
+            string split ' ' -- ''
+        case 'tools forget'
+            string split ' ' -- ''
         case 'undo'
             string split ' ' -- ''
         case 'version'
@@ -125,10 +131,12 @@ function __ask_commands -a command  # what a command consists of
             string split ' ' -- 'list show'
         case 'templates'
             string split ' ' -- 'list show new edit'
+        case 'tools'
+            string split ' ' -- 'list approvals forget'
     end
 end
 set -g __ask_tools read_file write_file edit_file list_dir bash fetch_url search_web
-set -g __ask_keys provider model fallback system max_rounds max_cost timeout stream stdin_limit context_limit tools.enabled tools.disabled tools.command_timeout tools.confirm history.enabled search.engine mcp.files safe.enabled safe.level safe.allow_dirs safe.allow_hosts safe.allow_tools safe.environment safe.tripwires context.files network.tries network.backoff
+set -g __ask_keys provider model fallback system max_rounds max_cost timeout stream stdin_limit context_limit tools.enabled tools.disabled tools.command_timeout tools.confirm tools.allow tools.deny history.enabled search.engine mcp.files safe.enabled safe.level safe.allow_dirs safe.allow_hosts safe.allow_tools safe.environment context.files network.tries network.backoff
 set -g __ask_parameters frequency_penalty max_tokens presence_penalty reasoning_effort seed stop temperature top_k top_p
 complete -c ask -n '__ask_first \'\'' -f -a chat -d 'Chat with a model'
 complete -c ask -n '__ask_first \'\'' -f -a compact -d 'Summarize older messages of a conversation'
@@ -147,7 +155,7 @@ complete -c ask -n '__ask_first \'\'' -f -a providers -d 'List the providers'
 complete -c ask -n '__ask_first \'\'' -f -a safe -d 'Check whether --safe works here'
 complete -c ask -n '__ask_first \'\'' -f -a skills -d 'List and show Agent Skills'
 complete -c ask -n '__ask_first \'\'' -f -a templates -d 'Manage prompt templates (-t)'
-complete -c ask -n '__ask_first \'\'' -f -a tools -d 'List the tools available to models'
+complete -c ask -n '__ask_first \'\'' -f -a tools -d 'List the tools available to models, and manage approvals'
 complete -c ask -n '__ask_first \'\'' -f -a undo -d 'Restore the files that a run changed'
 complete -c ask -n '__ask_first \'\'' -f -a version -d 'Print the version'
 complete -c ask -n '__ask_in \'\'' -s p -l provider -x -a '(__ask_provider)' -d 'Provider to use (see ask providers)'
@@ -466,10 +474,21 @@ complete -c ask -n '__ask_in \'templates new\'' -s h -l help -d 'Show this messa
 complete -c ask -n '__ask_words \'templates new\'' -f
 complete -c ask -n '__ask_in \'templates edit\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'templates edit\'' -f -a '(__ask_template)'
-complete -c ask -n '__ask_in \'tools\'' -l tool -r -F -d 'Also list this Python function'
-complete -c ask -n '__ask_in \'tools\'' -l json -d 'Print a JSON array'
+complete -c ask -n '__ask_first \'tools\'' -f -a list -d 'List the tools available to models'
+complete -c ask -n '__ask_first \'tools\'' -f -a approvals -d 'List the remembered approvals'
+complete -c ask -n '__ask_first \'tools\'' -f -a forget -d 'Forget remembered approvals, so that ask asks again'
 complete -c ask -n '__ask_in \'tools\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'tools\'' -f
+complete -c ask -n '__ask_in \'tools list\'' -l tool -r -F -d 'Also list this Python function'
+complete -c ask -n '__ask_in \'tools list\'' -l json -d 'Print a JSON array'
+complete -c ask -n '__ask_in \'tools list\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'tools list\'' -f
+complete -c ask -n '__ask_in \'tools approvals\'' -l json -d 'Print a JSON array'
+complete -c ask -n '__ask_in \'tools approvals\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'tools approvals\'' -f
+complete -c ask -n '__ask_in \'tools forget\'' -l all -d 'Forget all approvals'
+complete -c ask -n '__ask_in \'tools forget\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'tools forget\'' -f -k -a '(__ask_conversation)'
 complete -c ask -n '__ask_in \'undo\'' -l all -d 'Undo all runs of the conversation'
 complete -c ask -n '__ask_in \'undo\'' -l redo -d 'Reverse the last undo'
 complete -c ask -n '__ask_in \'undo\'' -s n -l dry-run -d 'Only show the diff'

@@ -496,11 +496,29 @@ _ask_arguments() {  # COMMAND
         '*: :_ask_template' ;;
     tools)
       _arguments -s -S -A '-*' \
+        '(-h --help)-h[Show this message and exit]' \
+        '(-h --help)--help[Show this message and exit]' \
+        '1: :_ask_first' \
+        '*: :' ;;
+    'tools list')
+      _arguments -s -S -A '-*' \
         '*--tool=[Also list this Python function]:FILE\:FUNCTION:_files' \
         '(--json)--json[Print a JSON array]' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
         '*: :' ;;
+    'tools approvals')
+      _arguments -s -S -A '-*' \
+        '(--json)--json[Print a JSON array]' \
+        '(-h --help)-h[Show this message and exit]' \
+        '(-h --help)--help[Show this message and exit]' \
+        '*: :' ;;
+    'tools forget')
+      _arguments -s -S -A '-*' \
+        '(--all)--all[Forget all approvals]' \
+        '(-h --help)-h[Show this message and exit]' \
+        '(-h --help)--help[Show this message and exit]' \
+        '*: :_ask_conversation' ;;
     undo)
       _arguments -s -S -A '-*' \
         '(--all)--all[Undo all runs of the conversation]' \
@@ -523,7 +541,7 @@ _ask_arguments() {  # COMMAND
 }
 _ask_commands() {  # COMMAND: what it consists of
   case $1 in
-    '') reply=('chat:Chat with a model' 'compact:Summarize older messages of a conversation' 'compare:Ask several models the same question' 'config:Show and change settings' 'context:List or forget trusted projects' 'doctor:Check the installation and suggest fixes' 'help:Show the help of ask or a command' 'history:List, search, export and delete conversations' 'init:Set up ask in bash, zsh or fish' 'keys:Manage API keys' 'map:Ask one prompt about many rows or files' 'mcp:Manage MCP servers' 'models:List a provider'"'"'s models' 'providers:List the providers' 'safe:Check whether --safe works here' 'skills:List and show Agent Skills' 'templates:Manage prompt templates (-t)' 'tools:List the tools available to models' 'undo:Restore the files that a run changed' 'version:Print the version') ;;
+    '') reply=('chat:Chat with a model' 'compact:Summarize older messages of a conversation' 'compare:Ask several models the same question' 'config:Show and change settings' 'context:List or forget trusted projects' 'doctor:Check the installation and suggest fixes' 'help:Show the help of ask or a command' 'history:List, search, export and delete conversations' 'init:Set up ask in bash, zsh or fish' 'keys:Manage API keys' 'map:Ask one prompt about many rows or files' 'mcp:Manage MCP servers' 'models:List a provider'"'"'s models' 'providers:List the providers' 'safe:Check whether --safe works here' 'skills:List and show Agent Skills' 'templates:Manage prompt templates (-t)' 'tools:List the tools available to models, and manage approvals' 'undo:Restore the files that a run changed' 'version:Print the version') ;;
     config) reply=('list:List all settings with their values and origins' 'get:Print the value of a setting' 'set:Change a setting in config.toml' 'unset:Remove a setting from config.toml' 'path:Print the path of config.toml' 'edit:Edit config.toml in your editor') ;;
     context) reply=('list:List the projects that you were asked about' 'forget:Forget a project, so that ask asks again') ;;
     history) reply=('list:List conversations, newest first' 'show:Show a conversation' 'search:Search all conversations' 'export:Export conversations as Markdown, JSON or HTML' 'import:Import conversations from a JSON export' 'delete:Delete conversations' 'stats:Show runs, tokens and cost by day, model and tool') ;;
@@ -531,11 +549,12 @@ _ask_commands() {  # COMMAND: what it consists of
     mcp) reply=('list:List the MCP servers, or the tools of one' 'add:Add an MCP server to config.toml' 'remove:Remove an MCP server from config.toml' 'login:Sign in to a remote MCP server in the browser' 'logout:Delete the sign-in to a remote MCP server' 'test:Start MCP servers and check that they work') ;;
     skills) reply=('list:List the skills of this project, and your own' 'show:Print a skill') ;;
     templates) reply=('list:List the templates, yours and the built-in ones' 'show:Print a template' 'new:Create a template' 'edit:Edit a template, or a copy of a built-in one') ;;
+    tools) reply=('list:List the tools available to models' 'approvals:List the remembered approvals' 'forget:Forget remembered approvals, so that ask asks again') ;;
     *) reply=() ;;
   esac
 }
 _ask_tools=(read_file write_file edit_file list_dir bash fetch_url search_web)
-_ask_keys=(provider model fallback system max_rounds max_cost timeout stream stdin_limit context_limit tools.enabled tools.disabled tools.command_timeout tools.confirm history.enabled search.engine mcp.files safe.enabled safe.level safe.allow_dirs safe.allow_hosts safe.allow_tools safe.environment safe.tripwires context.files network.tries network.backoff)
+_ask_keys=(provider model fallback system max_rounds max_cost timeout stream stdin_limit context_limit tools.enabled tools.disabled tools.command_timeout tools.confirm tools.allow tools.deny history.enabled search.engine mcp.files safe.enabled safe.level safe.allow_dirs safe.allow_hosts safe.allow_tools safe.environment context.files network.tries network.backoff)
 _ask_parameters=(frequency_penalty max_tokens presence_penalty reasoning_effort seed stop temperature top_k top_p)
 # to here
 

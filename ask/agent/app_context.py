@@ -15,6 +15,7 @@ from ask.settings import Config, read_config
 if TYPE_CHECKING:
     from ask.client.prices import PriceFinder
     from ask.plugin_api.loader import PluginEntry, PluginIndex
+    from ask.safety.approval_store import ApprovalStore
 
 
 class AppContext:
@@ -57,6 +58,13 @@ class AppContext:
         from ask.plugin_api.loader import find_plugins
 
         return find_plugins(self.app_dirs.cache / "plugins.json")
+
+    @cached_property
+    def approvals(self) -> ApprovalStore:
+        """The approvals of this run, and those remembered from earlier ones."""
+        from ask.safety.approval_store import ApprovalStore
+
+        return ApprovalStore(self.app_dirs.approvals_file)
 
     @cached_property
     def price_finder(self) -> PriceFinder:

@@ -156,8 +156,9 @@ def run_tool_loop(request: RunRequest, app: AppContext, on_event: Callable[[Even
         tool_runner = ToolRunner(
             request.tools,
             safe_mode.confine_context(context) if safe_mode else context,
-            safe_mode.policy if safe_mode else ToolPolicy(confirm=settings.confirm, assume_yes=settings.assume_yes),
+            safe_mode.policy if safe_mode else ToolPolicy.from_settings(settings),
             request_approval=request_approval,
+            get_approvals=lambda: app.approvals,
             audit_log=AuditLog(app.app_dirs.tool_call_log, request.conversation_id),
             redactor=secrets.redactor,
             on_event=on_event,

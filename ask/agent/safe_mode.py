@@ -14,7 +14,7 @@ from ask.errors import UsageError
 from ask.safety.file_confinement import FileConfinement
 from ask.safety.folder_scan import is_bare_repository
 from ask.safety.path_policy import build_sandbox_config
-from ask.safety.policy import BUILTIN_ORIGIN, ToolPolicy, compile_deny_rules
+from ask.safety.policy import BUILTIN_ORIGIN, ToolPolicy
 from ask.safety.sandbox import Sandbox
 from ask.safety.sandbox_config import SandboxConfig
 from ask.settings import SANDBOX_LEVEL, Settings
@@ -49,13 +49,10 @@ class SafeModeContext:
     ) -> None:
         self.level = settings.safe_level
         self.allowed_hosts = frozenset(map(parse_allowed_host, settings.allow_hosts))
-        self.policy = ToolPolicy(
-            confirm=settings.confirm,
-            assume_yes=settings.assume_yes,
+        self.policy = ToolPolicy.from_settings(settings)._replace(
             safe_mode=True,
             allowed_hosts=self.allowed_hosts,
             allowed_tools=frozenset(settings.allow_tools),
-            deny_rules=compile_deny_rules(settings.tripwires),
             safe_option="--safe" if self.level == SANDBOX_LEVEL else "--safe-files",
         )
         for folder in (app.app_dirs.data, overflow_directory.parent):

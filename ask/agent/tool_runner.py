@@ -23,6 +23,7 @@ from ask.tools.output_limits import truncate_result
 
 if TYPE_CHECKING:
     from ask.safety.approval import ApprovalResponse
+    from ask.safety.approval_store import ApprovalStore
 
 
 class AuditLog:
@@ -107,6 +108,7 @@ class ToolRunner:
         context: the context that tools run in.
         policy: decides about each call.
         request_approval: asks the user; returns None if nobody can be asked.
+        get_approvals: returns the remembered approvals.
         audit_log: the audit log.
         redactor: redacts secrets in calls and results; tools run with unredacted arguments.
         on_event: receives the events.
@@ -120,6 +122,7 @@ class ToolRunner:
         policy: ToolPolicy,
         *,
         request_approval: ApprovalCallback,
+        get_approvals: Callable[[], ApprovalStore],
         audit_log: AuditLog,
         redactor: Redactor,
         on_event: Callable[[Event], None],
@@ -131,12 +134,12 @@ class ToolRunner:
         self._context = context
         self._policy = policy
         self._request_approval = request_approval
+        self._get_approvals = get_approvals
         self._audit_log = audit_log
         self._redactor = redactor
         self._on_event = on_event
         self._before_execute = before_execute
         self._log_failure_reported = False
-        self._always_approved: set[tuple[str, str]] = set()
 
     def execute(self, call: ToolCall, *, repetitions: int = 0) -> ToolCallFinished:
         """Execute a call if it is allowed; return it with the result for the model.
@@ -217,21 +220,20 @@ class ToolRunner:
             raise ToolCallRejectedError(decision.rule, decision.reason)
         if decision.verdict is Verdict.ALLOW:
             return ApprovedToolCall(decision, arguments)
-        name = tool.spec.name
-        if (name, decision.rule) in self._always_approved:
-            return ApprovedToolCall(Decision(Verdict.ALLOW, f"{decision.rule}: always"), arguments)
-        host = tool.get_host(arguments) if tool.get_host else ""
-        response = self._request_approval(PendingToolCall(name, arguments, self._context, host))
+        pending_call = PendingToolCall(tool.spec.name, arguments, self._context, decision.host, decision.danger)
+        if approval := self._find_approval(pending_call):
+            return ApprovedToolCall(Decision(Verdict.ALLOW, f"approved: {approval}"), arguments)
+        response = self._request_approval(pending_call)
         if response is None:
             self.unattended_denial = decision
-            self._on_event(Notice(f"{name} was denied by {decision.rule}: no terminal to confirm on"))
+            self._on_event(Notice(f"{tool.spec.name} was denied by {decision.rule}: no terminal to confirm on"))
             raise ToolCallRejectedError(f"{decision.rule}: no terminal", "denied: no terminal to confirm on")
         from ask.safety.approval import ApprovalChoice
 
         if response.choice is ApprovalChoice.NO:
             raise ToolCallRejectedError(f"{decision.rule}: no", "the user declined this call")
         if response.choice is ApprovalChoice.ALWAYS:
-            self._always_approved.add((name, decision.rule))
+            self._remember_approval(pending_call, response)
         approved = ApprovedToolCall(
             Decision(Verdict.ALLOW, f"{decision.rule}: {response.choice}"),
             arguments,
@@ -242,6 +244,22 @@ class ToolRunner:
             if response.choice is ApprovalChoice.EDITED
             else approved
         )
+
+    def _find_approval(self, pending_call: PendingToolCall) -> str:
+        """Describe the remembered approval that covers a call; "" if there is none. A dangerous command has none."""
+        if pending_call.danger:
+            return ""
+        try:
+            return self._get_approvals().find(pending_call, self._policy.allow)
+        except FileError as error:
+            self._on_event(Notice(str(error)))
+            return ""
+
+    def _remember_approval(self, pending_call: PendingToolCall, response: ApprovalResponse) -> None:
+        try:
+            self._get_approvals().add(pending_call, response.scope, response.duration)
+        except FileError as error:
+            self._on_event(Notice(str(error)))
 
     def _authorize_edited_command(self, tool: Tool, approved_call: ApprovedToolCall, command: str) -> ApprovedToolCall:
         """Authorize a command that the user edited. The policy still applies.

@@ -26,7 +26,7 @@ COMMANDS = {
     "safe": "Check whether --safe works here.",
     "skills": "List and show Agent Skills.",
     "templates": "Manage prompt templates (-t).",
-    "tools": "List the tools available to models.",
+    "tools": "List the tools available to models, and manage approvals.",
     "undo": "Restore the files that a run changed.",
     "version": "Print the version.",
 }

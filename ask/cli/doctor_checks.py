@@ -45,9 +45,10 @@ from ask.installation import find_launcher, format_install_command
 from ask.mcp.server_config import MCP_EXTRA, expand_variables, find_servers
 from ask.render.amounts import format_compact_number, format_count
 from ask.render.table import write_table
+from ask.safety.approval_store import ApprovalStore
 from ask.safety.bubblewrap import find_bubblewrap, read_bubblewrap_version
 from ask.safety.file_confinement import FileConfinement
-from ask.safety.policy import compile_deny_rules
+from ask.safety.policy import ToolPolicy
 from ask.safety.sandbox import Sandbox
 from ask.safety.sandbox_config import SandboxConfig
 from ask.secrets import KEYRING, format_variable_prefix
@@ -105,6 +106,7 @@ def run_checks(app: AppContext, *, offline: bool) -> list[CheckResult]:
         "folders": check_folders,
         "history": check_history,
         "tools": check_tools,
+        "approvals": check_approvals,
         "tool plugins": check_tool_plugins,
         "context": check_context,
         "mcp": check_mcp_servers,
@@ -279,6 +281,20 @@ def check_tools(app: AppContext) -> Iterator[CheckResult]:
         yield problem("tools", "bash is not installed", "install it, or use --disable-tool bash")
 
 
+def check_approvals(app: AppContext) -> Iterator[CheckResult]:
+    """Check the allowlist, the denylist and the remembered approvals, if there are any."""
+    policy = ToolPolicy.from_settings(resolve_settings({}, app.environment, app.config))
+    path = app.app_dirs.approvals_file
+    remembered = ApprovalStore(path).read()
+    if not (policy.allow or policy.deny or remembered):
+        return
+    found = f"{len(policy.allow)} allowed, {len(policy.deny)} denied, {len(remembered)} remembered"
+    if remembered and path.stat().st_mode & PUBLIC_BITS:
+        yield warning("approvals", f"{found}; others can read them", f"chmod 600 {path}")
+    else:
+        yield ok("approvals", found, "ask tools approvals lists them" if remembered else "")
+
+
 def check_tool_plugins(app: AppContext) -> Iterator[CheckResult]:
     """Check each package with tools."""
     tools, load_errors = load_tool_plugins(app)
@@ -395,7 +411,6 @@ def probe_safe_mode(settings: Settings, directory: Path, app: AppContext) -> Ite
     Raises:
         ConfigError, UsageError: the settings are invalid.
     """
-    deny_rules = ", ".join(rule.name for rule in compile_deny_rules(settings.tripwires))
     hosts = ", ".join(map(parse_allowed_host, settings.allow_hosts))
     is_sandbox = settings.safe_level == SANDBOX_LEVEL
     overflow_directory = app.app_dirs.results / generate_conversation_id()
@@ -410,8 +425,6 @@ def probe_safe_mode(settings: Settings, directory: Path, app: AppContext) -> Ite
         return
     yield ok("can be written", ", ".join(map(str, sandbox_config.writable_folders)))
     yield ok("can be fetched from", f"{hosts}; other hosts after asking" if hosts else "any host, after asking")
-    if is_sandbox:
-        yield ok("refused", deny_rules)
     option = "--safe" if is_sandbox else "--safe-files"
     yield ok("enabled for every run", "yes" if settings.safe else f"no, only with {option}")
 

@@ -1,8 +1,10 @@
-"""`ask tools`: list the tools that a model may call, and where they are from."""
+"""`ask tools`: the tools that a model may call, and the calls that the user has approved in advance."""
 
 from __future__ import annotations
 
+import time
 from contextlib import ExitStack
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,12 +13,15 @@ from ask.agent.app_context import AppContext
 from ask.agent.mcp_servers import load_withheld_tools
 from ask.agent.safe_mode import is_offered
 from ask.agent.toolset import Toolset, has_context_files, has_mcp_configuration
-from ask.cli.groups import JSON_OPTION, subcommand
+from ask.cli.groups import JSON_OPTION, CommandGroup
 from ask.console import StandardOutput, StderrConsole
+from ask.errors import UsageError
 from ask.parsing import read_dict, read_list
+from ask.render.amounts import format_age, format_count
 from ask.render.table import write_table
 from ask.safety.policy import BUILTIN_ORIGIN
 from ask.settings import SANDBOX_LEVEL, get_working_directory, resolve_settings
+from ask.text import decode_argument, escape_control_characters, repair_surrogates
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,10 +39,15 @@ If it is allowed, safe mode also loads the tools of plugins, because one of them
 """
 
 
-@subcommand("tools")
+@click.group("tools", cls=CommandGroup, default="list")
+def command() -> None:
+    """List the tools available to models, and manage approvals. Without a command, list the tools."""
+
+
+@command.command("list", short_help="List the tools available to models.")
 @click.option("--tool", "functions", metavar="FILE:FUNCTION", multiple=True, help="Also list this Python function.")
 @JSON_OPTION
-def command(*, functions: tuple[str, ...], as_json: bool) -> None:
+def list_command(*, functions: tuple[str, ...], as_json: bool) -> None:
     """List the tools that a model may call, with their parameters; optional ones are marked with a question mark."""
     app = AppContext()
     settings = resolve_settings({}, app.environment, app.config)
@@ -53,6 +63,41 @@ def command(*, functions: tuple[str, ...], as_json: bool) -> None:
             row["offered"] = settings.tools and name not in settings.disabled_tools and allowed
             rows.append({**row, "safe": safe, "from": tool.origin})
     write_table(StandardOutput(), rows, as_json=as_json)
+
+
+@command.command("approvals", short_help="List the remembered approvals.")
+@JSON_OPTION
+def list_approvals(*, as_json: bool) -> None:
+    """List the approvals that you chose to remember at a --confirm prompt, for a folder or always."""
+    now = time.time()
+    rows = [
+        {
+            "id": approval.id,
+            "approves": approval.scope.value,
+            "value": escape_control_characters(repair_surrogates(approval.value)),
+            "folder": decode_argument(approval.folder) or (None if as_json else "all"),
+            "since": datetime.fromtimestamp(approval.time).astimezone().isoformat(timespec="seconds")
+            if as_json
+            else format_age(approval.time, now),
+        }
+        for approval in AppContext().approvals.read()
+    ]
+    write_table(StandardOutput(), rows, as_json=as_json)
+
+
+@command.command("forget", short_help="Forget remembered approvals, so that ask asks again.")
+@click.argument("ids", metavar="[ID]...", nargs=-1)
+@click.option("--all", "forget_all", is_flag=True, help="Forget all approvals.")
+def forget_approvals(*, ids: tuple[str, ...], forget_all: bool) -> None:
+    """Forget the approvals with these IDs, which ask tools approvals lists. Later calls are confirmed again."""
+    if bool(ids) == forget_all:
+        raise UsageError("no approval given" if not ids else "--all forgets every ID", "name IDs, or use --all")
+    store = AppContext().approvals
+    known_ids = [approval.id for approval in store.read()]
+    for unknown in set(ids).difference(known_ids):
+        raise UsageError(f"there is no approval {decode_argument(unknown)!r}", "ask tools approvals lists them")
+    count = store.remove(ids or known_ids)
+    StandardOutput().write(f"Forgot {format_count(count, 'approval')}.\n")
 
 
 def load_every_tool(

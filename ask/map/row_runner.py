@@ -103,8 +103,9 @@ def create_idle_tool_runner(request: RunRequest, app: AppContext) -> ToolRunner:
     return ToolRunner(
         (),
         context,
-        ToolPolicy(confirm=False, assume_yes=False),
+        ToolPolicy(),
         request_approval=lambda _: None,
+        get_approvals=lambda: app.approvals,
         audit_log=AuditLog(app.app_dirs.tool_call_log, ""),
         redactor=request.secrets.redactor,
         on_event=ignore_event,

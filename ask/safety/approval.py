@@ -5,12 +5,13 @@ A model must not be able to forge or hide a part of the prompt, so everything it
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ask.errors import AskError
+from ask.safety.approval_store import ApprovalDuration, ApprovalScope, list_approvable
 from ask.safety.policy import PendingToolCall
 from ask.text import escape_non_ascii
 from ask.tools.base import ApprovedFile
@@ -25,7 +26,7 @@ MAX_EDITABLE_LENGTH = 4_000
 
 
 class ApprovalChoice(StrEnum):
-    """The user's choice: `ALWAYS` approves the tool for the rest of the run, `EDITED` approves a changed command."""
+    """The user's choice: `ALWAYS` also approves similar calls, `EDITED` approves a changed command."""
 
     NO = "no"
     YES = "yes"
@@ -40,6 +41,10 @@ class ApprovalResponse(NamedTuple):
     edited_command: str = ""
     approved_file: ApprovedFile | None = None
     """The file whose change was shown; None if the call does not write a file."""
+    scope: ApprovalScope = ApprovalScope.TOOL
+    """With `ALWAYS`: which calls are approved."""
+    duration: ApprovalDuration = ApprovalDuration.RUN
+    """With `ALWAYS`: for how long."""
 
 
 CHOICES_BY_ANSWER = {
@@ -104,14 +109,17 @@ def _read_response(
 ) -> ApprovalResponse:
     """Ask until the answer is recognized. Too many unrecognized answers count as no."""
     command = pending_call.command
-    choices = f"y(es), N(o), a(lways for {escape_non_ascii(pending_call.tool_name)})"
+    choices = "y(es), N(o)" + ", a(lways)" * (not pending_call.danger)
     choices += ", e(dit)" * (command is not None) + ", ?(explain)" * (explain is not None)
     prompt = _show_call(terminal, description, choices)
     attempts_left = MAX_ATTEMPTS
     while attempts_left:
         answer = (terminal.read_line(prompt) or "").strip().lower()
-        if answer in CHOICES_BY_ANSWER:
-            return ApprovalResponse(CHOICES_BY_ANSWER[answer])
+        choice = CHOICES_BY_ANSWER.get(answer)
+        if choice is ApprovalChoice.ALWAYS and not pending_call.danger:
+            return _read_extent(terminal, pending_call)
+        if choice in (ApprovalChoice.YES, ApprovalChoice.NO):
+            return ApprovalResponse(choice)
         if answer in EDIT_ANSWERS and command is not None:
             edited = edit_command(terminal, command)
             if edited == command:
@@ -125,6 +133,43 @@ def _read_response(
             attempts_left -= 1
             terminal.write(f"Not understood: {choices if attempts_left else 'treated as no'}.\n")
     return ApprovalResponse(ApprovalChoice.NO)
+
+
+def _read_extent(terminal: Terminal, pending_call: PendingToolCall) -> ApprovalResponse:
+    """Ask which calls to approve and for how long. By default, it is the narrowest."""
+    approvable = list_approvable(pending_call)
+    labels = [
+        f"this {scope[0]}({scope[1:]})"
+        if scope is ApprovalScope.COMMAND
+        else f"{scope[0]}({scope[1:]} {escape_non_ascii(', '.join(values))})"
+        for scope, values in approvable.items()
+    ]
+    scopes = " or ".join([", ".join(labels[:-1]), labels[-1]] if len(labels) > 1 else labels)
+    default = (next(iter(approvable)), ApprovalDuration.RUN)
+    prompt = f"Allow {scopes}, for this r(un), in this f(older) or a(lways)? [{default[0][0]}{default[1][0]}]: "
+    for _ in range(MAX_ATTEMPTS):
+        answer = terminal.read_line(prompt)
+        if answer is None:
+            break
+        extent = parse_extent(answer, tuple(approvable))
+        if extent:
+            return ApprovalResponse(ApprovalChoice.ALWAYS, scope=extent[0], duration=extent[1])
+    terminal.write("Not understood: taken as no.\n")
+    return ApprovalResponse(ApprovalChoice.NO)
+
+
+def parse_extent(answer: str, scopes: Sequence[ApprovalScope]) -> tuple[ApprovalScope, ApprovalDuration] | None:
+    """Parse an answer such as "pf" or "program folder". What is left out is the default; None if it is invalid."""
+    names = {name: one for one in (*scopes, *ApprovalDuration) for name in (one.value, one.value[0])}
+    words = answer.lower().split()
+    parts = [part for word in words for part in ([word] if word in names else word)]
+    if not all(part in names for part in parts):
+        return None
+    chosen_scopes = [one for one in map(names.get, parts) if isinstance(one, ApprovalScope)]
+    durations = [one for one in map(names.get, parts) if isinstance(one, ApprovalDuration)]
+    if len(chosen_scopes) > 1 or len(durations) > 1:
+        return None
+    return (*chosen_scopes, scopes[0])[0], (*durations, ApprovalDuration.RUN)[0]
 
 
 def _show_call(terminal: Terminal, description: str, choices: str) -> str:

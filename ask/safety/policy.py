@@ -1,85 +1,22 @@
-"""The policy that decides whether a tool call runs, needs approval or is refused.
-
-Safe mode refuses commands such as `rm -rf` by `CommandDenyRule`. That is a best-effort check, not a security boundary:
-it stops a model that acts in good faith, for example when it is asked to "delete everything". Variables, scripts and
-other languages get past it; the sandbox is the boundary.
-"""
+"""The policy that decides whether a tool call runs, needs approval or is refused."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ask.errors import ConfigError
 from ask.messages import EMPTY_MAPPING
+from ask.settings import Settings
 from ask.tools.base import Tool, ToolContext, ToolError
+
+if TYPE_CHECKING:
+    from ask.safety.command_rules import CallRule
 
 BUILTIN_ORIGIN = "ask"
 """The origin of the tools that safe mode confines."""
-
-
-MAX_COMMAND_LENGTH = 32_768
-"""Maximum number of characters of a command. Longer ones are refused, so that each rule takes under half a second."""
-
-
-class CommandDenyRule(NamedTuple):
-    """A command that is refused."""
-
-    name: str
-    """The name shown to the user and the model."""
-    pattern: str
-    """A regular expression that is searched for anywhere in the command, ignoring case."""
-
-
-# Not within a longer name, option or file extension; a path may come before it.
-_WORD_START = r"(?<![\w.-])"
-# Within one simple command. Bounded, because quadratic backtracking would take too long.
-_ARGUMENT_TEXT = r"(?:\\\n|[^\n;&|()`]){0,300}?"
-_ARGUMENTS = rf"(?:\s{_ARGUMENT_TEXT})?\s"
-_RECURSIVE_OPTION = rf"(?={_ARGUMENTS}-(?:-r|[a-z]*r))"
-_FORCE_OPTION = rf"(?={_ARGUMENTS}-(?:-f|[a-z]*f))"
-
-DEFAULT_DENY_RULES = (
-    CommandDenyRule("rm -rf", rf"{_WORD_START}(?<!\bgit )rm{_RECURSIVE_OPTION}{_FORCE_OPTION}"),
-    CommandDenyRule("rmdir /s", rf"{_WORD_START}(?:rmdir|rd){_ARGUMENTS}/s(?![\w/.-])"),
-    CommandDenyRule("dd", rf"{_WORD_START}dd{_ARGUMENTS}of=(?!/dev/null\b)"),
-    CommandDenyRule("mkfs", rf"{_WORD_START}mkfs(?:\.\w+)?\s+[\w/$-]"),
-    CommandDenyRule("format", rf"{_WORD_START}format(?:\.com|\.exe)?\s+(?:[a-z]:(?:$|[\s;&|]\s*(?:/|$))|/dev/)"),
-    CommandDenyRule(
-        "fork bomb", r"(?<![^\s(){}|&;])([^\s(){}|&;]{1,30})\s?\(\s?\)\s{0,9}\{[^}]{0,99}?\1\s?\|\s?\1\s?&"
-    ),
-    CommandDenyRule(
-        "chmod -R 777",
-        rf"{_WORD_START}chmod{_RECURSIVE_OPTION}(?={_ARGUMENTS}(?:[0-7]?777|(?:a|ugo|\B)[+=]rwx)(?![\w,]))",
-    ),
-    CommandDenyRule("chown -R", rf"{_WORD_START}chown{_RECURSIVE_OPTION}"),
-    CommandDenyRule("iptables", rf"{_WORD_START}ip6?tables(?:-restore|-apply|(?:-legacy|-nft)?\s+-)"),
-    CommandDenyRule("ufw disable", rf"{_WORD_START}ufw\s+(?:--\w+\s+)?disable(?![\w-])"),
-)
-"""The rules used if the user has not configured any."""
-
-
-def compile_deny_rules(names: Iterable[str]) -> tuple[CommandDenyRule, ...]:
-    """Return the default rules with these names, or all if there are none; other names are used as patterns.
-
-    Raises:
-        ConfigError: a pattern is not a valid regular expression.
-    """
-    default_rules = {rule.name: rule for rule in DEFAULT_DENY_RULES}
-    rules = tuple(default_rules.get(name) or CommandDenyRule(name, name) for name in names)
-    try:
-        for rule in rules:
-            re.compile(rule.pattern)
-    except re.error as error:
-        raise ConfigError(f"safe.tripwires: {error.pattern!r} is not a valid regular expression ({error})") from None
-    return rules or DEFAULT_DENY_RULES
-
-
-def find_deny_rule(command: str, rules: Iterable[CommandDenyRule]) -> str | None:
-    """Return the name of the first rule that matches a command of at most `MAX_COMMAND_LENGTH` characters."""
-    return next((rule.name for rule in rules if re.search(rule.pattern, command, re.IGNORECASE)), None)
+COMMAND_TOOL = "bash"
+"""The tool whose calls the rules about commands allow."""
 
 
 class Verdict(StrEnum):
@@ -99,6 +36,10 @@ class Decision(NamedTuple):
     """Why the call is refused, for the model."""
     hint: str = ""
     """How to allow the call if there is no terminal to approve it on, for the user."""
+    host: str = ""
+    """The host that the user is asked about; "" if the question is about the call."""
+    danger: str = ""
+    """The dangerous command that the user is asked about; "" for none."""
 
 
 class ToolPolicy(NamedTuple):
@@ -110,46 +51,74 @@ class ToolPolicy(NamedTuple):
     """Approve those calls without asking. This does not relax safe mode."""
     safe_mode: bool = False
     """Confine the tools."""
+    allow: tuple[CallRule, ...] = ()
+    """Calls that need no approval."""
+    deny: tuple[CallRule, ...] = ()
+    """Calls that are refused."""
     allowed_hosts: frozenset[str] = frozenset()
     """Hosts that may be reached in safe mode without asking."""
     allowed_tools: frozenset[str] = frozenset()
     """Names of tools that may run in safe mode although they are not sandboxed."""
-    deny_rules: tuple[CommandDenyRule, ...] = ()
-    """Commands that are refused in safe mode."""
     safe_option: str = "--safe"
     """The option for the level of safe mode, as the rule in the log of tool calls."""
 
+    @staticmethod
+    def from_settings(settings: Settings) -> ToolPolicy:
+        """Create the policy of a run outside safe mode.
+
+        Raises:
+            ConfigError: an entry of `tools.allow` or `tools.deny` is not valid.
+        """
+        policy = ToolPolicy(confirm=settings.confirm, assume_yes=settings.assume_yes)
+        if not (settings.allow or settings.deny):
+            return policy
+        from ask.safety.command_rules import parse_rules
+
+        return policy._replace(
+            allow=parse_rules("tools.allow", settings.allow), deny=parse_rules("tools.deny", settings.deny)
+        )
+
     def decide(self, tool: Tool, arguments: Mapping[str, Any] = EMPTY_MAPPING) -> Decision:
         """Decide about a call without asking the user or running anything."""
-        decision = self._decide_in_safe_mode(tool, arguments) if self.safe_mode else None
-        if decision:
+        name, command = tool.spec.name, arguments.get("command")
+        decision = self._decide_by_rules(name, command if isinstance(command, str) else None)
+        if decision.verdict is Verdict.DENY:
             return decision
+        if self.safe_mode and tool.origin != BUILTIN_ORIGIN and name not in self.allowed_tools:
+            reason = f"not run: {name} would not be confined, and safe mode is on"
+            return Decision(Verdict.DENY, "not in safe mode", reason)
+        if self.safe_mode and tool.get_host:
+            return self._decide_host_access(tool.get_host, arguments)
+        return decision if decision.danger else self._decide_approval(tool, decision)
+
+    def _decide_approval(self, tool: Tool, decision: Decision) -> Decision:
+        """Decide whether `--confirm` applies to a call. `decision` is that of the rules."""
         if not self.confirm:
             return Decision(Verdict.ALLOW, self._get_allow_rule(tool))
         if not tool.has_side_effects:
             return Decision(Verdict.ALLOW, "reads only")
-        if self.assume_yes:
+        if decision.verdict is Verdict.ASK and self.assume_yes:
             return Decision(Verdict.ALLOW, "--yes")
-        return Decision(Verdict.ASK, "--confirm", hint="use --yes")
+        return decision
 
-    def _decide_in_safe_mode(self, tool: Tool, arguments: Mapping[str, Any]) -> Decision | None:
-        """Decide about a call in safe mode. Return None if safe mode does not restrict it."""
-        name = tool.spec.name
-        if tool.origin != BUILTIN_ORIGIN and name not in self.allowed_tools:
-            reason = f"not run: {name} would not be confined, and safe mode is on"
-            return Decision(Verdict.DENY, "not in safe mode", reason)
-        command = arguments.get("command")
-        if isinstance(command, str):
-            if len(command) > MAX_COMMAND_LENGTH:
-                reason = (
-                    f"not run: the command has {len(command):,} characters, but safe mode allows at most "
-                    f"{MAX_COMMAND_LENGTH:,}; write it to a file with write_file and run that"
-                )
-                return Decision(Verdict.DENY, "command too long", reason)
-            if rule := find_deny_rule(command, self.deny_rules):
-                reason = f"not run: safe mode refuses {rule}; list each file, or leave it to the user"
-                return Decision(Verdict.DENY, f"tripwire: {rule}", reason)
-        return self._decide_host_access(tool.get_host, arguments) if tool.get_host else None
+    def _decide_by_rules(self, tool_name: str, command: str | None) -> Decision:
+        """Decide by the rules about tools and commands, as if `--confirm` were given."""
+        rule = next((rule.text for rule in self.deny if rule.matches_tool(tool_name)), None)
+        allowing = [rule.text for rule in self.allow if rule.matches_tool(tool_name)][:1]
+        if command is not None:
+            from ask.safety.command_rules import find_allow_rules, find_dangerous_command, find_deny_rule
+
+            rule = rule or find_deny_rule(self.deny, command)
+            if not rule and (danger := find_dangerous_command(command)):
+                hint = "run it yourself, or approve it on a terminal"
+                return Decision(Verdict.ASK, f"dangerous command: {danger}", hint=hint, danger=danger)
+            if tool_name == COMMAND_TOOL:
+                allowing = allowing or find_allow_rules(self.allow, command)
+        if rule:
+            return Decision(Verdict.DENY, f"deny: {rule}", f"not run: the user has forbidden {rule!r} (tools.deny)")
+        if allowing:
+            return Decision(Verdict.ALLOW, f"allow: {', '.join(allowing)}")
+        return Decision(Verdict.ASK, "--confirm", hint="use --yes")
 
     def _decide_host_access(
         self, extract_host: Callable[[Mapping[str, Any]], str], arguments: Mapping[str, Any]
@@ -161,7 +130,7 @@ class ToolPolicy(NamedTuple):
             return Decision(Verdict.DENY, "no host", str(error))
         if host in self.allowed_hosts:
             return Decision(Verdict.ALLOW, "--allow-host")
-        return Decision(Verdict.ASK, f"host {host}", hint=f"use --allow-host {host}")
+        return Decision(Verdict.ASK, f"host {host}", hint=f"use --allow-host {host}", host=host)
 
     def _get_allow_rule(self, tool: Tool) -> str:
         if not self.safe_mode:
@@ -177,7 +146,9 @@ class PendingToolCall(NamedTuple):
     context: ToolContext
     """Where the call would run, and its timeout."""
     host: str = ""
-    """The host that the call would reach, which need not be in the arguments; "" for none."""
+    """The host that the user is asked about, which need not be in the arguments; "" if it is about the call."""
+    danger: str = ""
+    """The dangerous command in the call; "" for none."""
 
     @property
     def command(self) -> str | None:

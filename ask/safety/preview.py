@@ -54,7 +54,8 @@ def _format_lines(pending_call: PendingToolCall, preview: Preview) -> Iterator[s
     if isinstance(requested_timeout, int | float) and 0 < requested_timeout < timeout:
         timeout = requested_timeout
     redactor = pending_call.context.redactor
-    yield f"The model wants to call {escape_non_ascii(redactor.redact(pending_call.tool_name))}:"
+    danger = f" (DANGEROUS: {escape_non_ascii(pending_call.danger)})" if pending_call.danger else ""
+    yield f"The model wants to call {escape_non_ascii(redactor.redact(pending_call.tool_name))}{danger}:"
     for name, value in pending_call.arguments.items():
         if name not in preview.shown_arguments:
             label, content = redactor.redact(name), redactor.redact_value(value)

@@ -25,6 +25,7 @@ from ask.errors import (
 from ask.events import Event, MessageAdded, Notice, RequestStarted, ToolCallFinished, ToolCallRequested, ToolCallStarted
 from ask.plugin_api.loader import check_provider
 from ask.plugin_api.provider import ToolCallDelta
+from ask.safety.approval_store import ApprovalStore
 from ask.safety.policy import ToolPolicy
 from ask.secrets import NO_SECRETS
 from ask.settings import Settings
@@ -88,6 +89,7 @@ class AgentBench:
             ToolContext(self._folder, {}, 30, self._folder / "results", lambda text: None),
             ToolPolicy(confirm=confirm),
             request_approval=lambda *_: None,
+            get_approvals=lambda: ApprovalStore(self._folder / "approvals.json"),
             audit_log=AuditLog(self._folder / "audit.jsonl", "conversation"),
             redactor=NO_SECRETS,
             on_event=self.events.append,

@@ -12,7 +12,9 @@ from ask.agent.tool_runner import AuditLog, ToolRunner
 from ask.events import Event, Notice, ToolCallFinished, ToolCallRequested, ToolCallStarted
 from ask.messages import ToolCall, ToolSpec
 from ask.safety.approval import ApprovalChoice, ApprovalResponse
-from ask.safety.policy import DEFAULT_DENY_RULES, PendingToolCall, ToolPolicy, Verdict
+from ask.safety.approval_store import ApprovalDuration, ApprovalScope, ApprovalStore
+from ask.safety.command_rules import parse_rules
+from ask.safety.policy import PendingToolCall, ToolPolicy, Verdict
 from ask.secrets import Redactor
 from ask.tools.base import Tool, ToolContext, ToolError, ToolResult
 
@@ -35,6 +37,7 @@ class RunnerBench:
         self.folder = folder
         self.answer = answer
         self.context = ToolContext(folder, {}, 30, folder / "results", lambda text: None)
+        self.approvals = ApprovalStore(folder / "data" / "approvals.json")
         self._log = folder / "data" / "audit.jsonl"
         self.runner = ToolRunner(
             [
@@ -44,10 +47,12 @@ class RunnerBench:
                     has_side_effects=True,
                 ),
                 Tool(ToolSpec("run", "Runs.", COMMAND), lambda given, _: work(given["command"]), has_side_effects=True),
+                Tool(ToolSpec("bash", "Runs.", COMMAND), lambda given, _: work(given["command"])),
             ],
             self.context,
             policy,
             request_approval=self.approve,
+            get_approvals=lambda: self.approvals,
             audit_log=AuditLog(self._log, "conversation"),
             redactor=Redactor([SECRET]),
             on_event=self.events.append,
@@ -57,8 +62,8 @@ class RunnerBench:
         self.asked.append(proposal)
         return self.answer
 
-    def run(self, command: str) -> str:
-        return self.runner.execute(ToolCall("call_1", "run", json.dumps({"command": command}))).result
+    def run(self, command: str, name: str = "run") -> str:
+        return self.runner.execute(ToolCall("call_1", name, json.dumps({"command": command}))).result
 
     def call(self, word: object = "hi", name: str = "say") -> str:
         arguments = word if isinstance(word, str) and word.startswith("{") else json.dumps({"word": word})
@@ -97,7 +102,7 @@ def test_a_call_is_reported_before_and_after_it_runs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("word", "name", "rule", "words"),
     [
-        ("hi", "shout", "not offered", "say, run"),
+        ("hi", "shout", "not offered", "say, run, bash"),
         ("{", "say", "unreadable", "JSON"),
         ("{}", "say", "unreadable", "'word'"),
         (5, "say", "unreadable", "'word' must be string, not integer"),
@@ -164,18 +169,84 @@ def test_always_applies_to_that_tool_in_this_run(tmp_path: Path) -> None:
     assert bench.call("c") == "c"
     assert bench.run("d") == "Error: the user declined this call"
     assert [proposal.tool_name for proposal in bench.asked] == ["say", "run"]
-    assert bench.rules == [("allow", "--confirm: always")] * 3 + [("deny", "--confirm: no")]
+    assert bench.rules == [
+        ("allow", "--confirm: always"),
+        *[("allow", "approved: tool say")] * 2,
+        ("deny", "--confirm: no"),
+    ]
     assert (
         RunnerBench(tmp_path, ToolResult, CONFIRM, ApprovalResponse(ApprovalChoice.NO)).call("a").startswith("Error: ")
     )
 
 
-def test_always_does_not_bypass_safe_mode(tmp_path: Path) -> None:
-    policy = ToolPolicy(confirm=True, safe_mode=True, deny_rules=DEFAULT_DENY_RULES)
-    bench = RunnerBench(tmp_path, ToolResult, policy, ApprovalResponse(ApprovalChoice.ALWAYS))
-    assert bench.run("ls") == "ls"
-    assert bench.run("rm -rf .").startswith("Error: not run: safe mode refuses rm -rf")
-    assert bench.rules == [("allow", "--confirm: always"), ("deny", "tripwire: rm -rf")]
+@pytest.mark.parametrize(
+    ("scope", "approved"),
+    [
+        (ApprovalScope.COMMAND, ["git log | head"]),
+        (ApprovalScope.PROGRAM, ["git log | head", "git push", "head x; git status"]),
+        (ApprovalScope.TOOL, ["git log | head", "git push", "head x; git status", "git log > x", "ls"]),
+    ],
+)
+def test_always_approves_similar_calls(tmp_path: Path, scope: ApprovalScope, approved: list[str]) -> None:
+    commands = ["git log | head", "git push", "head x; git status", "git log > x", "ls", "reboot"]
+    bench = RunnerBench(tmp_path, ToolResult, CONFIRM, ApprovalResponse(ApprovalChoice.ALWAYS, scope=scope))
+    bench.run(commands[0], "bash")
+    bench.answer = ApprovalResponse(ApprovalChoice.NO)
+    assert [one for one in commands if bench.run(one, "bash") == one] == approved
+    assert bench.asked[-1].danger == "reboot", "no approval covers a dangerous command"
+
+
+def test_program_approvals_and_the_allowlist_combine(tmp_path: Path) -> None:
+    policy = ToolPolicy(confirm=True, allow=parse_rules("tools.allow", ["cd *"]))
+    bench = RunnerBench(
+        tmp_path, ToolResult, policy, ApprovalResponse(ApprovalChoice.ALWAYS, scope=ApprovalScope.PROGRAM)
+    )
+    assert bench.run("git status", "bash") == "git status"
+    bench.answer = None
+    assert bench.run("cd x && git log", "bash") == "cd x && git log"
+    assert bench.rules[-1] == ("allow", "approved: cd *, program git")
+
+
+@pytest.mark.parametrize("duration", ApprovalDuration)
+def test_approvals_outlive_the_run_if_the_user_wants(tmp_path: Path, duration: ApprovalDuration) -> None:
+    answer = ApprovalResponse(ApprovalChoice.ALWAYS, duration=duration)
+    assert RunnerBench(tmp_path, ToolResult, CONFIRM, answer).call() == "hi"
+    here, elsewhere = (RunnerBench(tmp_path, ToolResult, CONFIRM, None) for _ in range(2))
+    elsewhere.runner._context = elsewhere.context._replace(directory=tmp_path / "elsewhere")
+    is_approved = [bench.call() == "hi" for bench in (here, elsewhere)]
+    assert is_approved == [duration is not ApprovalDuration.RUN, duration is ApprovalDuration.ALWAYS]
+
+
+def test_a_damaged_file_of_approvals_is_reported_and_approves_nothing(tmp_path: Path) -> None:
+    answer = ApprovalResponse(ApprovalChoice.ALWAYS, duration=ApprovalDuration.ALWAYS)
+    bench = RunnerBench(tmp_path, ToolResult, CONFIRM, answer)
+    bench.approvals.path.parent.mkdir()
+    bench.approvals.path.write_text('[{"scope": "tool", "value": "say"}]')
+    assert bench.call() == "hi"
+    assert len(bench.asked) == 1
+    assert "approvals.json" in next(event for event in bench.events if isinstance(event, Notice)).text
+    assert bench.approvals.path.read_text() == '[{"scope": "tool", "value": "say"}]'
+
+
+def test_a_command_with_a_secret_is_not_written_to_the_file(tmp_path: Path) -> None:
+    answer = ApprovalResponse(ApprovalChoice.ALWAYS, scope=ApprovalScope.COMMAND, duration=ApprovalDuration.ALWAYS)
+    bench = RunnerBench(tmp_path, ToolResult, CONFIRM, answer)
+    bench.runner._context = bench.context._replace(redactor=Redactor([SECRET]))
+    for _ in range(2):
+        bench.run(f"echo {SECRET}", "bash")
+    assert len(bench.asked) == 1
+    assert not bench.approvals.path.exists()
+
+
+def test_denied_calls_are_explained_to_the_model_and_logged(tmp_path: Path) -> None:
+    policy = ToolPolicy(confirm=True, deny=parse_rules("tools.deny", ["curl *"]))
+    bench = RunnerBench(tmp_path, ToolResult, policy)
+    result = bench.run("cd x && curl http://x.test", "bash")
+    assert result.startswith("Error: not run")
+    assert "curl" in result
+    assert bench.asked == []
+    assert bench.rules == [("deny", "deny: curl *")]
+    assert bench.runner.unattended_denial is None
 
 
 def test_an_edited_command_is_run_and_logged_and_reported_to_the_model(tmp_path: Path) -> None:
@@ -199,11 +270,11 @@ def test_a_failed_edited_command_is_reported_to_the_model(tmp_path: Path) -> Non
 
 
 def test_an_edited_command_may_not_do_more_than_the_models(tmp_path: Path) -> None:
-    policy = ToolPolicy(confirm=True, safe_mode=True, deny_rules=DEFAULT_DENY_RULES)
+    policy = ToolPolicy(confirm=True, deny=parse_rules("tools.deny", ["rm"]))
     bench = RunnerBench(tmp_path, ToolResult, policy, ApprovalResponse(ApprovalChoice.EDITED, "rm -rf ."))
-    told = "Error: [the user changed the command to: rm -rf .]\nnot run: safe mode refuses rm -rf"
+    told = "Error: [the user changed the command to: rm -rf .]\nnot run: "
     assert bench.run("ls").startswith(told)
-    assert bench.rules == [("deny", "--confirm: edited, tripwire: rm -rf")]
+    assert bench.rules == [("deny", "--confirm: edited, deny: rm")]
 
 
 def test_after_an_interruption_calls_get_results_without_being_run(tmp_path: Path) -> None:

@@ -44,3 +44,47 @@ def test_no_tool_is_sent_if_tools_are_off(ask: Ask, home: Home) -> None:
     (home.config / "config.toml").write_text("[tools]\nenabled = false\n")
     assert not any(tool["offered"] for tool in json.loads(ask("tools", "--json").stdout))
     assert all(tool["offered"] for tool in json.loads(ask("tools", "--json", env={"ASK_TOOLS": "1"}).stdout))
+
+
+def save_approvals(home: Home, *values: str) -> None:
+    home.data.mkdir(parents=True, exist_ok=True)
+    rows = [{"scope": "command", "value": value, "folder": "", "time": 1_700_000_000} for value in values]
+    (home.data / "approvals.json").write_text(json.dumps(rows))
+    (home.data / "approvals.json").chmod(0o600)
+
+
+def test_approvals_are_listed_and_forgotten(ask: Ask, home: Home) -> None:
+    assert ask("tools", "approvals").text == ""
+    save_approvals(home, "make", "ls\x1b[2J\n-l", "pwd")
+    lines = [line.split("\t") for line in ask("tools", "approvals").text.splitlines()]
+    assert [line[1:4] for line in lines] == [
+        ["command", "make", "all"],
+        ["command", "ls\\x1b[2J -l", "all"],
+        ["command", "pwd", "all"],
+    ]
+    assert ask("tools", "forget", lines[1][0]).code == 0
+    assert [row["value"] for row in json.loads(ask("tools", "approvals", "--json").text)] == ["make", "pwd"]
+    unknown = ask("tools", "forget", lines[0][0], lines[1][0])
+    assert (unknown.code, lines[1][0] in unknown.stderr) == (2, True)
+    assert ask("tools", "forget").code == 2
+    assert ask("tools", "forget", "--all", lines[0][0]).code == 2
+    assert ask("tools", "forget", "--all").code == 0
+    assert json.loads(ask("tools", "approvals", "--json").text) == []
+
+
+def test_doctor_counts_rules_and_approvals(ask: Ask, home: Home) -> None:
+    def check() -> list[tuple[str, str]]:
+        rows = json.loads(ask("doctor", "--offline", "--json").text)
+        return [(row["state"], row["found"]) for row in rows if row["check"] == "approvals"]
+
+    assert check() == []
+    home.config.mkdir()
+    (home.config / "config.toml").write_text('[tools]\nallow = ["ls *", "make"]\ndeny = ["curl"]\n')
+    save_approvals(home, "pwd")
+    assert check() == [("ok", "2 allowed, 1 denied, 1 remembered")]
+    (home.data / "approvals.json").chmod(0o644)
+    assert check()[0][0] == "warning"
+    (home.data / "approvals.json").write_text("{")
+    assert check()[0][0] == "problem"
+    (home.config / "config.toml").write_text('[tools]\nallow = ["ls; make"]\n')
+    assert "tools.allow" in check()[0][1]

@@ -37,11 +37,10 @@ class Run(NamedTuple):
 
 @contextmanager
 def create_ask_host(user: str) -> Iterator[FakeHost]:
-    """Create a fake host on which `ask` is configured. Deny rules are off, because they are not a security boundary."""
+    """Create a fake host on which `ask` is configured."""
     with create_fake_host(user) as host:
         (host.base / "data/ask/history.db").unlink()
         (host.base / "config/ask/keys.toml").write_text('anthropic = "sk-ant-in-keys-toml"\n')
-        (host.base / "config/ask/config.toml").write_text('[safe]\ntripwires = ["(?!)"]\n')
         for folder in ("cache", "temporary"):
             (host.base / folder).mkdir()
         host.change_owner()

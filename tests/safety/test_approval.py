@@ -43,9 +43,9 @@ end = "\\r\\n" if given.get("raw") else "\\n"
 before = termios.tcgetattr(1) if os.isatty(1) else None
 try:
     for proposal in given["proposals"]:
-        call = PendingToolCall(*proposal, context)
+        call = PendingToolCall(*proposal, context, danger=given.get("danger", ""))
         reply = prompt_for_approval(call, explain=explain if "explain" in given else None)
-        print("reply:", json.dumps(reply and [*reply[:2]]), end=end, flush=True)
+        print("reply:", json.dumps(reply and (reply[3:] if reply[0] == "always" else reply[:2])), end=end, flush=True)
     if "question" in given:
         print("reply:", json.dumps(confirm(given["question"])), end=end)
 except KeyboardInterrupt:
@@ -87,8 +87,6 @@ ANSWERS = {
     "\n": "no",
     " \n": "no",
     CTRL_D: "no",
-    "a\n": "always",
-    "always\n": "always",
     "yep\x7f\x7f\n": "yes",
 }
 
@@ -104,7 +102,7 @@ def test_question_is_shown_below_the_call() -> None:
         "The model wants to call bash:",
         "  command: ls -l",
         "  in /here, for at most 30 s",
-        "Run this? y(es), N(o), a(lways for bash), e(dit): n",
+        "Run this? y(es), N(o), a(lways), e(dit): n",
     ]
 
 
@@ -120,7 +118,7 @@ def test_invalid_answers_are_asked_again_and_then_mean_no() -> None:
 def test_call_without_a_command_cannot_be_edited() -> None:
     replies, text = run_with_answers((PROMPT, "e\n"), (PROMPT, "y\n"), proposals=[("say", {"word": "x"})])
     assert replies == [["yes", ""]]
-    assert "Run this? y(es), N(o), a(lways for say): " in text
+    assert "Run this? y(es), N(o), a(lways): " in text
 
 
 def test_keys_typed_before_a_question_are_ignored() -> None:
@@ -152,7 +150,7 @@ def test_without_a_terminal_there_is_no_prompt() -> None:
 def test_raw_terminal_is_restored_after_the_question() -> None:
     replies, text = run_with_answers((PROMPT, "y\n"), raw=True)
     assert replies == [["yes", ""]]
-    assert "a(lways for bash), e(dit): y\n" in text
+    assert "a(lways), e(dit): y\n" in text
 
 
 @pytest.mark.parametrize("raw", [False, True])
@@ -166,6 +164,56 @@ def test_yes_or_no_question() -> None:
     for typed, answer in (("y\n", True), ("a\n", False), ("\n", False)):
         replies, _ = run_with_answers(("Sure? [y/N] ", typed), proposals=[], question="Sure?")
         assert replies == [answer]
+
+
+# Always
+
+EXTENT = "Allow this c(ommand)"
+EXTENTS = {
+    "\n": ["command", "run"],
+    "c\n": ["command", "run"],
+    "f\n": ["command", "folder"],
+    "p\n": ["program", "run"],
+    "PF\n": ["program", "folder"],
+    "t a\n": ["tool", "always"],
+    "program always\n": ["program", "always"],
+}
+
+
+def test_always_asks_for_its_extent() -> None:
+    answers = [answer for typed in EXTENTS for answer in ((PROMPT, "a\n"), (EXTENT, typed))]
+    replies, text = run_with_answers(*answers, proposals=[LIST] * len(EXTENTS))
+    assert replies == list(EXTENTS.values())
+    question = "Allow this c(ommand), p(rogram ls) or t(ool bash), for this r(un), in this f(older) or a(lways)? [cr]:"
+    assert question in " ".join(text.split())
+
+
+@pytest.mark.parametrize("typed", [["pt\n", "rf\n", "h\n"], [CTRL_D]])
+def test_an_extent_that_is_not_understood_means_no(typed: list[str]) -> None:
+    replies, text = run_with_answers((PROMPT, "always\n"), *((EXTENT, one) for one in typed))
+    assert replies == [["no", ""]]
+    assert text.count(EXTENT) == len(typed)
+
+
+@pytest.mark.parametrize("command", ["ls > x", "sudo ls", "bash x", "'l\u0455'", "$X", "a; b; c; d; e"])
+def test_the_program_is_offered_only_if_it_is_known_and_runs_no_others(command: str) -> None:
+    proposal = ("bash", {"command": command})
+    replies, text = run_with_answers((PROMPT, "a\n"), (EXTENT, "p\n"), (EXTENT, "\n"), proposals=[proposal])
+    assert replies == [["command", "run"]]
+    assert "p(rogram" not in text
+
+
+def test_calls_of_other_tools_are_approved_by_tool() -> None:
+    replies, _ = run_with_answers((PROMPT, "a\n"), ("Allow t(ool say), ", "f\n"), proposals=[("say", {"command": "x"})])
+    assert replies == [["tool", "folder"]]
+
+
+def test_a_dangerous_command_is_marked_and_cannot_be_approved_always() -> None:
+    proposal = ("bash", {"command": "reboot"})
+    replies, text = run_with_answers((PROMPT, "a\n"), (PROMPT, "y\n"), proposals=[proposal], danger="reboot")
+    assert replies == [["yes", ""]]
+    assert "DANGEROUS: reboot" in text
+    assert "a(lways)" not in text
 
 
 # Editing
@@ -213,7 +261,7 @@ def test_explanation_is_escaped_and_the_question_is_repeated() -> None:
     replies, text = run_with_answers((PROMPT, "?\n"), ("  | ls -l", ""), (PROMPT, "y\n"), explain=told)
     assert replies == [["yes", ""]]
     assert text.splitlines()[3:][:6] == [
-        "Run this? y(es), N(o), a(lways for bash), e(dit), ?(explain): ?",
+        "Run this? y(es), N(o), a(lways), e(dit), ?(explain): ?",
         "Asking for an explanation...",
         "The model explains:",
         r"  | It lists.\x1b[2J",

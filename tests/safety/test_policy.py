@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from ask.messages import ToolSpec
-from ask.safety.policy import DEFAULT_DENY_RULES, MAX_COMMAND_LENGTH, CommandDenyRule, Decision, ToolPolicy, Verdict
+from ask.safety.command_rules import parse_rules
+from ask.safety.policy import Decision, ToolPolicy, Verdict
 from ask.tools.base import Tool, ToolResult
 from ask.tools.builtin import list_builtin_tools
 
@@ -15,7 +14,7 @@ READING = [tool for tool in list_builtin_tools() if not tool.has_side_effects]
 CHANGING = [tool for tool in list_builtin_tools() if tool.has_side_effects]
 [BASH] = [tool for tool in CHANGING if tool.spec.name == "bash"]
 STRANGE = Tool(ToolSpec("fetch", "Fetches.", {}), lambda arguments, context: ToolResult(""), origin="ask-fetch")
-DELETE = {"command": "rm -rf ."}
+DELETE = {"command": "rm -rf /"}
 ASKED = Decision(Verdict.ASK, "--confirm", hint="use --yes")
 
 
@@ -45,7 +44,7 @@ def test_yes_approves_what_confirm_would_ask() -> None:
 
 
 def test_safe_mode_allows_builtin_tools() -> None:
-    safe = ToolPolicy(safe_mode=True, deny_rules=DEFAULT_DENY_RULES)
+    safe = ToolPolicy(safe_mode=True)
     for tool in list_builtin_tools():
         if not tool.get_host:
             allowed = safe.decide(tool, {"command": "rm -r x", "content": "rm -rf ."})
@@ -53,50 +52,67 @@ def test_safe_mode_allows_builtin_tools() -> None:
 
 
 def test_confirm_and_yes_apply_in_safe_mode() -> None:
-    safe = ToolPolicy(confirm=True, safe_mode=True, deny_rules=DEFAULT_DENY_RULES)
+    safe = ToolPolicy(confirm=True, safe_mode=True)
     assert safe.decide(BASH, {"command": "ls"}) == ASKED
     assert safe._replace(assume_yes=True).decide(BASH, {"command": "ls"}) == Decision(Verdict.ALLOW, "--yes")
     assert safe.decide(READING[0], {}) == Decision(Verdict.ALLOW, "reads only")
 
 
+@pytest.mark.parametrize("safe_mode", [False, True])
+@pytest.mark.parametrize(("confirm", "yes"), [(False, False), (True, False), (True, True)])
+def test_dangerous_commands_are_always_confirmed(confirm: bool, yes: bool, safe_mode: bool) -> None:
+    allow = parse_rules("tools.allow", ["rm *", "bash"])
+    decision = ToolPolicy(confirm, yes, safe_mode=safe_mode, allow=allow).decide(BASH, DELETE)
+    assert (decision.verdict, decision.danger) == (Verdict.ASK, "rm -r /")
+    assert decision.rule == "dangerous command: rm -r /"
+
+
 @pytest.mark.parametrize(("confirm", "yes"), [(False, False), (True, False), (True, True)])
 def test_no_setting_allows_what_safe_mode_refuses(confirm: bool, yes: bool) -> None:
-    safe = ToolPolicy(confirm, yes, safe_mode=True, deny_rules=DEFAULT_DENY_RULES)
-    denied = safe.decide(BASH, DELETE)
-    assert denied[:2] == (Verdict.DENY, "tripwire: rm -rf")
-    assert denied.reason == "not run: safe mode refuses rm -rf; list each file, or leave it to the user"
-    denied = safe.decide(STRANGE, {})
+    allow = parse_rules("tools.allow", ["fetch"])
+    denied = ToolPolicy(confirm, yes, safe_mode=True, allow=allow).decide(STRANGE, {})
     assert denied[:2] == (Verdict.DENY, "not in safe mode")
     assert denied.reason == "not run: fetch would not be confined, and safe mode is on"
 
 
+def test_allowed_calls_are_not_confirmed() -> None:
+    policy = ToolPolicy(confirm=True, allow=parse_rules("tools.allow", ["git status", "ls *", "write_*", "mcp__*"]))
+    [write] = [tool for tool in CHANGING if tool.spec.name == "write_file"]
+    [edit] = [tool for tool in CHANGING if tool.spec.name == "edit_file"]
+    assert policy.decide(BASH, {"command": "git status && ls -l"}) == Decision(Verdict.ALLOW, "allow: git status, ls *")
+    assert policy.decide(write, {}) == Decision(Verdict.ALLOW, "allow: write_*")
+    assert {policy.decide(edit, {}), policy.decide(BASH, {"command": "git status > x"})} == {ASKED}
+    assert policy.decide(STRANGE._replace(has_side_effects=True), {"command": "ls x"}) == ASKED, "commands are of bash"
+
+
+@pytest.mark.parametrize("safe_mode", [False, True])
+def test_denied_calls_are_refused_everywhere(safe_mode: bool) -> None:
+    rules = parse_rules("tools.deny", ["git push", "edit_*"])
+    policy = ToolPolicy(assume_yes=True, safe_mode=safe_mode, allow=parse_rules("tools.allow", ["bash"]), deny=rules)
+    denied = policy.decide(BASH, {"command": "cd x && git push origin"})
+    assert denied[:2] == (Verdict.DENY, "deny: git push")
+    assert "git push" in denied.reason
+    [edit] = [tool for tool in CHANGING if tool.spec.name == "edit_file"]
+    assert policy.decide(edit, {}).rule == "deny: edit_*"
+    assert policy.decide(BASH, {"command": "git status"}).verdict is Verdict.ALLOW
+    assert policy._replace(deny=parse_rules("tools.deny", ["rm *"])).decide(BASH, DELETE).verdict is Verdict.DENY
+
+
+def test_allowing_a_tool_does_not_allow_its_hosts() -> None:
+    [fetch] = [tool for tool in READING if tool.spec.name == "fetch_url"]
+    policy = ToolPolicy(safe_mode=True, allow=parse_rules("tools.allow", ["fetch_url"]))
+    decision = policy.decide(fetch, {"url": "http://host.test/"})
+    assert (decision.verdict, decision.host) == (Verdict.ASK, "host.test")
+
+
 def test_a_tool_that_is_allowed_by_name_runs_in_safe_mode() -> None:
-    safe = ToolPolicy(safe_mode=True, allowed_tools=frozenset({"fetch"}), deny_rules=DEFAULT_DENY_RULES)
+    safe = ToolPolicy(safe_mode=True, allowed_tools=frozenset({"fetch"}))
     assert safe.decide(STRANGE, {}) == Decision(Verdict.ALLOW, "--allow-tool")
-    assert safe.decide(STRANGE, DELETE).rule == "tripwire: rm -rf"
+    assert safe.decide(STRANGE, DELETE).danger
     asking = safe._replace(confirm=True)
     assert asking.decide(STRANGE._replace(has_side_effects=True), {}) == ASKED
 
 
-def test_deny_rules_and_origins_matter_only_in_safe_mode() -> None:
-    plain = ToolPolicy(deny_rules=DEFAULT_DENY_RULES)
-    assert plain.decide(BASH, DELETE) == Decision(Verdict.ALLOW, "unrestricted")
-    assert plain.decide(STRANGE, {}) == Decision(Verdict.ALLOW, "unrestricted")
-
-
-def test_configured_deny_rules_are_used() -> None:
-    safe = ToolPolicy(safe_mode=True, deny_rules=(CommandDenyRule("curl", r"\bcurl\b"),))
-    assert safe.decide(BASH, {"command": "Curl x"}).rule == "tripwire: curl"
-    assert safe.decide(BASH, DELETE).verdict is Verdict.ALLOW
-    assert safe.decide(BASH, {"command": 5}).verdict is Verdict.ALLOW
-
-
-def test_a_command_that_is_too_long_is_refused_before_it_is_checked() -> None:
-    safe = ToolPolicy(safe_mode=True, deny_rules=DEFAULT_DENY_RULES)
-    before = time.process_time()
-    denied = safe.decide(BASH, {"command": "rm " * 300_000})
-    assert time.process_time() - before < 0.1
-    assert denied[:2] == (Verdict.DENY, "command too long")
-    assert "900,000 characters" in denied.reason
-    assert safe.decide(BASH, {"command": "x" * MAX_COMMAND_LENGTH}).verdict is Verdict.ALLOW
-    assert ToolPolicy().decide(BASH, {"command": "rm " * 300_000}).verdict is Verdict.ALLOW
+def test_origins_matter_only_in_safe_mode() -> None:
+    assert ToolPolicy().decide(STRANGE, {}) == Decision(Verdict.ALLOW, "unrestricted")
+    assert ToolPolicy().decide(BASH, {"command": 5}).verdict is Verdict.ALLOW

@@ -35,16 +35,16 @@ def test_reading_etc_shadow_is_denied_by_the_sandbox(
     assert (line["decision"], line["rule"]) == ("allow", "--safe"), "the boundary is to hold, not a rule"
 
 
-def test_rm_rf_root_is_refused_before_it_starts_with_the_reason(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_rm_rf_root_is_refused_without_a_terminal(ask: Ask, server: ModelServer, home: Home) -> None:
     (ask.cwd / "work.txt").write_text("mine")
     server.reply(wire.calls(("bash", {"command": "cd . && sudo rm -rf ./* ~"})), wire.says("That was refused."))
     result = ask("--safe", "Delete everything")
-    assert (result.text, result.code) == ("That was refused.\n", 0)
+    assert (result.text, result.code) == ("That was refused.\n", 8)
     [tool_result] = read_tool_results(check_sent_requests(server)[1])
-    assert tool_result.startswith("Error: ")
-    assert "rm -rf" in tool_result
+    assert tool_result.startswith("Error: denied")
     assert (ask.cwd / "work.txt").read_text() == "mine"
-    assert [(line["decision"], line["rule"]) for line in audit(home)] == [("deny", "tripwire: rm -rf")]
+    rule = "dangerous command: rm -r ~: no terminal"
+    assert [(line["decision"], line["rule"]) for line in audit(home)] == [("deny", rule)]
 
 
 def test_only_the_allowed_folder_can_be_read_and_written(ask: Ask, server: ModelServer, home: Home) -> None:
@@ -128,7 +128,7 @@ def test_safe_mode_can_be_enabled_by_variable_or_configuration(
         allowed = home.path / "allowed"
         allowed.mkdir()
         (home.config / "config.toml").write_text(
-            f'[safe]\nenabled = true\nallow_dirs = ["{allowed}"]\nenvironment = ["EDITOR"]\ntripwires = ["touch"]\n'
+            f'[safe]\nenabled = true\nallow_dirs = ["{allowed}"]\nenvironment = ["EDITOR"]\n[tools]\ndeny = ["touch"]\n'
         )
     command = f"echo $EDITOR; echo x > ../x; echo x > {home.path}/allowed/x"
     server.reply(wire.calls(("bash", {"command": command}), TOUCH), wire.says("Done."))

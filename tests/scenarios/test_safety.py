@@ -7,6 +7,7 @@ import json
 import re
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from tests.undo.runs import tree
 
 TOUCH = ("bash", {"command": "echo x >> ran"})
 PROMPT = "Run this? "
+EXTENT = "Allow this c(ommand)"
 EDIT = "Command: "
 CTRL_U = "\x15"
 OTHER_KEYS = {
@@ -283,19 +285,101 @@ def test_the_yes_option_asks_nothing(ask: Ask, server: ModelServer, home: Home, 
     assert [line["rule"] for line in audit(home)] == ["--yes"]
 
 
-def test_always_applies_to_that_tool_in_this_run(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_always_applies_to_the_chosen_calls_in_this_run(ask: Ask, server: ModelServer, home: Home) -> None:
     write = ("write_file", {"filepath": "new", "content": "1"})
     server.reply(wire.calls(TOUCH, write), wire.calls(TOUCH), wire.says("Done."))
     server.reply(wire.calls(TOUCH), wire.says("You declined."))
-    result = ask.on_terminal("--confirm", "Do it", answers=[(PROMPT, "a\n"), (PROMPT, "n\n")])
-    assert result.code == 0
+    answers = [(PROMPT, "a\n"), (EXTENT, "\n"), (PROMPT, "n\n")]
+    assert ask.on_terminal("--confirm", "Do it", answers=answers).code == 0
     assert (ask.cwd / "ran").read_text() == "x\nx\n"
     assert not (ask.cwd / "new").exists()
-    always = ("bash", "allow", "--confirm: always")
-    declined = ("write_file", "deny", "--confirm: no")
-    assert [(line["tool"], line["decision"], line["rule"]) for line in audit(home)] == [always, declined, always]
+    assert [(line["tool"], line["decision"], line["rule"]) for line in audit(home)] == [
+        ("bash", "allow", "--confirm: always"),
+        ("write_file", "deny", "--confirm: no"),
+        ("bash", "allow", "approved: command"),
+    ]
     assert ask.on_terminal("--confirm", "Do it", answers=[(PROMPT, "n\n")]).code == 0
     assert (ask.cwd / "ran").read_text() == "x\nx\n"
+
+
+def test_an_approval_for_the_folder_is_remembered_until_it_is_forgotten(
+    ask: Ask, server: ModelServer, home: Home
+) -> None:
+    log = ("bash", {"command": "ls -l; ls"})
+    server.reply(*([wire.calls(log), wire.says("Done.")] * 4))
+    assert ask.on_terminal("--confirm", "Do it", answers=[(PROMPT, "a\n"), (EXTENT, "pf\n")]).code == 0
+    assert ask("--confirm", "Do it").code == 0
+    assert replace(ask, cwd=home.path)("--confirm", "Do it").code == 8
+    [row] = json.loads(ask("tools", "approvals", "--json").text)
+    assert (row["approves"], row["value"], row["folder"]) == ("program", "ls", str(ask.cwd))
+    assert (home.data / "approvals.json").stat().st_mode & 0o777 == 0o600
+    assert ask("tools", "forget", row["id"]).code == 0
+    assert ask("--confirm", "Do it").code == 8
+    assert [line["rule"] for line in audit(home)] == [
+        *("--confirm: always", "approved: program ls"),
+        *("--confirm: no terminal", "--confirm: no terminal"),
+    ]
+
+
+def test_allowed_and_denied_commands_are_not_confirmed(ask: Ask, server: ModelServer, home: Home) -> None:
+    home.config.mkdir()
+    (home.config / "config.toml").write_text('[tools]\nallow = ["touch *"]\ndeny = ["git push", "write_file"]\n')
+    commands = ["touch a", "cd . && git push", "touch b > c"]
+    calls = [("bash", {"command": command}) for command in commands]
+    server.reply(wire.calls(*calls, ("write_file", {"filepath": "d", "content": ""})), wire.says("Done."))
+    assert ask("--confirm", "Do it").code == 8
+    assert [path.name for path in ask.cwd.iterdir()] == ["a"]
+    assert [(line["decision"], line["rule"]) for line in audit(home)] == [
+        ("allow", "allow: touch *"),
+        ("deny", "deny: git push"),
+        ("deny", "--confirm: no terminal"),
+        ("deny", "deny: write_file"),
+    ]
+    tool_result = read_tool_results(check_sent_requests(server)[1])
+    assert "git push" in tool_result[1]
+
+
+def test_an_invalid_rule_is_an_error_before_anything_is_sent(ask: Ask, server: ModelServer, home: Home) -> None:
+    home.config.mkdir()
+    (home.config / "config.toml").write_text('[tools]\ndeny = ["git push; ls"]\n')
+    result = ask("Do it")
+    assert (result.code, server.requests) == (4, [])
+    assert "tools.deny" in result.stderr
+
+
+# A program of the same name, earlier on PATH, is run should the command be let through.
+REBOOT = ("bash", {"command": "reboot"})
+
+
+@pytest.fixture
+def fake_reboot(ask: Ask, home: Home) -> Ask:
+    programs = home.path / "programs"
+    programs.mkdir()
+    (programs / "reboot").write_text("#!/bin/sh\necho rebooted >> ran\n")
+    (programs / "reboot").chmod(0o755)
+    return replace(ask, env={**ask.env, "PATH": f"{programs}:{ask.env['PATH']}"})
+
+
+def test_a_dangerous_command_is_confirmed_even_with_yes(fake_reboot: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(wire.calls(REBOOT, REBOOT), wire.says("Done."))
+    assert fake_reboot.on_terminal("--yes", "Do it", answers=[(PROMPT, "n\n"), (PROMPT, "y\n")]).code == 0
+    assert (home.work / "ran").read_text() == "rebooted\n"
+    assert [line["rule"] for line in audit(home)] == [
+        "dangerous command: reboot: no",
+        "dangerous command: reboot: yes",
+    ]
+
+
+@pytest.mark.parametrize("options", [(), ("--yes",), ("--safe",)])
+def test_a_dangerous_command_is_refused_without_a_terminal(
+    fake_reboot: Ask, server: ModelServer, home: Home, options: tuple[str, ...]
+) -> None:
+    server.reply(wire.calls(REBOOT), wire.says("It was refused."))
+    result = fake_reboot(*options, "Do it")
+    assert (result.text, result.code) == ("It was refused.\n", 8)
+    assert "reboot" in result.stderr
+    assert not (home.work / "ran").exists()
+    assert read_tool_results(check_sent_requests(server)[1])[0].startswith("Error: denied")
 
 
 def test_a_command_can_be_edited_and_the_model_is_informed(ask: Ask, server: ModelServer, home: Home) -> None:

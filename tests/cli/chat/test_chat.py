@@ -212,6 +212,22 @@ def test_a_confirmation_reads_one_typed_line_and_leaves_the_rest(ask: Ask, serve
     assert (ask.cwd / "ran").read_text() == "x\n"
 
 
+def test_an_approval_for_this_run_lasts_for_the_whole_chat(ask: Ask, server: ModelServer) -> None:
+    call = wire.calls(("bash", {"command": "echo x >> ran"}))
+    server.reply(call, wire.says("First."), call, wire.says("Second."))
+    with Chat(ask, "--confirm") as chat:
+        chat.type_in("run it" + ENTER)
+        chat.running.wait_for("y(es)")
+        chat.type_in("a" + ENTER)
+        chat.running.wait_for("c(ommand)")
+        chat.type_in(ENTER)
+        chat.running.wait_for("First.")
+        chat.type_in("again" + ENTER)
+        chat.running.wait_for("Second.")
+        assert chat.quit().code == 0
+    assert (ask.cwd / "ran").read_text() == "x\nx\n"
+
+
 @pytest.mark.slow
 def test_gc_freeze_does_not_run_after_every_message(ask: Ask, server: ModelServer) -> None:
     """`gc.freeze` exempts existing objects from collection for good."""

@@ -1,0 +1,167 @@
+"""Tool calls that the user has approved in advance: for the run, for a folder, or everywhere."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import time
+from collections.abc import Collection, Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ask.atomic_files import lock_file, write_private_file
+from ask.errors import FileError
+from ask.safety.command_rules import ANY_ARGUMENTS, SHELLS, WRAPPERS, CallRule, find_allow_rules
+from ask.safety.policy import COMMAND_TOOL, PendingToolCall
+from ask.safety.shell_syntax import parse_command_line
+
+_PROGRAM_NAME = re.compile(r"[A-Za-z0-9_./+-]{1,60}")
+_MAX_PROGRAMS = 4
+
+
+class ApprovalScope(StrEnum):
+    """What an approval applies to."""
+
+    COMMAND = "command"
+    """Exactly the same command line."""
+    PROGRAM = "program"
+    """Simple commands that run this program, with any arguments."""
+    TOOL = "tool"
+    HOST = "host"
+
+
+class ApprovalDuration(StrEnum):
+    """How long an approval is remembered, and where it applies."""
+
+    RUN = "run"
+    FOLDER = "folder"
+    ALWAYS = "always"
+
+
+class Approval(NamedTuple):
+    """A remembered approval.
+
+    Attributes:
+        scope: what it applies to.
+        value: the command, program, tool or host.
+        folder: the working directory that it applies in; "" for all.
+        time: when it was given, in seconds since the epoch.
+    """
+
+    scope: ApprovalScope
+    value: str
+    folder: str
+    time: float
+
+    @property
+    def id(self) -> str:
+        """A short id, the same as long as the approval exists."""
+        return hashlib.sha256(json.dumps(self[:3]).encode()).hexdigest()[:8]
+
+
+def list_approvable(pending_call: PendingToolCall) -> Mapping[ApprovalScope, Sequence[str]]:
+    """Return what an approval of a call can be extended to, the narrowest scope first."""
+    if pending_call.host:
+        return {ApprovalScope.HOST: (pending_call.host,)}
+    tool = {ApprovalScope.TOOL: (pending_call.tool_name,)}
+    command = pending_call.command
+    if pending_call.tool_name != COMMAND_TOOL or command is None:
+        return tool
+    programs = _list_programs(command)
+    return {ApprovalScope.COMMAND: (command,), **({ApprovalScope.PROGRAM: programs} if programs else {}), **tool}
+
+
+def _list_programs(command: str) -> Sequence[str]:
+    """Return the programs of a command line; () if it is not understood, or if they can run any other program."""
+    command_line = parse_command_line(command)
+    programs = list(dict.fromkeys(words[0].text for words in command_line.commands))
+    is_safe = all(_PROGRAM_NAME.fullmatch(one) and one not in WRAPPERS | SHELLS for one in programs)
+    return programs if command_line.is_exact and is_safe and len(programs) <= _MAX_PROGRAMS else ()
+
+
+class ApprovalStore:
+    """The approvals of a run, and the file of those that outlive it.
+
+    The file is read for every question, so that parallel runs share it. The methods raise `FileError` if it cannot be
+    read or written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._run_approvals: list[Approval] = []
+
+    def find(self, pending_call: PendingToolCall, allow: Sequence[CallRule] = ()) -> str:
+        """Describe the approval that covers a call; "" if there is none.
+
+        Parts of a compound command may also be covered by the rules of the allowlist.
+        """
+        folder = str(pending_call.context.directory)
+        approvals = [one for one in (*self._run_approvals, *self.read()) if one.folder in ("", folder)]
+        approvable = list_approvable(pending_call)
+        for approval in approvals:
+            if approval.scope is not ApprovalScope.PROGRAM and approval.value in approvable.get(approval.scope, ()):
+                return approval.scope if approval.scope is ApprovalScope.COMMAND else " ".join(approval[:2])
+        if ApprovalScope.COMMAND not in approvable:
+            return ""
+        programs = [one.value for one in approvals if one.scope is ApprovalScope.PROGRAM]
+        rules = [*allow, *(CallRule(f"program {one}", (one, ANY_ARGUMENTS)) for one in programs)]
+        return ", ".join(find_allow_rules(rules, pending_call.command or ""))
+
+    def add(self, pending_call: PendingToolCall, scope: ApprovalScope, duration: ApprovalDuration) -> None:
+        """Remember the approval of a call. Values that contain a secret are not written to the file.
+
+        Raises:
+            FileError: they are only remembered for this run, because of a secret or because the file cannot be written.
+        """
+        folder = str(pending_call.context.directory) if duration is ApprovalDuration.FOLDER else ""
+        approvals = [Approval(scope, value, folder, time.time()) for value in list_approvable(pending_call)[scope]]
+        self._run_approvals += approvals
+        if duration is ApprovalDuration.RUN:
+            return
+        if any(pending_call.context.redactor.redact(one.value) != one.value for one in approvals):
+            raise FileError("the command contains a secret, so its approval is remembered for this run only")
+        with lock_file(self.path):
+            known = self.read()
+            known_ids = {one.id for one in known}
+            self._write([*known, *(one for one in approvals if one.id not in known_ids)])
+
+    def remove(self, ids: Collection[str]) -> int:
+        """Forget the approvals with these ids; return how many there were."""
+        with lock_file(self.path):
+            approvals = self.read()
+            remaining = [one for one in approvals if one.id not in ids]
+            if len(remaining) < len(approvals):
+                self._write(remaining)
+        return len(approvals) - len(remaining)
+
+    def read(self) -> list[Approval]:
+        """Return the approvals in the file."""
+        try:
+            return [_parse_approval(row) for row in json.loads(self.path.read_bytes())]
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise FileError(f"cannot read {self.path} ({error.strerror})") from error
+        except (ValueError, TypeError, KeyError, RecursionError):
+            raise FileError(f"{self.path} is damaged", "delete it; you will be asked again") from None
+
+    def _write(self, approvals: Sequence[Approval]) -> None:
+        content = json.dumps([one._asdict() for one in approvals], indent=1) + "\n"
+        try:
+            write_private_file(self.path, content.encode())
+        except OSError as error:
+            raise FileError(f"cannot write {self.path} ({error.strerror})") from error
+
+
+def _parse_approval(row: Any) -> Approval:
+    """Convert a row of the file.
+
+    Raises:
+        ValueError, TypeError, KeyError: it is not valid.
+    """
+    value, folder = row["value"], row["folder"]
+    if not (isinstance(value, str) and isinstance(folder, str)):
+        raise TypeError
+    return Approval(ApprovalScope(row["scope"]), value, folder, float(row["time"]))

@@ -1,0 +1,193 @@
+"""Rules about tool calls: the allowlist and denylist of config.toml, and commands that could destroy the system."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
+from itertools import islice
+from typing import NamedTuple
+
+from ask.errors import ConfigError
+from ask.safety.shell_syntax import CommandLine, ShellWord, parse_command_line
+
+ANY_ARGUMENTS = "*"
+"""The last word of a rule that allows further arguments."""
+
+
+class CallRule(NamedTuple):
+    """An entry of `tools.allow` or `tools.deny`: a command such as `git log *`, or a tool such as `github__*`.
+
+    Each word is a glob pattern. An entry of one word is also compared with the name of the tool.
+    """
+
+    text: str
+    words: tuple[str, ...]
+
+    def matches_tool(self, name: str) -> bool:
+        """Check whether the rule is about all calls of a tool."""
+        return len(self.words) == 1 and fnmatchcase(name, self.words[0])
+
+    def allows(self, command: Sequence[ShellWord]) -> bool:
+        """Check whether the rule allows a simple command with exactly these words.
+
+        A word that the shell expands could become any number of words, options included. It matches only the same
+        word in the rule, or the final `*`.
+        """
+        allows_more = len(self.words) > 1 and self.words[-1] == ANY_ARGUMENTS
+        patterns = self.words[:-1] if allows_more else self.words
+        if len(command) < len(patterns) or (len(command) > len(patterns) and not allows_more):
+            return False
+        return all(
+            word.text == pattern or (not word.is_expanded and fnmatchcase(word.text, pattern))
+            for word, pattern in zip(command, patterns, strict=False)
+        )
+
+    def denies(self, words: Sequence[str]) -> bool:
+        """Check whether the rule denies a simple command: it does so with any further arguments."""
+        patterns = self.words[:-1] if len(self.words) > 1 and self.words[-1] == ANY_ARGUMENTS else self.words
+        return len(words) >= len(patterns) and all(map(fnmatchcase, words, patterns))
+
+
+def parse_rules(key: str, entries: Iterable[str]) -> tuple[CallRule, ...]:
+    """Parse the entries of a setting.
+
+    Raises:
+        ConfigError: an entry is not one simple command.
+    """
+    return tuple(_parse_rule(key, entry) for entry in entries)
+
+
+def _parse_rule(key: str, entry: str) -> CallRule:
+    commands, _, is_exact = parse_command_line(entry)
+    if not is_exact or len(commands) != 1:
+        hint = 'use a command such as "git log *", or the name of a tool; special characters in quotes'
+        raise ConfigError(f"{key}: {entry!r} is not one simple command", hint)
+    return CallRule(entry, tuple(word.text for word in commands[0]))
+
+
+def find_allow_rules(rules: Sequence[CallRule], command: str) -> list[str]:
+    """Return the rules that together allow every part of a command; [] if one is not allowed or not understood."""
+    command_line = parse_command_line(command)
+    if not command_line.is_exact:
+        return []
+    matches = [next((rule.text for rule in rules if rule.allows(part)), "") for part in command_line.commands]
+    return list(dict.fromkeys(matches)) if all(matches) else []
+
+
+def find_deny_rule(rules: Sequence[CallRule], command: str) -> str | None:
+    """Return the first rule that denies a part of a command."""
+    for words in iterate_commands(parse_command_line(command)):
+        for rule in rules:
+            if rule.denies(words):
+                return rule.text
+    return None
+
+
+WRAPPERS = frozenset(
+    {
+        *("builtin", "busybox", "chroot", "command", "doas", "env", "eval", "exec", "find", "ionice", "nice", "nohup"),
+        *("setsid", "stdbuf", "sudo", "time", "timeout", "watch", "xargs"),
+    }
+)
+"""Programs that run the command in their arguments."""
+SHELLS = frozenset({"bash", "dash", "eval", "ksh", "sh", "su", "zsh"})
+"""Programs that run the command line in one of their arguments."""
+_MAX_NESTING, _MAX_NESTED_COMMANDS = 4, 8
+"""How deep commands inside commands are looked for, and how many at each level."""
+_SYSTEM_FOLDER = re.compile(r"(?:/[\w.-]+)*/s?bin/(?=[^/]+$)")
+_WRAPPER_ARGUMENT = re.compile(r"-|\w+=|[\d.]+[smhd]?$")
+_EXEC_OPTIONS = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
+
+
+def iterate_commands(command_line: CommandLine, nesting: int = 0) -> Iterator[Sequence[str]]:
+    """Iterate over the words of all simple commands, including those inside `sudo`, `xargs` or `bash -c`.
+
+    The folder is removed from the path of a system's program, as in `/bin/rm`.
+    """
+    for command in command_line.commands:
+        yield from _iterate_nested([word.text for word in command], nesting)
+
+
+def _iterate_nested(words: list[str], nesting: int) -> Iterator[Sequence[str]]:
+    words[0] = _SYSTEM_FOLDER.sub("", words[0])
+    yield words
+    if nesting >= _MAX_NESTING:
+        return
+    if words[0] in WRAPPERS:
+        for start in islice(_find_wrapped_commands(words), _MAX_NESTED_COMMANDS):
+            yield from _iterate_nested(words[start:], nesting + 1)
+    if words[0] in SHELLS:
+        for argument in words[1 : 1 + _MAX_NESTED_COMMANDS]:
+            if not argument.startswith("-"):
+                yield from iterate_commands(parse_command_line(argument), nesting + 1)
+
+
+def _find_wrapped_commands(words: Sequence[str]) -> Iterator[int]:
+    """Return where the command in a wrapper's arguments may begin. The value of an option may look like it."""
+    for index, word in enumerate(words[1:], 1):
+        if not _WRAPPER_ARGUMENT.match(word):
+            yield index
+            if not words[index - 1].startswith("-"):
+                break
+    yield from (index + 1 for index, word in enumerate(words[:-1]) if word in _EXEC_OPTIONS)
+
+
+_FORK_BOMB = re.compile(r"(?<![^\s(){}|&;])([^\s(){}|&;]{1,30})\s?\(\s?\)\s{0,9}\{[^}]{0,99}?\1\s?\|\s?\1\s?&")
+_DISK_DEVICE = re.compile(r"/dev/(?:[shv]d|xvd|nvme|mmcblk|r?disk|dm-|md|mapper/|loop|nbd)")
+_SYSTEM_FOLDERS = "bin boot dev etc home lib lib64 opt root sbin srv sys usr var Applications Library System Users"
+_VITAL_FOLDERS = frozenset(("/", "~", "$HOME", "${HOME}", *(f"/{name}" for name in _SYSTEM_FOLDERS.split())))
+_POWER_COMMANDS = frozenset(("halt", "poweroff", "reboot", "shutdown"))
+_POWER_VERBS = (*_POWER_COMMANDS, "kexec")
+
+
+def find_dangerous_command(command: str) -> str | None:
+    """Name the first command that could destroy the system or the user's files, or turn the machine off.
+
+    This is a best-effort check, not a boundary: it stops a model that acts in good faith. A script, a variable or
+    another language gets past it.
+    """
+    if _FORK_BOMB.search(command):
+        return "fork bomb"
+    command_line = parse_command_line(command)
+    if any(map(_DISK_DEVICE.match, command_line.written_files)):
+        return "write to a disk device"
+    folder = ""
+    for words in iterate_commands(command_line):
+        if words[0] == "cd" and len(words) > 1:
+            folder = words[1]
+        elif name := _name_danger(words, folder):
+            return name
+    return None
+
+
+def _name_danger(words: Sequence[str], folder: str) -> str | None:
+    program, arguments = words[0].lower(), words[1:]
+    if program == "rm":
+        is_recursive = any(re.match(r"--r|-[^-]*[rR]", argument) for argument in arguments)
+        folders = (find_vital_folder(folder, argument) for argument in arguments) if is_recursive else ()
+        return next((f"rm -r {one}" for one in folders if one), None)
+    if re.match(r"mkfs(\.|$)", program) and any(not argument.startswith("-") for argument in arguments):
+        return "mkfs"
+    if program == "dd" and any(_DISK_DEVICE.match(one.removeprefix("of=")) for one in arguments if one[:3] == "of="):
+        return "dd to a disk device"
+    is_power_command = (
+        program in _POWER_COMMANDS
+        or (program in ("init", "telinit") and arguments[:1] in (["0"], ["6"]))
+        or (program == "systemctl" and next((one for one in arguments if one[:1] != "-"), "") in _POWER_VERBS)
+    )
+    return program if is_power_command else None
+
+
+def find_vital_folder(folder: str, target: str) -> str | None:
+    """Return the root folder, a system folder or the home folder if `rm -r` of a target would delete or empty it.
+
+    Args:
+        folder: where an earlier `cd` leads; "" if there is none.
+        target: the path as written.
+    """
+    path = posixpath.join(folder, target) if not target.startswith(("~", "$")) else target
+    path = re.sub(r"/[*.]*$", "", re.sub(r"^/{2,}", "/", posixpath.normpath(path))) or path[:1]
+    return path if path in _VITAL_FOLDERS or path == os.path.expanduser("~") else None

@@ -1,0 +1,183 @@
+"""A conservative reader of bash command lines, for rules about commands.
+
+It recognizes a small part of the language exactly: plain and quoted words, `;`, `&&`, `||`, `|`, newlines, and
+redirections to /dev/null or another file descriptor. Anything else makes a command line inexact: its commands are
+then a guess, good enough to warn or to refuse, never to approve. Neither `shlex` (newlines, `$'...'`, comments) nor
+a complete parser, whose mistakes would approve commands, gives that guarantee.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+
+class ShellWord(NamedTuple):
+    """A word of a command, without its quotes.
+
+    Attributes:
+        text: the word as the program receives it, if the shell expands nothing.
+        is_expanded: whether bash may replace it by other words: file names, a home directory, a variable.
+    """
+
+    text: str
+    is_expanded: bool = False
+
+
+class CommandLine(NamedTuple):
+    """The simple commands of a command line, in order.
+
+    Attributes:
+        commands: their words, without redirections.
+        written_files: the targets of output redirections.
+        is_exact: whether `commands` is everything that bash would do with the command line.
+    """
+
+    commands: tuple[tuple[ShellWord, ...], ...]
+    written_files: tuple[str, ...] = ()
+    is_exact: bool = True
+
+
+_TOKENS = re.compile(
+    r"""
+      (?P<blank>[ \t]+ | \\\n)
+    | (?P<harmless>(?:\d*|&)>>?[ \t]*/dev/null(?![^ \t\n;|]) | \d*>&\d(?![^ \t\n;|]))
+    | (?P<plain>[A-Za-z0-9_./:=@%+,^-]+)
+    | (?P<single>'[^']*')
+    | (?P<double>"(?:[^"\\]|\\.)*+")
+    | (?P<expanded>[*?\[\]~]+)
+    | (?P<separator>&&|\|\||[;|\n])
+    | (?P<here><<-?[ \t]*(?P<quote>['"]?)(?P<delimiter>\w+)(?P=quote))
+    | (?P<redirect>[<>&]*[<>][<>&|]*)
+    | (?P<break>[&()`])
+    | (?P<comment>(?<![^ \t\n;|&()])\#[^\n]*)
+    | (?P<escape>\\.)
+    | (?P<other>.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(\[[^]]*\])?\+?=")
+_RESERVED_WORDS = frozenset(
+    {
+        *("!", "{", "}", "if", "then", "elif", "else", "fi", "for", "while", "until", "do", "done", "case", "esac"),
+        *("in", "select", "function", "time", "coproc"),
+    }
+)
+
+
+def parse_command_line(text: str) -> CommandLine:
+    """Split a command line into simple commands, in time proportional to its length."""
+    return _CommandLineParser(text).parse()
+
+
+class _CommandLineParser:
+    def __init__(self, text: str) -> None:
+        self._text = text.strip(" \t\n")
+        self._commands: list[tuple[ShellWord, ...]] = []
+        self._command: list[ShellWord] = []
+        self._word_parts: list[str] = []
+        self._is_in_word = self._is_expanded = False
+        self._written_files: list[str] = []
+        self._redirect = ""
+        """The redirection whose target is the next word."""
+        self._here_delimiters: list[str] = []
+        self._skips_here_documents = True
+        self._is_exact = bool(self._text)
+
+    def parse(self) -> CommandLine:
+        position = 0
+        while token := _TOKENS.match(self._text, position):
+            position = self._skip_here_documents(token) if token["separator"] == "\n" else token.end()
+            self._add_token(token.lastgroup or "", token)
+        self._end_command(is_last=self._text.endswith(";"))
+        return CommandLine(tuple(self._commands), tuple(self._written_files), self._is_exact)
+
+    def _add_token(self, kind: str, token: re.Match[str]) -> None:
+        text = token[0]
+        if kind in ("here", "delimiter"):
+            self._here_delimiters.append(token["delimiter"])
+            self._is_exact = False
+        elif kind == "blank":
+            self._is_exact = self._is_exact and text != "\\\n"
+            self._end_word()
+        elif kind == "separator":
+            self._end_command()
+        elif kind == "plain":
+            self._extend_word(text)
+        elif kind == "expanded":
+            self._extend_word(text, is_expanded=True)
+        elif kind == "single":
+            self._extend_word(text[1:-1])
+        elif kind == "double":
+            self._add_double_quoted(text[1:-1])
+        elif kind == "harmless" and not (self._is_in_word and text[0].isdigit()):
+            self._end_word()
+        else:
+            self._is_exact = False
+            self._add_inexact(kind, text)
+
+    def _add_inexact(self, kind: str, text: str) -> None:
+        if kind == "break":
+            self._end_command()
+            self._redirect = ""
+        elif kind == "redirect":
+            self._end_word()
+            self._redirect = text
+        elif kind == "escape":
+            self._extend_word(text[1:])
+        elif kind != "comment":
+            self._extend_word(text, is_expanded=text == "$")
+
+    def _add_double_quoted(self, content: str) -> None:
+        if not re.search(r"[$`\\]", content):
+            self._extend_word(content)
+            return
+        self._is_exact = False
+        content = re.sub(r"\\(.)", r"\1", content, flags=re.DOTALL)
+        if "$(" in content or "`" in content:
+            nested = parse_command_line(content)
+            self._commands += nested.commands
+            self._written_files += nested.written_files
+        self._extend_word(content, is_expanded=True)
+
+    def _extend_word(self, text: str, *, is_expanded: bool = False) -> None:
+        self._word_parts.append(text)
+        self._is_in_word = True
+        self._is_expanded |= is_expanded
+
+    def _end_word(self) -> None:
+        if not self._is_in_word:
+            return
+        word = ShellWord("".join(self._word_parts), self._is_expanded)
+        self._word_parts = []
+        self._is_in_word = self._is_expanded = False
+        if self._redirect:
+            if ">" in self._redirect:
+                self._written_files.append(word.text)
+            self._redirect = ""
+        elif not self._command and (word.text in _RESERVED_WORDS or _ASSIGNMENT.match(word.text)):
+            self._is_exact = False
+        else:
+            self._command.append(word)
+
+    def _end_command(self, *, is_last: bool = False) -> None:
+        self._end_word()
+        if self._command:
+            self._commands.append(tuple(self._command))
+        elif not is_last:
+            self._is_exact = False
+        self._command = []
+
+    def _skip_here_documents(self, newline: re.Match[str]) -> int:
+        """Return the position after the here-documents that begin below a newline."""
+        position = newline.end()
+        delimiters, self._here_delimiters = self._here_delimiters, []
+        for delimiter in delimiters if self._skips_here_documents else ():
+            end = self._text.find(f"\n{delimiter}\n", position - 1)
+            if end >= 0:
+                position = end + len(delimiter) + 2
+            elif self._text.endswith(f"\n{delimiter}"):
+                position = len(self._text)
+            else:
+                self._skips_here_documents = False  # searching again and again would take quadratic time
+        return position

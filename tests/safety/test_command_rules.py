@@ -1,0 +1,160 @@
+"""Rules about tool calls: what they match, and which commands are dangerous."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from ask.errors import ConfigError
+from ask.safety.command_rules import find_allow_rules, find_dangerous_command, find_deny_rule, parse_rules
+
+ALLOW = parse_rules("tools.allow", ["git status", "ls *", "cat *.txt", "make test-*", "github__*", "bash"])
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("git status", "git 'status'", "git status 2>&1", "git status && ls -l", "ls", "ls -la 'a b'", "ls *.py"),
+        *("cat a.txt", "cat *.txt", "make test-unit", "git status | cat a.txt"),
+    ],
+)
+def test_allowed_commands(command: str) -> None:
+    assert find_allow_rules(ALLOW, command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(
+            "git",
+            "git status -s",
+            "git stat",
+            "git status; rm -rf x",
+            "git status | rm x",
+            "lsof",
+            "/tmp/ls",
+            "./git status",
+        ),
+        *("cat a.txt b.txt", "cat ?.txt", "cat", "git status > x", "ls $(rm x)", "sudo ls", "GIT_DIR=x git status", ""),
+    ],
+)
+def test_other_commands_are_not_allowed(command: str) -> None:
+    assert find_allow_rules(ALLOW, command) == []
+
+
+def test_a_rule_of_one_word_matches_tools() -> None:
+    matching = {rule.text for rule in ALLOW for name in ("github__issue", "bash") if rule.matches_tool(name)}
+    assert matching == {"github__*", "bash"}
+
+
+@pytest.mark.parametrize("entry", ["", "git status; ls", "ls > x", "echo $HOME", "a & b", "ls 'x"])
+def test_a_rule_is_one_simple_command(entry: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        parse_rules("tools.allow", [entry])
+    assert "tools.allow" in raised.value.message
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("git push", "git push origin main", "cd x && git push", "A=b git push", "git push > log", "(git push)"),
+        *("sudo git push", "sudo -u me git push", "bash -c 'git push'", "x=$(git push)", "if a; then git push; fi"),
+        *(
+            "/usr/bin/git push",
+            "echo | xargs -n 1 git push",
+            "find . -exec git push ;",
+            "env A=b git push",
+            "git 'push' &",
+        ),
+    ],
+)
+def test_a_denied_command_is_found_inside_others(command: str) -> None:
+    assert find_deny_rule(parse_rules("tools.deny", ["curl *", "git push"]), command) == "git push"
+
+
+@pytest.mark.parametrize("command", ["git status", "echo git push", "git pushx", "git", "grep 'git push' x"])
+def test_other_commands_are_not_denied(command: str) -> None:
+    assert find_deny_rule(parse_rules("tools.deny", ["git push"]), command) is None
+
+
+DANGEROUS = {
+    "rm -r /": ["rm -rf /", "rm -fr /*", "sudo rm -r -f --no-preserve-root /", "rm --recursive //", "cd / && rm -rf *"],
+    "rm -r ~": ["rm -rf ~", "rm -rf ~/", "rm -rf ~/*", "cd ~; rm -rf .", "bash -c 'rm -rf ~'", "ls | xargs rm -rf ~"],
+    "rm -r $HOME": ["rm -rf $HOME", 'rm -rf "$HOME"/*', "\\rm -rf $HOME"],
+    "rm -r /usr": [
+        "rm -rf /usr",
+        "rm -rf /usr/*",
+        "/bin/rm -r /tmp/../usr",
+        "x=$(rm -rf /usr)",
+        "find . -exec rm -r /usr +",
+    ],
+    "mkfs": ["mkfs.ext4 /dev/sda1", "sudo /sbin/mkfs -t ext4 /dev/sda1", "mkfs.xfs -f $DISK"],
+    "dd to a disk device": ["dd if=/dev/zero of=/dev/sda", "cat x | sudo dd of=/dev/nvme0n1 bs=1M"],
+    "write to a disk device": ["cat x > /dev/sda", "echo > '/dev/sdb1'"],
+    "fork bomb": [":(){ :|:& };:", ":() { : | : & }; :", "bomb() { bomb|bomb & }; bomb", "f(){\n  f|f&\n}\nf"],
+    "reboot": ["reboot", "sudo reboot", "/sbin/reboot -f", "sleep 5 && reboot", "timeout 5 reboot", 'echo "$(reboot)"'],
+    "shutdown": ["shutdown -h now", "nohup shutdown now &"],
+    "poweroff": ["poweroff"],
+    "systemctl": ["systemctl poweroff", "sudo systemctl -i reboot"],
+    "init": ["init 0", "init 6"],
+}
+HARMLESS = [
+    *(
+        "rm x",
+        "rm -rf build",
+        "rm -rf .",
+        "rm -rf ./*",
+        "rm -rf /tmp/x",
+        "rm -rf ~/.cache/x",
+        "rm -rf /home/me/x",
+        "rm /",
+    ),
+    *(
+        "rm -rf $BUILD",
+        "git rm -rf --cached x",
+        "echo rm -rf /",
+        "grep -rn 'rm -rf /' .",
+        "rm -rf /etc.bak",
+        "cd /; ls *",
+    ),
+    *(
+        "dd if=x of=disk.img",
+        "dd if=/dev/sda of=/dev/null",
+        "echo x > /dev/null",
+        "echo x > /dev/stderr",
+        "ls /dev/sda",
+    ),
+    *("mkfs --help", "which mkfs", "man mkfs.ext4", "man reboot", "git commit -m reboot", "systemctl status reboot"),
+    *("xargs grep reboot", "time grep reboot x", "sudo cat /var/log/reboot", "init", "f(){ g | h & }; f", ""),
+    "cat > x.sh <<END\nreboot\nEND",
+]
+
+
+@pytest.mark.parametrize(("name", "command"), [(name, command) for name in DANGEROUS for command in DANGEROUS[name]])
+def test_dangerous_commands(name: str, command: str) -> None:
+    assert find_dangerous_command(command) == name
+
+
+@pytest.mark.parametrize("command", HARMLESS)
+def test_harmless_commands(command: str) -> None:
+    assert find_dangerous_command(command) is None
+
+
+def test_the_home_folder_is_recognized_by_its_path() -> None:
+    assert find_dangerous_command(f"rm -rf {Path.home()}/")
+
+
+def test_known_gaps() -> None:
+    for command in ("x=rm; $x -rf /", "python -c 'rmtree(\"/\")'", "find / -delete", "sh clean.sh", "rm -rf /e*c"):
+        assert find_dangerous_command(command) is None
+
+
+@pytest.mark.parametrize("piece", ["sudo ", "bash -c ", "find -exec ", "eval ", "rm -r ", "x() { ", "sudo rm -r "])
+def test_checks_take_linear_time(piece: str) -> None:
+    command = piece * (64_000 // len(piece))
+    before = time.process_time()
+    find_dangerous_command(command)
+    find_deny_rule(ALLOW, command)
+    assert time.process_time() - before < 3
