@@ -121,8 +121,8 @@ _ask_about() {  # COMMAND: what it takes
             rest='conversation' ;;
         'history stats')
             commands=''
-            options='--days --json -h --help'
-            values=--days=nothing
+            options='--days --json --html -h --help'
+            values='--days=nothing --html=file'
             rest='nothing' ;;
         init)
             commands=''

@@ -50,7 +50,7 @@ function __ask_valued -a command  # the options of a command that take a value
         case 'history delete'
             string split ' ' -- '--older-than'
         case 'history stats'
-            string split ' ' -- '--days'
+            string split ' ' -- '--days --html'
         case 'init'
             string split ' ' -- '--key --explain-key'
         case 'keys'
@@ -342,6 +342,7 @@ complete -c ask -n '__ask_in \'history delete\'' -s h -l help -d 'Show this mess
 complete -c ask -n '__ask_words \'history delete\'' -f -k -a '(__ask_conversation)'
 complete -c ask -n '__ask_in \'history stats\'' -l days -x -d 'Include the last N days (30)'
 complete -c ask -n '__ask_in \'history stats\'' -l json -d 'Print one JSON object'
+complete -c ask -n '__ask_in \'history stats\'' -l html -r -F -d 'Write an HTML report to FILE, replacing it; - for stdout'
 complete -c ask -n '__ask_in \'history stats\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'history stats\'' -f
 complete -c ask -n '__ask_in \'init\'' -l key -x -d 'Key that turns words into a command (alt-a), or none'

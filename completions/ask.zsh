@@ -287,6 +287,7 @@ _ask_arguments() {  # COMMAND
       _arguments -s -S -A '-*' \
         '(--days)--days=[Include the last N days (30)]:N:' \
         '(--json)--json[Print one JSON object]' \
+        '(--html)--html=[Write an HTML report to FILE, replacing it; - for stdout]:FILE:_files' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
         '*: :' ;;

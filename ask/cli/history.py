@@ -191,8 +191,6 @@ def export_conversations(ids: Iterable[str], output: str, format_name: str = "",
         UsageError: there is no such conversation, or none at all.
         FileError: a file cannot be read or written.
     """
-    from ask.render.file_output import write_file
-
     format_name = format_name or FORMATS_BY_SUFFIX.get(Path(output).suffix.lower(), "md")
     with open_history() as store:
         if everything:
@@ -203,13 +201,23 @@ def export_conversations(ids: Iterable[str], output: str, format_name: str = "",
                 raise UsageError("there are no conversations to export", "ask saves each conversation automatically")
             found = (find_conversation(store, decode_argument(wanted)) for wanted in ids or ("1",))
             conversations = list(dict.fromkeys(found))
-        chunks = format_export(format_name, store, conversations)
-        if output == STDOUT:
-            standard_output = StandardOutput()
-            for chunk in chunks:
-                standard_output.write(chunk)
-        else:
-            write_file(Path(output), chunks)
+        write_output(output, format_export(format_name, store, conversations))
+
+
+def write_output(output: str, chunks: Iterable[str]) -> None:
+    """Write text to a file, or to standard output for "-".
+
+    Raises:
+        FileError: the file cannot be written.
+    """
+    from ask.render.file_output import write_file
+
+    if output == STDOUT:
+        standard_output = StandardOutput()
+        for chunk in chunks:
+            standard_output.write(chunk)
+    else:
+        write_file(Path(output), chunks)
 
 
 def format_export(format_name: str, store: Store, conversations: list[Conversation]) -> Iterator[str]:
@@ -383,12 +391,16 @@ MAX_DAYS = 100_000
 @command.command("stats", short_help="Show runs, tokens and cost by day, model and tool.")
 @click.option("--days", metavar="N", type=click.IntRange(1, MAX_DAYS), default=30, help="Include the last N days (30).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def stats_command(*, days: int, as_json: bool) -> None:
-    """Tell runs, tokens and cost by day and model, and calls by tool, of the last 30 days.
+@click.option("--html", "html_file", metavar="FILE", help="Write an HTML report to FILE, replacing it; - for stdout.")
+def stats_command(*, days: int, as_json: bool, html_file: str | None) -> None:
+    """Show runs, tokens and cost by day and model, and calls by tool, for the last 30 days.
 
-    A bar is in proportion to the tokens, or to the calls. A pipe gets rows that begin with day, model or tool. What is
-    not saved is not counted. A cost with ~ is estimated, one with + lacks runs whose cost is unknown.
+    Bars show tokens, or calls. In a pipe, each row starts with day, model or tool. Unsaved conversations are not
+    counted. A cost with ~ is estimated; one with + does not include runs whose cost is unknown. --json and the HTML
+    report add response times and tool failures.
     """
+    if as_json and html_file is not None:
+        raise UsageError("--json and --html cannot be combined", "use one of them")
     from ask.history.statistics import RunCostCalculator, compute_statistics
     from ask.render.chart import to_statistics_dict, write_charts
 
@@ -406,6 +418,10 @@ def stats_command(*, days: int, as_json: bool) -> None:
     if as_json:
         value = {"since": first_day.isoformat(), **to_statistics_dict(statistics)}
         output.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    elif html_file is not None:
+        from ask.render.usage_report import render_usage_report
+
+        write_output(html_file, render_usage_report(statistics, first_day, date.today()))
     elif statistics.total.runs:
         write_charts(output, statistics, first_day.isoformat())
     elif output.is_terminal:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby
 from typing import NamedTuple
 
 from ask.client.cost import Cost
@@ -10,11 +11,12 @@ from ask.history.entries import parse_usage
 from ask.history.store import Store
 from ask.messages import Usage
 
+DAY = "date(runs.started, 'unixepoch', 'localtime')"
 USAGE_QUERY = """
 SELECT {key} AS name, count(DISTINCT number) AS runs, count(DISTINCT conversation) AS conversations,
     sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens, sum(cached_tokens) AS cached_tokens,
-    sum(reasoning_tokens) AS reasoning_tokens, sum(cost) AS cost, group_concat(number) AS numbers
-FROM {table} WHERE started >= ? GROUP BY name ORDER BY {order}
+    sum(reasoning_tokens) AS reasoning_tokens, NULL AS cost
+FROM {table} AS runs WHERE started >= ? GROUP BY name ORDER BY {order}
 """
 FALLBACK_USAGE = "SELECT sum({column}) FROM messages WHERE run = runs.number AND model <> ''"
 OWN_COLUMNS = ", ".join(
@@ -28,13 +30,41 @@ SELECT runs.number, conversation, started, messages.provider, messages.model, 1 
 FROM messages JOIN runs ON run = runs.number WHERE messages.model <> ''
 )"""
 """The runs, with the answers of other models than the run's own in rows of their own."""
-MODEL_QUERY = f"SELECT * FROM {USAGE_BY_MODEL} WHERE started >= ?"
+REPORTED_COST_QUERY = f"""
+SELECT {DAY} AS day, provider || ':' || model AS model, sum(cost) AS cost
+FROM {USAGE_BY_MODEL} AS runs WHERE started >= ? AND cost IS NOT NULL GROUP BY day, model
+"""
 UNREPORTED_COST_QUERY = f"""
+SELECT *, {DAY} AS day FROM {USAGE_BY_MODEL} AS runs WHERE started >= ? AND cost IS NULL ORDER BY number
+"""
+UNREPORTED_REQUEST_QUERY = f"""
 SELECT run, {", ".join(f"messages.{name}" for name in Usage._fields)}
 FROM runs JOIN messages ON run = runs.number
-WHERE started >= ? AND runs.cost IS NULL AND role = 'assistant' AND messages.model = ''
+WHERE started >= ? AND runs.cost IS NULL AND role = 'assistant' AND messages.model = '' ORDER BY run
 """
 """The requests to a run's own model whose cost the provider did not report."""
+ANSWERED_BY = """CASE messages.model WHEN '' THEN runs.provider || ':' || runs.model
+    ELSE messages.provider || ':' || messages.model END"""
+RESPONSE_TIME_QUERY = """
+WITH steps AS (
+    SELECT {key} AS name, role = 'assistant' AND whole AS is_response,
+        time - lag(time) OVER (PARTITION BY run ORDER BY messages.number) AS seconds
+    FROM runs JOIN messages ON run = runs.number WHERE started >= ?
+), ranks AS (
+    SELECT name, seconds, row_number() OVER (PARTITION BY name ORDER BY seconds) AS position,
+        count(*) OVER (PARTITION BY name) AS total
+    FROM steps WHERE is_response AND seconds >= 0
+)
+SELECT name, min(seconds) FILTER (WHERE 100 * position >= 50 * total),
+    min(seconds) FILTER (WHERE 100 * position >= 95 * total)
+FROM ranks GROUP BY name
+"""
+"""Percentiles by the nearest rank. A response is measured from the message before it, which is saved as it is sent."""
+CALL_QUERY = """
+SELECT {key} AS name, count(*), coalesce(sum(calls.failed), 0)
+FROM runs JOIN messages ON messages.run = runs.number JOIN calls ON calls.message = messages.number
+WHERE runs.started >= ? GROUP BY 1
+"""
 TOOL_USAGE_QUERY = """
 SELECT name, count(*) AS calls, coalesce(sum(calls.failed), 0) AS failures, coalesce(sum(calls.seconds), 0) AS seconds
 FROM runs JOIN messages ON messages.run = runs.number JOIN calls ON calls.message = messages.number
@@ -44,6 +74,21 @@ WHERE runs.started >= ? GROUP BY name ORDER BY count(*) DESC, name
 
 RunCostCalculator = Callable[[str, str, Iterable[Usage], float], Cost]
 """Calculates the cost of a run from its provider, model, the usage of each request, and start time."""
+
+
+class ResponseTime(NamedTuple):
+    """How long a model took for a complete response, including retries, in seconds; None without a response."""
+
+    median: float | None = None
+    p95: float | None = None
+    """The time within which 95% of the responses were complete."""
+
+
+class CallCounts(NamedTuple):
+    """The number of tool calls, and of those that failed."""
+
+    total: int = 0
+    failures: int = 0
 
 
 class UsageRow(NamedTuple):
@@ -56,6 +101,8 @@ class UsageRow(NamedTuple):
     usage: Usage
     cost: Cost = Cost()
     """The sum of reported and estimated costs."""
+    response_time: ResponseTime = ResponseTime()
+    calls: CallCounts = CallCounts()
 
     @property
     def total_tokens(self) -> int:
@@ -89,56 +136,49 @@ def compute_statistics(store: Store, since: float, make_pricing: Callable[[], Ru
 
     `make_pricing` may be slow. It is called only if the cost of a run was not reported.
     """
-    costs = _calculate_costs(store, since, make_pricing)
-    run_costs: dict[int, Cost] = {}
-    for (number, _), cost in costs.items():
-        run_costs[number] = run_costs.get(number, Cost()) + cost
-
-    def get_run_cost(number: int, _: str) -> Cost:
-        return run_costs.get(number, Cost())
-
-    def get_model_cost(number: int, model: str) -> Cost:
-        return costs.get((number, model), Cost())
-
-    day = "date(started, 'unixepoch', 'localtime')"
+    total_costs: dict[str, Cost] = {}
+    day_costs: dict[str, Cost] = {}
+    model_costs: dict[str, Cost] = {}
+    for day, model, cost in _stream_costs(store, since, make_pricing):
+        for costs, name in ((total_costs, ""), (day_costs, day), (model_costs, model)):
+            costs[name] = costs.get(name, Cost()) + cost
     tokens = "coalesce(sum(input_tokens), 0) + coalesce(sum(output_tokens), 0)"
     by_model = USAGE_QUERY.format(
         table=USAGE_BY_MODEL, key="provider || ':' || model", order=f"{tokens} DESC, runs DESC, 1"
     )
-    totals = _query_usage(store, USAGE_QUERY.format(table="runs", key="''", order="1"), since, get_run_cost)
+    totals = _query_usage(store, USAGE_QUERY.format(table="runs", key="''", order="1"), "''", since, total_costs)
+    days = _query_usage(store, USAGE_QUERY.format(table="runs", key=DAY, order="1"), DAY, since, day_costs)
     return UsageStatistics(
         total=(totals or [UsageRow("", 0, 0, Usage())])[0],
-        days=tuple(_query_usage(store, USAGE_QUERY.format(table="runs", key=day, order="1"), since, get_run_cost)),
-        models=tuple(_query_usage(store, by_model, since, get_model_cost)),
+        days=tuple(days),
+        models=tuple(_query_usage(store, by_model, ANSWERED_BY, since, model_costs)),
         tools=tuple(ToolUsageRow(*row) for row in store.fetch_rows(TOOL_USAGE_QUERY, [since])),
     )
 
 
-def _calculate_costs(
+def _stream_costs(
     store: Store, since: float, make_pricing: Callable[[], RunCostCalculator]
-) -> dict[tuple[int, str], Cost]:
-    """Return the cost of each run by its number and "provider:model".
+) -> Iterator[tuple[str, str, Cost]]:
+    """Yield the day, the model and the cost of runs.
 
     Requests are priced one by one: long ones may cost more per token.
     """
-    requests: dict[int, list[Usage]] = {}
-    for row in store.fetch_rows(UNREPORTED_COST_QUERY, [since]):
-        requests.setdefault(row["run"], []).append(parse_usage(row))
-    costs: dict[tuple[int, str], Cost] = {}
+    for day, model, dollars in store.fetch_rows(REPORTED_COST_QUERY, [since]):
+        yield day, model, Cost.from_report(dollars)
+    requests = groupby(store.stream_rows(UNREPORTED_REQUEST_QUERY, [since]), key=lambda row: row["run"])
+    run, rows = next(requests, (None, iter(())))
     calculate_cost: RunCostCalculator | None = None
-    for row in store.fetch_rows(MODEL_QUERY, [since]):
-        key, total = (row["number"], f"{row['provider']}:{row['model']}"), parse_usage(row)
-        if total.cost is not None:
-            costs[key] = costs.get(key, Cost()) + Cost.from_report(total.cost)
-            continue
-        usages = [] if row["is_fallback"] else requests.get(row["number"], [])
-        rest = _subtract_tokens(total, sum(usages, start=Usage()))  # of requests that left no message
+    for row in store.stream_rows(UNREPORTED_COST_QUERY, [since]):
+        while run is not None and run < row["number"]:
+            run, rows = next(requests, (None, iter(())))
+        is_own_model = run == row["number"] and not row["is_fallback"]
+        usages = list(map(parse_usage, rows)) if is_own_model else []
+        rest = _subtract_tokens(parse_usage(row), sum(usages, start=Usage()))  # of requests that left no message
         usages = [*usages, rest] if rest.input_tokens or rest.output_tokens else usages
         if usages:
             calculate_cost = calculate_cost or make_pricing()
             cost = calculate_cost(row["provider"], row["model"], usages, row["started"])
-            costs[key] = costs.get(key, Cost()) + cost
-    return costs
+            yield row["day"], f"{row['provider']}:{row['model']}", cost
 
 
 def _subtract_tokens(total: Usage, part: Usage) -> Usage:
@@ -146,15 +186,21 @@ def _subtract_tokens(total: Usage, part: Usage) -> Usage:
     return Usage(**{name: max(0, (getattr(total, name) or 0) - (getattr(part, name) or 0)) for name in names})
 
 
-def _query_usage(store: Store, query: str, since: float, get_cost: Callable[[int, str], Cost]) -> list[UsageRow]:
-    """Return the rows of a query; `get_cost` returns the cost of a run with that number in the row of that name."""
+def _query_usage(store: Store, query: str, key: str, since: float, costs: Mapping[str, Cost]) -> list[UsageRow]:
+    """Return the rows of a query; `key` is the expression that names the row of a message."""
+    response_times = store.fetch_rows(RESPONSE_TIME_QUERY.format(key=key), [since])
+    time_by_name = {name: ResponseTime(*times) for name, *times in response_times}
+    call_counts = store.fetch_rows(CALL_QUERY.format(key=key), [since])
+    calls_by_name = {name: CallCounts(*counts) for name, *counts in call_counts}
     return [
         UsageRow(
             row["name"],
             row["runs"],
             row["conversations"],
             parse_usage(row),
-            sum((get_cost(int(number), row["name"]) for number in set(row["numbers"].split(","))), start=Cost()),
+            costs.get(row["name"], Cost()),
+            time_by_name.get(row["name"], ResponseTime()),
+            calls_by_name.get(row["name"], CallCounts()),
         )
         for row in store.fetch_rows(query, [since])
     ]

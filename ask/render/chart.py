@@ -57,7 +57,14 @@ def to_statistics_dict(statistics: UsageStatistics) -> dict[str, Any]:
 
 def _to_usage_dict(usage_row: UsageRow) -> dict[str, Any]:
     usage = {**usage_row.usage._asdict(), **usage_row.cost.to_dict()}
-    return {"conversations": usage_row.conversations, "runs": usage_row.runs, "usage": usage}
+    return {
+        "conversations": usage_row.conversations,
+        "runs": usage_row.runs,
+        "usage": usage,
+        "response_seconds": usage_row.response_time._asdict(),
+        "tool_calls": usage_row.calls.total,
+        "tool_failures": usage_row.calls.failures,
+    }
 
 
 def to_statistics_rows(statistics: UsageStatistics) -> list[tuple[object, ...]]:

@@ -42,11 +42,9 @@ def render_html_page(
     conversations: Sequence[Conversation], read_runs: Callable[[Conversation], Sequence[Run]]
 ) -> Iterator[str]:
     """Yield the HTML of these conversations; `read_runs` reads the runs of one."""
-    stylesheet = STYLESHEET_PATH.read_text()
-    head, tail = TEMPLATE_PATH.read_text().split("{content}")
-    policy = CONTENT_SECURITY_POLICY.format(style=b64encode(sha256(stylesheet.encode()).digest()).decode())
     title = format_title(conversations[0]) if len(conversations) == 1 else f"{len(conversations)} conversations"
-    yield head.format(policy=policy, title=escape_html(title), style=stylesheet)
+    head, tail = render_page_frame(title, STYLESHEET_PATH.read_text())
+    yield head
     if len(conversations) > 1:
         yield f"<nav>\n<h1>{escape_html(title)}</h1>\n<ol>\n"
         for conversation in conversations:
@@ -56,6 +54,13 @@ def render_html_page(
     for conversation in conversations:
         yield from _render_conversation(conversation, read_runs(conversation))
     yield tail
+
+
+def render_page_frame(title: str, stylesheet: str, language: str = "und") -> tuple[str, str]:
+    """Return the HTML before and after the content of a page; `language` is "und" for text in any language."""
+    head, tail = TEMPLATE_PATH.read_text().split("{content}")
+    policy = CONTENT_SECURITY_POLICY.format(style=b64encode(sha256(stylesheet.encode()).digest()).decode())
+    return head.format(policy=policy, title=escape_html(title), style=stylesheet, language=language), tail
 
 
 def escape_html(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from datetime import date, timedelta
 from pathlib import Path
@@ -10,8 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.history.saved import NOW, assistant, called, save, user
+from ask.history.store import Store
+from tests.history.saved import NOW, assistant, called, result, save, user
 from tests.program import Ask, Home
+from tests.render.test_usage_report import ReportParser
 
 DAY = 86_400
 
@@ -51,7 +54,18 @@ def test_json_has_the_same_numbers_and_the_total(ask: Ask, history: Path) -> Non
     stats = json.loads(ask("history", "stats", "--json", "--days", "90").stdout)
     tokens = {"input_tokens": 2607, "output_tokens": 500, "cached_tokens": None, "reasoning_tokens": None}
     usage = {**tokens, "cost": 0.5, "cost_source": "reported", "cost_complete": False}
-    assert stats["total"] == {"conversations": 3, "runs": 4, "usage": usage}
+    assert stats["total"] == {
+        "conversations": 3,
+        "runs": 4,
+        "usage": usage,
+        "response_seconds": {"median": 0.0, "p95": 0.0},
+        "tool_calls": 4,
+        "tool_failures": 1,
+    }
+    assert [(model["model"], model["tool_calls"]) for model in stats["models"]] == [
+        ("openrouter:test/model", 4),
+        ("demo:demo", 0),
+    ]
     assert [day["runs"] for day in stats["days"]] == [1, 1, 2]
     assert stats["tools"][0] == {"name": "bash", "calls": 3, "failures": 1, "seconds": 6.0}
     assert stats["since"] == (date.today() - timedelta(days=89)).isoformat()
@@ -88,3 +102,58 @@ def test_invalid_number_of_days_is_a_usage_error(ask: Ask) -> None:
 
 def test_the_largest_number_of_days_includes_everything(ask: Ask, history: Path) -> None:
     assert json.loads(ask("history", "stats", "--json", "--days", "100000").stdout)["total"]["runs"] == 4
+
+
+def test_response_times_exclude_tools_and_incomplete_answers(ask: Ask, home: Home) -> None:
+    path = home.data / "history.db"
+    call = called("x")
+    save(path, "a", user("q"), assistant("", call), result(call, "done"), assistant("answer"))
+    save(path, "b", user("q"), assistant("cut off", complete=False))
+    with Store(path) as store, store.write_transaction() as connection:
+        for number, seconds in enumerate((0, 2, 60, 64, 0, 500), 1):
+            connection.execute("UPDATE messages SET time = ? WHERE number = ?", (NOW + seconds, number))
+    stats = json.loads(ask("history", "stats", "--json").stdout)
+    for row in (stats["total"], stats["days"][0], stats["models"][0]):
+        assert row["response_seconds"] == {"median": 2.0, "p95": 4.0}
+
+
+# The HTML report
+
+
+def test_the_report_has_the_same_numbers_as_json(ask: Ask, history: Path) -> None:
+    ask("history", "stats", "--html", "report.html")
+    stats = json.loads(ask("history", "stats", "--json").stdout)
+    cells = ReportParser((ask.cwd / "report.html").read_text()).rows
+    for category in ("day", "model"):
+        for row in stats[f"{category}s"]:
+            [shown] = [cell for cell in cells if cell[0] == row[category]]
+            usage = row["usage"]
+            tokens = ["-" if count is None else f"{count:,}" for count in list(usage.values())[:2]]
+            assert shown[1:4] == [str(row["runs"]), *tokens]
+            assert shown[-2:] == [str(row["tool_calls"]), str(row["tool_failures"])]
+            assert shown[4] == ("-" if usage["cost"] is None and usage["cost_complete"] else shown[4])
+            assert usage["cost"] is None or f"${usage['cost']:.4f}" in shown[4]
+    for tool in stats["tools"]:
+        assert [tool["name"], str(tool["calls"]), str(tool["failures"])] in [cell[:3] for cell in cells]
+
+
+def test_the_report_needs_nothing_else(ask: Ask, history: Path) -> None:
+    text = ask("history", "stats", "--html", "-").text
+    assert text.startswith("<!DOCTYPE html>")
+    assert not re.search(r"https?:|//|<script|<link|url\(", text)
+
+
+def test_an_empty_history_makes_a_report(ask: Ask) -> None:
+    result = ask("history", "stats", "--html", "-")
+    assert (result.code, result.stderr) == (0, "")
+    assert ReportParser(result.text).rows == []
+
+
+def test_the_report_replaces_a_file_or_leaves_it_unchanged(ask: Ask, history: Path) -> None:
+    report = ask.cwd / "report.html"
+    report.write_text("old")
+    assert ask("history", "stats", "--html", "report.html").code == 0
+    assert report.read_text().endswith("</html>\n")
+    assert ask("history", "stats", "--html", "missing/report.html").code == 9
+    assert ask("history", "stats", "--html", "report.html", "--json").code == 2
+    assert sorted(file.name for file in ask.cwd.iterdir()) == ["report.html"]
