@@ -350,7 +350,7 @@ def test_tab_completes_conversations_by_title_and_id(ask: Ask, server: ModelServ
     with Chat(ask) as chat:
         chat.complete("/resume apples RIPE", "abc")
         assert "the ripe apples" in chat.send("")
-        chat.complete("/resume de", "def")
+        chat.complete("/resume de", "f")
         assert "the pears" in chat.send("")
         chat.quit()
 
