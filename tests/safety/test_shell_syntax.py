@@ -147,9 +147,8 @@ def run_in_bash(command: str) -> tuple[list[list[str]], set[str]]:
         work.mkdir()
         log.touch()
         for name in ("safe", "bad"):
-            (programs / name).write_text(
-                '#!/bin/bash\n{ printf "%s\\x1f" "${0##*/}" "$@"; printf "\\x1e"; } >> "$LOG"\n'
-            )
+            # One write for each call, because the programs of a pipe run at the same time.
+            (programs / name).write_text("""#!/bin/bash\nprintf '%s\\x1f' "${0##*/}" "$@" $'\\x1e' >> "$LOG"\n""")
             (programs / name).chmod(0o755)
         subprocess.run(
             ["/bin/bash", "-c", "--", command],
@@ -161,7 +160,7 @@ def run_in_bash(command: str) -> tuple[list[list[str]], set[str]]:
             timeout=10,
             check=False,
         )
-        calls = [call.split("\x1f")[:-1] for call in log.read_text().split("\x1e")[:-1]]
+        calls = [call.split("\x1f")[:-1] for call in log.read_text().split("\x1e\x1f")[:-1]]
         return calls, set(os.listdir(work))
 
 
