@@ -25,12 +25,12 @@ COMMANDS = {
     "--version": (CLICK, 6, 3),
     "--help": (CLICK, 6, 12),
     "--complete providers": (CLICK, 11, 3),
-    "tools": (CLICK, 46, 21),
+    "tools": (CLICK, 48, 21),
     "history list": (CLICK, 25, 9),
     "providers": (WIRED, 58, 5),
     "hi": (WIRED, 72, 4),
     "-p demo hi": (LOCAL, 67, 19),
-    "chat -p demo hi": (LOCAL, 73, 19),
+    "chat -p demo hi": (LOCAL, 74, 19),
 }
 """For each command line: the script to compare with, our additional modules, and additional other packages."""
 ROUNDS = 20

@@ -14,12 +14,11 @@ from ask.errors import UsageError
 from ask.safety.file_confinement import FileConfinement
 from ask.safety.folder_scan import is_bare_repository
 from ask.safety.path_policy import build_sandbox_config
-from ask.safety.policy import BUILTIN_ORIGIN, ToolPolicy
+from ask.safety.policy import ToolPolicy, is_local, is_offered
 from ask.safety.sandbox import Sandbox
 from ask.safety.sandbox_config import SandboxConfig
 from ask.settings import SANDBOX_LEVEL, Settings
 from ask.tools.base import Tool, ToolContext, ToolError
-from ask.tools.builtin import FILE_TOOL_NAMES
 from ask.tools.network_policy import parse_host
 
 
@@ -135,18 +134,6 @@ def prepare_sandbox_config(
         extra_variables=settings.safe_environment,
         runs_commands=settings.safe_level == SANDBOX_LEVEL,
     )
-
-
-def is_local(tool: Tool) -> bool:
-    """Check whether a tool is built in and accesses this machine, not a host."""
-    return tool.origin == BUILTIN_ORIGIN and tool.is_sandboxed
-
-
-def is_offered(tool: Tool, level: str, allowed_tools: Collection[str]) -> bool:
-    """Check whether safe mode offers a tool at a level."""
-    if tool.origin != BUILTIN_ORIGIN:
-        return tool.spec.name in allowed_tools
-    return level == SANDBOX_LEVEL or not is_local(tool) or tool.spec.name in FILE_TOOL_NAMES
 
 
 def parse_allowed_host(host_name: str) -> str:

@@ -11,7 +11,6 @@ import click
 
 from ask.agent.app_context import AppContext
 from ask.agent.mcp_servers import load_withheld_tools
-from ask.agent.safe_mode import is_offered
 from ask.agent.toolset import Toolset, has_context_files, has_mcp_configuration
 from ask.cli.groups import JSON_OPTION, CommandGroup
 from ask.console import StandardOutput, StderrConsole
@@ -19,7 +18,7 @@ from ask.errors import UsageError
 from ask.parsing import read_dict, read_list
 from ask.render.amounts import format_age, format_count
 from ask.render.table import write_table
-from ask.safety.policy import BUILTIN_ORIGIN
+from ask.safety.policy import BUILTIN_ORIGIN, is_offered
 from ask.settings import SANDBOX_LEVEL, get_working_directory, resolve_settings
 from ask.text import decode_argument, escape_control_characters, repair_surrogates
 

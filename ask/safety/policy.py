@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ask.messages import EMPTY_MAPPING
-from ask.settings import Settings
+from ask.settings import SANDBOX_LEVEL, Settings
 from ask.tools.base import Tool, ToolContext, ToolError
+from ask.tools.builtin import FILE_TOOL_NAMES
 
 if TYPE_CHECKING:
     from ask.safety.command_rules import CallRule
@@ -155,3 +156,15 @@ class PendingToolCall(NamedTuple):
         """The `command` argument, which the user may edit; None if there is none."""
         command = self.arguments.get("command")
         return command if isinstance(command, str) else None
+
+
+def is_local(tool: Tool) -> bool:
+    """Check whether a tool is built in and accesses this machine, not a host."""
+    return tool.origin == BUILTIN_ORIGIN and tool.is_sandboxed
+
+
+def is_offered(tool: Tool, level: str, allowed_tools: Collection[str]) -> bool:
+    """Check whether safe mode offers a tool at a level."""
+    if tool.origin != BUILTIN_ORIGIN:
+        return tool.spec.name in allowed_tools
+    return level == SANDBOX_LEVEL or not is_local(tool) or tool.spec.name in FILE_TOOL_NAMES
