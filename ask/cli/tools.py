@@ -14,7 +14,7 @@ from ask.agent.mcp_servers import load_withheld_tools
 from ask.agent.toolset import Toolset, has_context_files, has_mcp_configuration
 from ask.cli.groups import JSON_OPTION, CommandGroup
 from ask.console import StandardOutput, StderrConsole
-from ask.errors import UsageError
+from ask.errors import FileError, UsageError
 from ask.parsing import read_dict, read_list
 from ask.render.amounts import format_age, format_count
 from ask.render.table import write_table
@@ -107,7 +107,10 @@ def load_every_tool(
     MCP servers that safe mode does not allow are not started.
     """
     toolset = Toolset(app, console, cleanup, functions)
-    directory = get_working_directory()
+    try:
+        directory = get_working_directory()
+    except FileError:  # a deleted folder has no skills, but the user may have some
+        directory = app.app_dirs.config
     if has_context_files(directory, settings, app):
         from ask.agent.project_context import list_all_skills
         from ask.context.skills import create_skill_tool

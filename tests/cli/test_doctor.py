@@ -297,7 +297,7 @@ def test_terminal_output_contains_fixes_and_is_not_truncated(ask: Ask) -> None:
     shown = ask.on_terminal("doctor", "--offline").text
     assert re.match(r"STATE +CHECK +FOUND\n", shown)
     assert all(len(line) <= 80 for line in shown.splitlines() if "/" not in line), "paths are not broken"
-    assert re.search(r"OpenAI \(ask-gents\).*: .*OPENAI_API_KEY.* ask keys set openai ", " ".join(shown.split()))
+    assert re.search(r"other providers .*openai.*: no key: ask keys set PROVIDER", " ".join(shown.split()))
     assert "…" not in shown
 
 
