@@ -173,7 +173,7 @@ def test_no_project_file_or_variable_turns_safe_mode_off(host: FakeHost, how: st
     env = {"PATH": f"{host.work}:{os.environ['PATH']}", "ASK_SAFE": "1" if how == "ASK_SAFE=1" else "0"}
     if how == "configured":
         with Path(host.base / "config/ask/config.toml").open("a") as config:
-            config.write("enabled = true\n")
+            config.write("[safe]\nenabled = true\n")
     host.change_owner()
     done = run(host, bash("echo x > @outside@/x; bwrap"), env=env)
     assert done.result.code == 0, done.result.stderr
