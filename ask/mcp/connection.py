@@ -65,6 +65,8 @@ class ServerConnection:
         self.server = server
         self.version = ""
         """The name and version that the server reports, or ""."""
+        self.list_lifetime = 0.0
+        """Seconds that the server considers its tool list fresh; 0 if it does not say."""
         self._roots = find_roots(server, directory)
         self._open_transport = open_transport
         self._transport: ServerTransport | None = None
@@ -184,10 +186,13 @@ class ServerConnection:
         tools: list[ToolListing] = []
         if client.server_capabilities.tools is None:
             return tools
+        lifetimes = []
         cursor: str | None = None
         for _ in range(PAGES_LIMIT):
             page = await client.list_tools(cursor=cursor)
             tools += map(to_tool_listing, page.tools)
+            lifetimes.append(page.ttl_ms / 1_000)
+            self.list_lifetime = min(lifetimes)
             cursor = page.next_cursor
             if cursor is None or (len(tools) > TOOLS_LIMIT and not self.server.tools):
                 break

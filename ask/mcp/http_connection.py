@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import httpx2
 
 CONNECT_TIMEOUT = 10.0
+LOGIN_COMMAND = "ask mcp login"
 READ_TIMEOUT = 31_536_000.0
 """A year, which means no limit: each call has its own timeout."""
 
@@ -40,7 +41,7 @@ class HttpServerTransport:
         auth: httpx2.Auth | None = None,
     ) -> None:
         self._failure = ""
-        """The HTTP error of the last POST request, or ""."""
+        """The HTTP error since the last POST request that succeeded, or ""."""
         self._server = server
         self._ca_bundle = find_ca_bundle(environment) if urlsplit(server.url).scheme == "https" else None
         self._ssl_verify = create_ssl_context(self._ca_bundle) if self._ca_bundle else True
@@ -103,7 +104,10 @@ class HttpServerTransport:
 
     async def _check_response(self, response: httpx2.Response) -> None:
         if response.request.method == "POST":
-            self._failure = self._describe_failure(response) if response.status_code >= 400 else ""
+            if response.status_code < 400:
+                self._failure = ""
+            elif LOGIN_COMMAND not in self._failure:  # the SDK tries an older protocol after any error
+                self._failure = self._describe_failure(response)
         if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
             response.stream = limit_stream(response.stream)
 
@@ -121,7 +125,7 @@ class HttpServerTransport:
             return f"{failure}: check mcp.servers.{name}.oauth"
         with suppress(FileError):
             self._store.update({"challenge": [status, challenge]})
-        return f"{failure}: sign in with ask mcp login {name}"
+        return f"{failure}: sign in with {LOGIN_COMMAND} {name}"
 
 
 def limit_stream(stream: Any) -> Any:

@@ -153,7 +153,9 @@ class ServerPool:
             if log.last_line:
                 failure += f": its output is in {log.path}"
             tools = ServerTools(server, failure=failure)
-        return tools._replace(version=connection.version, seconds=time.monotonic() - start)
+        return tools._replace(
+            version=connection.version, lifetime=connection.list_lifetime, seconds=time.monotonic() - start
+        )
 
     async def _close_connections(self) -> None:
         await asyncio.gather(*(each.close() for each in self._connections.values()), return_exceptions=True)

@@ -22,9 +22,14 @@ from ask.mcp.tool_listing import ServerTools, ToolListing, normalize_listing
 from ask.parsing import read_dict
 from ask.version import VERSION
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 MAX_AGE = 86_400.0
-"""Seconds until an entry expires: the fingerprint does not cover everything that a server's tools depend on."""
+"""Seconds until an entry expires: the fingerprint does not cover everything that a server's tools depend on.
+
+A server may set a shorter time with `ttlMs`. 0 counts as not set: it is what SDKs send by default
+(https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching), and a tool that is gone is noticed
+when it is called.
+"""
 
 
 class ToolListCache:
@@ -39,7 +44,7 @@ class ToolListCache:
             entry = read_dict(json.loads(self._build_path(server.name).read_bytes()))
             if (entry.get("format"), entry.get("fingerprint")) != (FORMAT_VERSION, fingerprint):
                 return None
-            if not 0 <= time.time() - entry["time"] < MAX_AGE:
+            if not 0 <= time.time() - entry["time"] < min(entry["lifetime"] or MAX_AGE, MAX_AGE):
                 return None
             listings = [normalize_listing(server, ToolListing(**tool)) for tool in entry["tools"]]
             return ServerTools(server, listings, [str(note) for note in entry["notes"]])
@@ -52,6 +57,7 @@ class ToolListCache:
             "format": FORMAT_VERSION,
             "fingerprint": fingerprint,
             "time": time.time(),
+            "lifetime": server_tools.lifetime,
             "version": server_tools.version,
             "tools": [listing._asdict() for listing in server_tools.tools],
             "notes": list(server_tools.notes),

@@ -47,6 +47,8 @@ class ServerTools(NamedTuple):
     """Why the server cannot be used, in one line; "" if it can."""
     version: str = ""
     """The name and version that the server reports, or ""."""
+    lifetime: float = 0.0
+    """Seconds that the server considers the list fresh; 0 if it does not say."""
     seconds: float = 0.0
     """How long the start took."""
 

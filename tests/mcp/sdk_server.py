@@ -11,11 +11,13 @@ import os
 import sys
 
 import uvicorn
+from mcp.server.caching import CacheHint
 from mcp.server.mcpserver import Context, MCPServer
 from mcp_types import ElicitRequest, ElicitRequestFormParams, InputRequiredResult, ListRootsRequest, ToolAnnotations
 from pydantic import BaseModel
 
-server = MCPServer("sdk", version="4.5.6")
+LIFETIME = 60_000
+server = MCPServer("sdk", version="4.5.6", cache_hints={"tools/list": CacheHint(LIFETIME)})
 
 
 class Weather(BaseModel):

@@ -13,7 +13,7 @@ import pytest
 
 from ask.client.certificates import CA_VARIABLES
 from tests import wire
-from tests.mcp.setting import SDK, ask_with_calls, configure, read_last_result, start_server
+from tests.mcp.setting import SDK, ask_with_calls, cached_list_path, configure, read_last_result, start_server
 from tests.model_server import HOLD, ModelServer, Reply, Request
 from tests.program import Ask, Home
 from tests.raw_server import Certificate, make_certificate
@@ -45,6 +45,7 @@ def test_tools_are_offered_and_called(transport: str, sdk_port: int, ask: Ask, h
     assert json.loads(answers[1]) == {"city": "Rome", "degrees": 21}
     assert "broken" in answers[2]
     assert "ask: " not in result.stderr
+    assert json.loads(cached_list_path(home, "web").read_text())["lifetime"] == 60
 
 
 @pytest.mark.slow

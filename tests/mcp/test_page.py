@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from tests.doc_pages import (
     parse_console_steps,
     read_table,
 )
+from tests.mcp_conformance import NOT_APPLICABLE
 from tests.program import Ask, Home
 
 ROOT = Path(__file__).parents[2]
@@ -46,6 +48,11 @@ def test_the_shown_configuration_is_understood_and_has_every_key() -> None:
 
 def test_exactly_the_existing_keys_are_documented() -> None:
     assert {name for row in read_table(PAGE, "key") for name in find_code_spans(row)} == set(SERVER_KEYS)
+
+
+def test_the_scenarios_that_do_not_apply_are_listed() -> None:
+    documented = {name for row in read_table(PAGE, "scenario") for name in find_code_spans(row)}
+    assert all(any(fnmatch(scenario, name) for name in documented) for scenario in NOT_APPLICABLE)
 
 
 def test_numbers_match_the_code() -> None:

@@ -234,6 +234,13 @@ def test_a_machine_signs_in_with_its_private_key(
     assert private.grants == ["client_credentials"]
 
 
+def test_a_required_sign_in_is_reported_even_if_an_older_protocol_is_refused_otherwise(ask: Ask, home: Home) -> None:
+    with ModelServer() as other:
+        other.reply(Reply(status=401, headers={"WWW-Authenticate": "Bearer"}), Reply(status=400))
+        configure(home, {"web": {"url": f"{other.base_url}/mcp", "timeout": 60}})
+        assert "ask mcp login web" in ask("mcp", "test", timeout=120).text
+
+
 def test_tokens_are_not_sent_to_another_url(ask: Ask, home: Home, private: OAuthServer) -> None:
     add(home, private)
     assert sign_in(ask).code == 0

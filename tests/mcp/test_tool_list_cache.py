@@ -61,6 +61,14 @@ def test_a_list_of_another_server_time_or_format_is_ignored(kept: ToolListCache,
     assert kept.read(ONE, MARK)
 
 
+def test_a_list_expires_when_its_server_says_so(kept: ToolListCache, tmp_path: Path) -> None:
+    file = tmp_path / "mcp" / "one.json"
+    for lifetime, age, is_fresh in ((60, 50, True), (60, 70, False), (10 * MAX_AGE, MAX_AGE + 1, False)):
+        kept.write(ServerTools(ONE, lifetime=lifetime), MARK)
+        file.write_text(json.dumps({**json.loads(file.read_text()), "time": time.time() - age}))
+        assert (kept.read(ONE, MARK) is not None) == is_fresh
+
+
 def test_a_deleted_list_is_gone(kept: ToolListCache) -> None:
     kept.delete("one")
     kept.write(ServerTools(ONE), MARK)
