@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import takewhile
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 from ask.errors import FileError
 
+T = TypeVar("T")
 PRIVATE_FILE_MODE, PRIVATE_FOLDER_MODE = 0o600, 0o700
 
 
@@ -125,6 +127,34 @@ def write_private_file(path: Path, content: bytes, *, keep_mode: bool = False, d
         if durable:
             file.flush()
             os.fsync(file.fileno())
+
+
+def read_decisions(path: Path, parse: Callable[[Any], T]) -> T | None:
+    """Read a private JSON file with decisions of the user; return None if it does not exist.
+
+    Raises:
+        FileError: it cannot be read, or `parse` fails.
+    """
+    try:
+        return parse(json.loads(path.read_bytes()))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise FileError(f"cannot read {path} ({error.strerror})") from error
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise FileError(f"{path} is damaged", "delete it; you will be asked again") from None
+
+
+def write_decisions(path: Path, decisions: Any) -> None:
+    """Replace a private JSON file with decisions of the user.
+
+    Raises:
+        FileError: it cannot be written.
+    """
+    try:
+        write_private_file(path, f"{json.dumps(decisions, indent=2)}\n".encode())
+    except OSError as error:
+        raise FileError(f"cannot write {path} ({error.strerror})") from error
 
 
 @contextmanager

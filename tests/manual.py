@@ -55,6 +55,7 @@ FILES = {
     "~/.local/share/ask/chat_history": "what was typed in `ask chat`, for its arrow keys",
     "~/.local/share/ask/audit.jsonl": "a line for each tool call",
     "~/.local/share/ask/approvals.json": "tool calls that need no further approval",
+    "~/.local/share/ask/trusted-projects.json": "the projects whose `AGENTS.md` and skills may be used",
     "~/.local/share/ask/originals/": "what files held before a run changed them, for `ask undo`",
     "~/.local/share/ask/results/": "results of tools that are too long for the model to be given whole",
     "~/.cache/ask/": "the lists of models and of plugins; may be deleted",

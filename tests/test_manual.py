@@ -21,6 +21,9 @@ from tests.recipes import PAGE as RECIPES_PAGE
 from tests.required_programs import require_programs
 
 ROOT = Path(__file__).parents[1]
+TRUST_QUESTION = "here and from now on?"
+APPROVAL_QUESTION = "Run this? "
+EXTENT_QUESTION = "Allow this c(ommand)"
 
 
 @pytest.mark.parametrize("page", [MAN_PAGE, OPTIONS_PAGE], ids=lambda page: page.name)
@@ -82,8 +85,11 @@ def test_documented_file_locations_are_correct(home: Home) -> None:
     ask("keys", "set", "openrouter", stdin=b"sk-1")
     ask("config", "set", "provider", "demo")
     (home.work / "a.txt").write_text("1\n" * 100_000)
-    assert ask("write b.txt with b").code == 0
-    assert ask("run cat a.txt").code == 0
+    (home.work / "AGENTS.md").write_text("Be brief.\n")
+    assert ask("--context", "write b.txt with b").code == 0
+    assert ask.on_terminal("write c.txt with c", answers=[(TRUST_QUESTION, "y\n")]).code == 0
+    approval = [(APPROVAL_QUESTION, "a\n"), (EXTENT_QUESTION, "c a\n")]
+    assert ask.on_terminal("--confirm", "run cat a.txt", answers=approval).code == 0
     assert ask.on_terminal("chat", answers=[(PROMPT, "hello\r"), ("embedded", ""), (PROMPT, "exit\r")]).code == 0
     for name in FILES:
         assert Path(home.env["HOME"], name.removeprefix("~/")).exists(), name

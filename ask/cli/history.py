@@ -414,7 +414,8 @@ def stats_command(*, days: int, as_json: bool, html_file: str | None) -> None:
     first_day = date.today() - timedelta(days=days - 1)
     with open_history() as store:
         start = datetime.combine(first_day, datetime.min.time()).timestamp()
-        statistics = compute_statistics(store, start, make_pricing)
+        include_details = as_json or html_file is not None
+        statistics = compute_statistics(store, start, make_pricing, include_details=include_details)
     if as_json:
         value = {"since": first_day.isoformat(), **to_statistics_dict(statistics)}
         output.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")

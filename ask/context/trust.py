@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from ask.atomic_files import lock_file, write_private_file
-from ask.errors import FileError
+from ask.atomic_files import lock_file, read_decisions, write_decisions
 
 
 class TrustDecision(NamedTuple):
@@ -30,18 +28,7 @@ class TrustStore:
 
     def read(self) -> dict[Path, TrustDecision]:
         """Return all decisions, sorted by path."""
-        try:
-            decisions = json.loads(self._path.read_bytes())
-            return {
-                Path(root): TrustDecision(decision["trusted"] is True, float(decision["time"]))
-                for root, decision in sorted(decisions.items())
-            }
-        except FileNotFoundError:
-            return {}
-        except OSError as error:
-            raise FileError(f"cannot read {self._path} ({error.strerror})") from error
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            raise FileError(f"{self._path} is damaged", "delete it; you will be asked again") from None
+        return read_decisions(self._path, _parse_decisions) or {}
 
     def remember(self, root: Path, *, trusted: bool) -> None:
         """Record the decision about a project."""
@@ -61,7 +48,11 @@ class TrustStore:
         content = {
             str(root): {"trusted": decision.is_trusted, "time": decision.time} for root, decision in decisions.items()
         }
-        try:
-            write_private_file(self._path, json.dumps(content, indent=2).encode())
-        except OSError as error:
-            raise FileError(f"cannot write {self._path} ({error.strerror})") from error
+        write_decisions(self._path, content)
+
+
+def _parse_decisions(content: Mapping[str, Mapping[str, Any]]) -> dict[Path, TrustDecision]:
+    return {
+        Path(root): TrustDecision(decision["trusted"] is True, float(decision["time"]))
+        for root, decision in sorted(content.items())
+    }

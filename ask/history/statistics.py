@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import groupby
 from typing import NamedTuple
 
@@ -131,10 +132,13 @@ class UsageStatistics(NamedTuple):
     tools: tuple[ToolUsageRow, ...]
 
 
-def compute_statistics(store: Store, since: float, make_pricing: Callable[[], RunCostCalculator]) -> UsageStatistics:
+def compute_statistics(
+    store: Store, since: float, make_pricing: Callable[[], RunCostCalculator], *, include_details: bool
+) -> UsageStatistics:
     """Compute the usage of all runs started at `since` (seconds since 1970) or later. Days are in local time.
 
-    `make_pricing` may be slow. It is called only if the cost of a run was not reported.
+    `make_pricing` may be slow. It is called only if the cost of a run was not reported. `include_details` adds response
+    times and call counts to the rows, which takes longer than the rest.
     """
     total_costs: dict[str, Cost] = {}
     day_costs: dict[str, Cost] = {}
@@ -146,12 +150,13 @@ def compute_statistics(store: Store, since: float, make_pricing: Callable[[], Ru
     by_model = USAGE_QUERY.format(
         table=USAGE_BY_MODEL, key="provider || ':' || model", order=f"{tokens} DESC, runs DESC, 1"
     )
-    totals = _query_usage(store, USAGE_QUERY.format(table="runs", key="''", order="1"), "''", since, total_costs)
-    days = _query_usage(store, USAGE_QUERY.format(table="runs", key=DAY, order="1"), DAY, since, day_costs)
+    query = partial(_query_usage, store, since, include_details=include_details)
+    totals = query(USAGE_QUERY.format(table="runs", key="''", order="1"), "''", total_costs)
+    days = query(USAGE_QUERY.format(table="runs", key=DAY, order="1"), DAY, day_costs)
     return UsageStatistics(
         total=(totals or [UsageRow("", 0, 0, Usage())])[0],
         days=tuple(days),
-        models=tuple(_query_usage(store, by_model, ANSWERED_BY, since, model_costs)),
+        models=tuple(query(by_model, ANSWERED_BY, model_costs)),
         tools=tuple(ToolUsageRow(*row) for row in store.fetch_rows(TOOL_USAGE_QUERY, [since])),
     )
 
@@ -186,12 +191,17 @@ def _subtract_tokens(total: Usage, part: Usage) -> Usage:
     return Usage(**{name: max(0, (getattr(total, name) or 0) - (getattr(part, name) or 0)) for name in names})
 
 
-def _query_usage(store: Store, query: str, key: str, since: float, costs: Mapping[str, Cost]) -> list[UsageRow]:
+def _query_usage(
+    store: Store, since: float, query: str, key: str, costs: Mapping[str, Cost], *, include_details: bool
+) -> list[UsageRow]:
     """Return the rows of a query; `key` is the expression that names the row of a message."""
-    response_times = store.fetch_rows(RESPONSE_TIME_QUERY.format(key=key), [since])
-    time_by_name = {name: ResponseTime(*times) for name, *times in response_times}
-    call_counts = store.fetch_rows(CALL_QUERY.format(key=key), [since])
-    calls_by_name = {name: CallCounts(*counts) for name, *counts in call_counts}
+    time_by_name: dict[str, ResponseTime] = {}
+    calls_by_name: dict[str, CallCounts] = {}
+    if include_details:
+        response_times = store.fetch_rows(RESPONSE_TIME_QUERY.format(key=key), [since])
+        time_by_name = {name: ResponseTime(*times) for name, *times in response_times}
+        call_counts = store.fetch_rows(CALL_QUERY.format(key=key), [since])
+        calls_by_name = {name: CallCounts(*counts) for name, *counts in call_counts}
     return [
         UsageRow(
             row["name"],

@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ask.atomic_files import lock_file, write_private_file
+from ask.atomic_files import lock_file, read_decisions, write_decisions
 from ask.errors import FileError
 from ask.safety.command_rules import ANY_ARGUMENTS, SHELLS, WRAPPERS, CallRule, find_allow_rules
 from ask.safety.policy import COMMAND_TOOL, PendingToolCall
@@ -138,21 +138,10 @@ class ApprovalStore:
 
     def read(self) -> list[Approval]:
         """Return the approvals in the file."""
-        try:
-            return [_parse_approval(row) for row in json.loads(self.path.read_bytes())]
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise FileError(f"cannot read {self.path} ({error.strerror})") from error
-        except (ValueError, TypeError, KeyError, RecursionError):
-            raise FileError(f"{self.path} is damaged", "delete it; you will be asked again") from None
+        return read_decisions(self.path, lambda rows: list(map(_parse_approval, rows))) or []
 
     def _write(self, approvals: Sequence[Approval]) -> None:
-        content = json.dumps([one._asdict() for one in approvals], indent=1) + "\n"
-        try:
-            write_private_file(self.path, content.encode())
-        except OSError as error:
-            raise FileError(f"cannot write {self.path} ({error.strerror})") from error
+        write_decisions(self.path, [one._asdict() for one in approvals])
 
 
 def _parse_approval(row: Any) -> Approval:
