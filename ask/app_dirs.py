@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 APP_NAME = "ask"
+XDG_FOLDERS = {"config": ".config", "data": ".local/share", "cache": ".cache"}
+"""The defaults of the XDG Base Directory Specification (https://specifications.freedesktop.org/basedir-spec/)."""
+MACOS_FOLDERS = {
+    "config": "Library/Application Support",
+    "data": "Library/Application Support",
+    "cache": "Library/Caches",
+}
 
 
 class AppDirs(NamedTuple):
@@ -72,6 +80,5 @@ def _find_app_dir(environment: Mapping[str, str], kind: str) -> Path:
     xdg_folder = environment.get(f"XDG_{kind.upper()}_HOME", "")
     if xdg_folder.startswith("/"):
         return Path(xdg_folder, APP_NAME)
-    import platformdirs
-
-    return Path(getattr(platformdirs, f"user_{kind}_path")(APP_NAME, appauthor=False))
+    folders = MACOS_FOLDERS if sys.platform == "darwin" else XDG_FOLDERS
+    return Path.home() / folders[kind] / APP_NAME

@@ -58,7 +58,6 @@ PACKAGES = {
     "jsonschema": {"schemas"},
     "markdown_it": {"answer_extraction", "render"},
     "pygments": {"render"},
-    "platformdirs": {"app_dirs"},
     "pathspec": {"inputs"},
     "tomli_w": {"secrets", "config_file", "cli"},
     "tomlkit": {"config_file"},

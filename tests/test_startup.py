@@ -47,7 +47,6 @@ HEAVY = {
     "sqlite3",
     "markdown_it",
     "prompt_toolkit",
-    "platformdirs",
     "importlib.metadata",
     "pluggy",
 }
@@ -150,7 +149,7 @@ def test_demo_loads_only_what_it_uses_and_no_other_provider(home: Home) -> None:
     second = observe(home, "-p", "demo", "--no-save", "hi")
     of_requests = observe(home, script="import requests").modules
     assert second.providers == {"demo", "demo_rules"}
-    assert second.modules & {"tomllib", "tomli_w", "markdown_it", "prompt_toolkit", "sqlite3", "platformdirs"} == set()
+    assert second.modules & {"tomllib", "tomli_w", "markdown_it", "prompt_toolkit", "sqlite3"} == set()
     assert "importlib.metadata" not in second.modules - of_requests
     assert "ask.testing" not in second.modules
     assert not any(module.startswith(("ask.templates", "ask.agent.template_selection")) for module in second.modules)
@@ -237,4 +236,4 @@ def test_importing_any_module_has_no_side_effects(home: Home) -> None:
     assert set(modules) <= seen.modules
     assert not seen.writing
     assert not any(path.is_file() for path in home.path.rglob("*") if path.name != "report")
-    assert seen.modules & {"requests", "platformdirs", "tomllib", "ask_providers"} == set()
+    assert seen.modules & {"requests", "tomllib", "ask_providers"} == set()

@@ -14,13 +14,9 @@ SPINNER_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
 class Ticker:
-    """Calls a function periodically in its own thread, between `start` and `stop`.
+    """Calls a function periodically in its own thread, between `start` and `stop`. Its first error ends the thread."""
 
-    `on_first_start` is called once, when the thread starts. The first error in `on_tick` ends the thread.
-    """
-
-    def __init__(self, on_first_start: Callable[[], object], on_tick: Callable[[], None]) -> None:
-        self._on_first_start = on_first_start
+    def __init__(self, on_tick: Callable[[], None]) -> None:
         self._on_tick = on_tick
         self._is_active = threading.Event()
         self._thread: threading.Thread | None = None
@@ -46,7 +42,6 @@ class Ticker:
     def _run(self) -> None:
         pause = threading.Event()
         try:
-            self._on_first_start()
             while True:
                 self._is_active.wait()
                 self._on_tick()

@@ -50,7 +50,7 @@ class TerminalRenderer(PlainRenderer):
         self._early_text = ""
         """The beginning of the answer, shown as it is until the modules for Markdown are loaded."""
         self._is_markdown_loaded = False
-        self._ticker = Ticker(self._load_markdown, self._tick)
+        self._ticker = Ticker(self._tick)
         self._pending_action = ""
         self._wait_start = 0.0
         # While the program was stopped, the shell has written to the terminal.
@@ -172,12 +172,6 @@ class TerminalRenderer(PlainRenderer):
         self._pending_action = ""
         self._console.show_status("")
 
-    def _load_markdown(self) -> None:
-        """Load the modules for Markdown, which takes long, while the program waits for the model."""
-        import ask.render.markdown_answer  # noqa: F401
-
-        self._is_markdown_loaded = True
-
     @property
     def _has_answer_text(self) -> bool:
         return bool(self._early_text) or self._markdown is not None
@@ -198,13 +192,18 @@ class TerminalRenderer(PlainRenderer):
             if self._has_answer_text:
                 self._get_markdown().refresh()
             seconds = time.monotonic() - self._wait_start
-            if self._pending_action and seconds >= SPINNER_DELAY and is_in_foreground():
+            is_slow = bool(self._pending_action) and seconds >= SPINNER_DELAY
+            if is_slow and is_in_foreground():
                 frame = SPINNER_FRAMES[int(seconds * 10) % len(SPINNER_FRAMES)]
                 elapsed = f", {format_elapsed(seconds)}"
                 action_width = self._live_region.size.columns - 4 - len(elapsed)
                 self._console.show_status(
                     f"{frame} {truncate_text(self._pending_action, max(action_width, 1))}{elapsed}"
                 )
+        if is_slow and not self._is_markdown_loaded:  # the answer will need it; the request was sent long ago
+            import ask.render.markdown_answer  # noqa: F401
+
+            self._is_markdown_loaded = True
 
 
 def format_elapsed(seconds: float) -> str:
