@@ -40,17 +40,16 @@ if TYPE_CHECKING:
 
 
 FIRST_RUN_WARNING = (
-    "ask: the model can run commands and change files, just as you can. Use --confirm to approve "
-    "each action,\nask: --no-tools to disable tools, or [tools] in {config} to change the "
-    "default. (Shown once.)"
+    "ask: the model can run commands and change files, just as you can.\n"
+    "ask: --confirm asks before each action; --no-tools disables tools. (Shown once.)"
 )
 FIRST_SAFE_RUN_WARNING = (
-    "ask: the model can run commands. --safe confines them to this folder and each "
-    "--allow-dir, without network;\nask: --confirm asks before each one. (Shown once.)"
+    "ask: the model can run commands, confined to this folder and without network.\n"
+    "ask: --confirm asks before each one; --allow-dir adds folders. (Shown once.)"
 )
 FIRST_FILES_RUN_WARNING = (
-    "ask: the model can read and write files in this folder and each --allow-dir. --safe-files offers "
-    "no commands;\nask: --confirm asks before each write. (Shown once.)"
+    "ask: the model can read and write files in this folder, but run no commands.\n"
+    "ask: --confirm asks before each write; --allow-dir adds folders. (Shown once.)"
 )
 OUTPUT_FORMATS = ("cmd", "code", "schema")
 """The output formats; each is a command line option and a prompt."""
@@ -427,4 +426,4 @@ def warn_on_first_run(request: RunRequest, flags: Mapping[str, Any], app: AppCon
         marker_file.touch(PRIVATE_FILE_MODE, exist_ok=False)
     except OSError:
         return
-    console.print_line(warning.format(config=app.app_dirs.config_file))
+    console.print_line(warning)
