@@ -52,8 +52,9 @@ while True:
         swap(folder, link)
         swaps += 1
     os.unlink(link)
-    with open("swaps", "w") as file:
+    with open("swaps.new", "w") as file:
         file.write(str(swaps))
+    os.rename("swaps.new", "swaps")  # it may be stopped at any time
 """
 """Swaps the folders as soon as one of them is accessed; the arguments are the targets of the links."""
 TAKE = f"""
