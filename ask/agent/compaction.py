@@ -13,7 +13,8 @@ from ask.agent.tool_loop import RunResult
 from ask.console import StderrConsole
 from ask.errors import FileError, IncompleteResponseError, UsageError
 from ask.events import Event, Notice
-from ask.history.conversations import find_conversation, load_compaction, load_conversation
+from ask.history.conversations import find_conversation, load_conversation, plan_compaction
+from ask.history.entries import read_runs
 from ask.history.store import Store
 from ask.messages import Message, ReportedUsage
 
@@ -26,7 +27,7 @@ def make_summary_request(request: RunRequest, app: AppContext) -> RunRequest:
         FileError: the conversation cannot be read.
     """
     with Store(app.app_dirs.history_file) as store:
-        compaction = load_compaction(store, find_conversation(store, request.conversation_id))
+        compaction = plan_compaction(read_runs(store, find_conversation(store, request.conversation_id)))
     if not compaction.messages:
         raise UsageError("there is nothing to summarize in this conversation")
     return request._replace(

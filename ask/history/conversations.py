@@ -207,11 +207,6 @@ class Compaction(NamedTuple):
     """The messages to summarize."""
 
 
-def load_compaction(store: Store, conversation: Conversation) -> Compaction:
-    """Read a conversation and choose the part to summarize."""
-    return plan_compaction(read_runs(store, conversation))
-
-
 def plan_compaction(runs: Sequence[Run]) -> Compaction:
     """Choose what a summary should replace.
 

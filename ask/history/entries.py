@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ask.history.store import Store
@@ -31,6 +32,18 @@ class ToolCallRecord(NamedTuple):
     exit_status: int | None = None
     """The exit status of the command, if the tool ran one."""
 
+    def to_row(self) -> dict[str, Any]:
+        """Return the values by column, as a saved or exported call has them."""
+        values = self._asdict()
+        call: ToolCall = values.pop("call")
+        return {**call._asdict(), **values}
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any] | sqlite3.Row) -> ToolCallRecord:
+        """Create the record from a row of the database or of an export."""
+        record = cls(*(ToolCall(*map(row.__getitem__, ToolCall._fields)), *map(row.__getitem__, cls._fields[1:])))
+        return record if record.failed is None else record._replace(failed=bool(record.failed))
+
 
 class HistoryEntry(NamedTuple):
     """A saved message.
@@ -51,6 +64,47 @@ class HistoryEntry(NamedTuple):
     provider: str = ""
     """The provider of the response, if the run's own model could not answer; as for `model`."""
     model: str = ""
+
+    def to_row(self) -> dict[str, Any]:
+        """Return the values by column, as a saved or exported message has them.
+
+        Not included are the provider state, the usage, and the calls and attachments, which are rows of their own.
+        """
+        return {
+            "time": self.time,
+            "role": self.message.role,
+            "content": self.message.content,
+            "whole": self.complete,
+            "reasoning": self.reasoning,
+            "finish": self.finish_reason,
+            "provider": self.provider,
+            "model": self.model,
+            "tool_call_id": self.message.tool_call_id,
+            "tool_name": self.message.tool_name,
+        }
+
+    @classmethod
+    def from_row(
+        cls,
+        row: Mapping[str, Any] | sqlite3.Row,
+        provider_state: ProviderState | None,
+        usage: Usage,
+        calls: Iterable[ToolCallRecord],
+        attachments: Iterable[Attachment],
+    ) -> HistoryEntry:
+        """Create the entry from a row of the database or of an export, and what such a row does not include."""
+        calls = tuple(calls)
+        message = Message(
+            row["role"],
+            row["content"],
+            tuple(record.call for record in calls),
+            row["tool_call_id"],
+            row["tool_name"],
+            tuple(attachments),
+            provider_state,
+        )
+        details = (bool(row["whole"]), row["reasoning"], row["finish"], usage, calls, row["provider"], row["model"])
+        return cls(row["time"], message, *details)
 
 
 class Run(NamedTuple):
@@ -123,28 +177,13 @@ def insert_row(connection: sqlite3.Connection, table: str, **values: Any) -> int
 
 def insert_entry(connection: sqlite3.Connection, run_number: int, entry: HistoryEntry) -> int:
     """Insert a message with its tool calls and attachments, and return its number."""
-    message, state = entry.message, entry.message.provider_state
-    number = insert_row(
-        connection,
-        "messages",
-        run=run_number,
-        time=entry.time,
-        role=message.role,
-        content=message.content,
-        tool_call_id=message.tool_call_id,
-        tool_name=message.tool_name,
-        provider_state=json.dumps([*state[:2], dict(state.data)]) if state else None,
-        whole=entry.complete,
-        reasoning=entry.reasoning,
-        finish=entry.finish_reason,
-        provider=entry.provider,
-        model=entry.model,
-        **entry.usage._asdict(),
-    )
-    for place, (call, *outcome) in enumerate(entry.calls):
-        values = dict(zip(ToolCallRecord._fields[1:], outcome, strict=True))
-        insert_row(connection, "calls", message=number, place=place, **call._asdict(), **values)
-    for place, attachment in enumerate(message.attachments):
+    state = entry.message.provider_state
+    state_json = json.dumps([*state[:2], dict(state.data)]) if state else None
+    values = {**entry.to_row(), **entry.usage._asdict(), "provider_state": state_json}
+    number = insert_row(connection, "messages", run=run_number, **values)
+    for place, record in enumerate(entry.calls):
+        insert_row(connection, "calls", message=number, place=place, **record.to_row())
+    for place, attachment in enumerate(entry.message.attachments):
         insert_row(connection, "attachments", message=number, place=place, **attachment._asdict())
     connection.execute(INDEX_MESSAGE, (number,))
     return number
@@ -162,52 +201,35 @@ def read_runs(store: Store, conversation: Conversation) -> list[Run]:
 
 
 def _query_runs(store: Store, conversation: Conversation) -> list[Run]:
-    messages = "FROM messages JOIN runs ON run = runs.number WHERE conversation = ?"
-    calls: dict[int, list[ToolCallRecord]] = {}
-    for row in store.fetch_rows(
-        f"SELECT * FROM calls WHERE message IN (SELECT messages.number {messages})", [conversation.number]
-    ):
-        call = ToolCall(row["id"], row["name"], row["arguments"])
-        calls.setdefault(row["message"], []).append(ToolCallRecord(call, *tuple(row)[len(row) - 6 :]))
-    attachments: dict[int, list[Attachment]] = {}
-    for row in store.fetch_rows(
-        f"SELECT * FROM attachments WHERE message IN (SELECT messages.number {messages})", [conversation.number]
-    ):
-        attachments.setdefault(row["message"], []).append(Attachment(row["name"], row["media_type"], row["data"]))
-    entries: dict[int, list[HistoryEntry]] = {}
-    for row in store.fetch_rows(f"SELECT messages.* {messages} ORDER BY messages.number", [conversation.number]):
-        entry = _parse_entry(row, calls.get(row["number"], ()), attachments.get(row["number"], ()))
-        entries.setdefault(row["run"], []).append(entry)
-    rows = store.fetch_rows("SELECT * FROM runs WHERE conversation = ? ORDER BY number", [conversation.number])
-    return [_parse_run(row, entries.get(row["number"], ())) for row in rows]
+    def group_rows(query: str, column: str) -> defaultdict[int, list[sqlite3.Row]]:
+        groups: defaultdict[int, list[sqlite3.Row]] = defaultdict(list)
+        for row in store.fetch_rows(query, [conversation.number]):
+            groups[row[column]].append(row)
+        return groups
+
+    messages = "FROM messages WHERE run IN (SELECT number FROM runs WHERE conversation = ?)"
+    calls = group_rows(f"SELECT * FROM calls WHERE message IN (SELECT number {messages})", "message")
+    attachments = group_rows(f"SELECT * FROM attachments WHERE message IN (SELECT number {messages})", "message")
+    message_rows = group_rows(f"SELECT * {messages} ORDER BY number", "run")
+    runs = []
+    for row in store.fetch_rows("SELECT * FROM runs WHERE conversation = ? ORDER BY number", [conversation.number]):
+        fields = {name: row[name] for name in Run._fields if name not in ("usage", "entries")}
+        entries = (
+            _parse_entry(message, calls[message["number"]], attachments[message["number"]])
+            for message in message_rows[row["number"]]
+        )
+        runs.append(Run(**fields, usage=parse_usage(row), entries=tuple(entries)))
+    return runs
 
 
-def _parse_entry(row: sqlite3.Row, calls: Sequence[ToolCallRecord], attachments: Sequence[Attachment]) -> HistoryEntry:
-    message = Message(
-        role=row["role"],
-        content=row["content"],
-        tool_calls=tuple(record.call for record in calls),
-        tool_call_id=row["tool_call_id"],
-        tool_name=row["tool_name"],
-        attachments=tuple(attachments),
-        provider_state=ProviderState(*json.loads(row["provider_state"])) if row["provider_state"] else None,
-    )
-    return HistoryEntry(
-        row["time"],
-        message,
-        bool(row["whole"]),
-        row["reasoning"],
-        row["finish"],
+def _parse_entry(row: sqlite3.Row, calls: Sequence[sqlite3.Row], attachments: Sequence[sqlite3.Row]) -> HistoryEntry:
+    return HistoryEntry.from_row(
+        row,
+        ProviderState(*json.loads(row["provider_state"])) if row["provider_state"] else None,
         parse_usage(row),
-        tuple(calls),
-        row["provider"],
-        row["model"],
+        map(ToolCallRecord.from_row, calls),
+        (Attachment(each["name"], each["media_type"], each["data"]) for each in attachments),
     )
-
-
-def _parse_run(row: sqlite3.Row, entries: Sequence[HistoryEntry]) -> Run:
-    fields = {name: row[name] for name in Run._fields if name not in ("usage", "entries")}
-    return Run(**fields, usage=parse_usage(row), entries=tuple(entries))
 
 
 def parse_usage(row: sqlite3.Row) -> Usage:

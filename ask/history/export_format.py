@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from base64 import b64decode, b64encode
+from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
 from ask.errors import FileError
 from ask.history.entries import MAX_SQLITE_INTEGER, Conversation, HistoryEntry, Run, ToolCallRecord
-from ask.messages import Attachment, Message, ProviderState, ToolCall, Usage
+from ask.messages import Attachment, ProviderState, Usage
 from ask.text import repair_surrogates
 
 FORMAT, FORMAT_VERSION = "ask-conversation", 1
@@ -19,6 +19,8 @@ ID_PATTERN = re.compile(r"[A-Za-z][0-9A-Za-z_-]{0,63}")
 ROLES = ("user", "assistant", "tool")
 YEAR_10000 = 253_402_300_800
 """In seconds since 1970."""
+RUN_REFERENCES = ("compacts", "replaced_by")
+"""The fields of a run that name another run, in a file by its position."""
 
 
 class ConversationExport(NamedTuple):
@@ -33,54 +35,31 @@ class ConversationExport(NamedTuple):
 
 def to_json_value(export: ConversationExport) -> dict[str, Any]:
     """Convert a conversation to a JSON value."""
-    _, *fields = export.conversation
-    conversation_fields = dict(zip(Conversation._fields[1:], fields, strict=True))
+    conversation_fields = export.conversation._asdict()
+    del conversation_fields["number"]
     run_numbers = [run.number for run in export.runs]
-    return {
-        "format": FORMAT,
-        "version": FORMAT_VERSION,
-        **conversation_fields,
-        "runs": [_run_to_json(run, run_numbers) for run in export.runs],
-    }
+    runs = [_run_to_json(run, run_numbers) for run in export.runs]
+    return {"format": FORMAT, "version": FORMAT_VERSION, **conversation_fields, "runs": runs}
 
 
 def _run_to_json(run: Run, run_numbers: Sequence[int]) -> dict[str, Any]:
     value = run._asdict()
     del value["number"], value["entries"]
-    if run.compacts is not None:
-        value["compacts"] = sum(number < run.compacts for number in run_numbers)
-    if run.replaced_by is not None:
-        value["replaced_by"] = sum(number < run.replaced_by for number in run_numbers)
+    for name in RUN_REFERENCES:
+        if value[name] is not None:
+            value[name] = sum(number < value[name] for number in run_numbers)
     return {**value, "usage": run.usage._asdict(), "messages": [_message_to_json(entry) for entry in run.entries]}
 
 
 def _message_to_json(entry: HistoryEntry) -> dict[str, Any]:
     message, state = entry.message, entry.message.provider_state
     return {
-        "time": entry.time,
-        "role": message.role,
-        "content": message.content,
-        "whole": entry.complete,
-        "reasoning": entry.reasoning,
-        "finish": entry.finish_reason,
-        "provider": entry.provider,
-        "model": entry.model,
-        "tool_call_id": message.tool_call_id,
-        "tool_name": message.tool_name,
+        **entry.to_row(),
         "usage": entry.usage._asdict(),
-        "calls": [_call_to_json(record) for record in entry.calls],
-        "attachments": [
-            {**attachment._asdict(), "data": b64encode(attachment.data).decode()} for attachment in message.attachments
-        ],
+        "calls": [record.to_row() for record in entry.calls],
+        "attachments": [{**attachment._asdict(), "data": attachment.base64} for attachment in message.attachments],
         "provider_state": {name: getattr(state, name) for name in STATE_FIELDS} if state else None,
     }
-
-
-def _call_to_json(record: ToolCallRecord) -> dict[str, Any]:
-    value = record._asdict()
-    call: ToolCall = value.pop("call")
-    failed = None if record.failed is None else bool(record.failed)
-    return {**call._asdict(), **value, "failed": failed}
 
 
 # Import
@@ -201,21 +180,14 @@ def _make_run(index: int, usage: dict[str, Any], messages: list[dict[str, Any]],
 
 
 def _make_entry(fields: dict[str, Any]) -> HistoryEntry:
-    state = fields.pop("provider_state")
-    records = tuple(
-        ToolCallRecord(ToolCall(call.pop("id"), call.pop("name"), call.pop("arguments")), **call)
-        for call in fields.pop("calls")
+    state = fields["provider_state"]
+    return HistoryEntry.from_row(
+        fields,
+        ProviderState(**state) if state else None,
+        Usage(**fields["usage"]),
+        map(ToolCallRecord.from_row, fields["calls"]),
+        (Attachment(**{**attachment, "data": b64decode(attachment["data"])}) for attachment in fields["attachments"]),
     )
-    message = Message(
-        **{name: fields.pop(name) for name in ("role", "content", "tool_call_id", "tool_name")},
-        tool_calls=tuple(record.call for record in records),
-        attachments=tuple(
-            Attachment(each["name"], each["media_type"], b64decode(each["data"])) for each in fields["attachments"]
-        ),
-        provider_state=ProviderState(**state) if state else None,
-    )
-    details = (fields["whole"], fields["reasoning"], fields["finish"], Usage(**fields["usage"]))
-    return HistoryEntry(fields["time"], message, *details, records, fields["provider"], fields["model"])
 
 
 def _read_fields(value: Any, specs: Mapping[str, Field], location: str = "") -> dict[str, Any]:

@@ -9,14 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ask.errors import FileError, RunInterruptedError
 from ask.history.entries import Conversation, Run, insert_entry, insert_row, read_runs
-from ask.history.export_format import ConversationExport, to_json_line
+from ask.history.export_format import RUN_REFERENCES, ConversationExport, to_json_line
 from ask.history.store import TERMINATION_SIGNALS, Store
 
 if TYPE_CHECKING:
     import sqlite3
-
-
-NON_COLUMN_FIELDS = ("number", "compacts", "usage", "entries", "replaced_by")
 
 
 class ImportStatus(StrEnum):
@@ -77,21 +74,21 @@ def _import_conversation(
 
 
 def _insert_conversation(connection: sqlite3.Connection, export: ConversationExport) -> None:
-    _, *values = export.conversation
-    columns = dict(zip(Conversation._fields[1:], values, strict=True))
+    columns = export.conversation._asdict()
+    del columns["number"]
     conversation = insert_row(connection, "conversations", **columns)
     numbers = [_insert_run(connection, conversation, run) for run in export.runs]
+    targets = [*numbers, numbers[-1] + 1]  # a summary may cover the last run, too
     for run, number in zip(export.runs, numbers, strict=True):
-        if run.compacts is not None:
-            first = numbers[run.compacts] if run.compacts < len(numbers) else numbers[-1] + 1
-            connection.execute("UPDATE runs SET compacts = ? WHERE number = ?", (first, number))
-        if run.replaced_by is not None:
-            replacement = numbers[run.replaced_by]
-            connection.execute("UPDATE runs SET replaced_by = ? WHERE number = ?", (replacement, number))
+        for column in RUN_REFERENCES:
+            position = getattr(run, column)
+            if position is not None:
+                connection.execute(f"UPDATE runs SET {column} = ? WHERE number = ?", (targets[position], number))
 
 
 def _insert_run(connection: sqlite3.Connection, conversation: int, run: Run) -> int:
-    columns = {name: value for name, value in run._asdict().items() if name not in NON_COLUMN_FIELDS}
+    excluded = ("number", "usage", "entries", *RUN_REFERENCES)
+    columns = {name: value for name, value in run._asdict().items() if name not in excluded}
     number = insert_row(connection, "runs", conversation=conversation, **columns, **run.usage._asdict())
     for entry in run.entries:
         insert_entry(connection, number, entry)

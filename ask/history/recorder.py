@@ -154,17 +154,13 @@ class Recorder:
     def _record_call_result(
         self, event: ToolCallFinished, call_key: tuple[int, int], connection: sqlite3.Connection
     ) -> None:
-        """Save the outcome of a tool call."""
-        saved_call = connection.execute(
-            "SELECT arguments FROM calls WHERE message = ? AND place = ?", call_key
-        ).fetchone()
-        if saved_call[0] != (arguments := to_sqlite_value(event.call.arguments)):  # the user edited the command
-            connection.execute(UNINDEX_MESSAGE, call_key[:1])
-            connection.execute("UPDATE calls SET arguments = ? WHERE message = ? AND place = ?", (arguments, *call_key))
-            connection.execute(INDEX_MESSAGE, call_key[:1])
+        """Save the outcome of a tool call, and its arguments: the user may have edited the command."""
+        arguments = to_sqlite_value(event.call.arguments)
         result_values = (event.seconds, event.failed, event.verdict, event.rule, event.exit_status)
-        update = "UPDATE calls SET seconds = ?, failed = ?, decision = ?, rule = ?, exit_status = ? "
-        connection.execute(update + "WHERE message = ? AND place = ?", (*result_values, *call_key))
+        update = "UPDATE calls SET arguments = ?, seconds = ?, failed = ?, decision = ?, rule = ?, exit_status = ? "
+        connection.execute(UNINDEX_MESSAGE, call_key[:1])
+        connection.execute(update + "WHERE message = ? AND place = ?", (arguments, *result_values, *call_key))
+        connection.execute(INDEX_MESSAGE, call_key[:1])
 
     def _record_run_end(
         self, end_values: tuple[float, int, str], usage: Usage | None, connection: sqlite3.Connection

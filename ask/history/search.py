@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -13,28 +12,26 @@ from ask.history.store import Store
 MATCH_START, MATCH_END = "\x01", "\x02"
 """Mark the beginning and the end of each match in an excerpt."""
 EXCERPT_WORDS = 24
-FIRST_BATCH_SIZE = 500
-"""The number of messages in the first query. Batches let a search with a limit stop before it has read all matches."""
-BATCH_GROWTH = 8
-"""Each batch is larger than the last, because for a prefix search FTS5 may repeat the work of expanding the prefix."""
 
 PHRASE_PATTERN = re.compile(r'"([^"]*)"?(\*?)|([^\s"]+)')
 
-CANDIDATES_QUERY = """
-SELECT texts.rowid, conversation FROM texts
-JOIN messages ON messages.number = texts.rowid JOIN runs ON runs.number = run
-WHERE texts MATCH ? AND texts.rowid < ? ORDER BY texts.rowid DESC LIMIT ?
-"""
-EXCERPTS_QUERY = f"""
+QUERY = f"""
+WITH newest AS (
+    SELECT max(texts.rowid) AS number FROM texts
+    JOIN messages ON messages.number = texts.rowid JOIN runs ON runs.number = run
+    WHERE texts MATCH :expression GROUP BY conversation ORDER BY number DESC LIMIT :limit
+)
 SELECT conversations.*, role, time,
     snippet(texts, -1, '{MATCH_START}', '{MATCH_END}', '…', {EXCERPT_WORDS}) AS excerpt
 FROM texts
 JOIN messages ON messages.number = texts.rowid JOIN runs ON runs.number = run
 JOIN conversations ON conversations.number = conversation
-WHERE texts MATCH ? AND texts.rowid >= ? AND +texts.rowid IN (SELECT value FROM json_each(?))
-ORDER BY texts.rowid DESC
+WHERE texts MATCH :expression AND +texts.rowid IN newest ORDER BY texts.rowid DESC
 """
-"""The unary plus prevents SQLite from repeating the full-text search for each row id."""
+"""Selects the newest match in each conversation.
+
+The unary plus prevents SQLite from repeating the full-text search for each row id.
+"""
 
 
 class SearchHit(NamedTuple):
@@ -54,11 +51,10 @@ def search_conversations(store: Store, words: Sequence[str], limit: int = -1) ->
     Sorted by the last matching message, newest first. `words` are words, phrases, or prefixes followed by `*`; case and
     accents are ignored. A negative `limit` finds all.
     """
-    query = build_match_expression(words)
-    if not query:
+    expression = build_match_expression(words)
+    if not expression:
         return []
-    message_numbers = _find_newest_messages(store, query, limit)
-    rows = store.fetch_rows(EXCERPTS_QUERY, (query, min(message_numbers, default=0), json.dumps(message_numbers)))
+    rows = store.fetch_rows(QUERY, {"expression": expression, "limit": limit})
     try:
         hits = [
             SearchHit(
@@ -70,19 +66,6 @@ def search_conversations(store: Store, words: Sequence[str], limit: int = -1) ->
     except (IndexError, TypeError) as error:  # a damaged file with other columns, or a time that is no number
         raise store.make_damaged_error() from error
     return hits
-
-
-def _find_newest_messages(store: Store, query: str, limit: int) -> list[int]:
-    """Return the row id of the newest match in each conversation, newest first."""
-    newest_by_conversation: dict[int, int] = {}
-    rowid_limit, batch_size = 2**63 - 1, FIRST_BATCH_SIZE
-    while rows := store.fetch_rows(CANDIDATES_QUERY, (query, rowid_limit, batch_size)):
-        for message_number, conversation_number in rows:
-            if len(newest_by_conversation) == limit:
-                return list(newest_by_conversation.values())
-            newest_by_conversation.setdefault(conversation_number, message_number)
-        rowid_limit, batch_size = rows[-1][0], batch_size * BATCH_GROWTH
-    return list(newest_by_conversation.values())
 
 
 def build_match_expression(words: Sequence[str]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from itertools import groupby
 from typing import NamedTuple
 
 from ask.client.cost import Cost
@@ -36,12 +35,12 @@ SELECT {DAY} AS day, provider || ':' || model AS model, sum(cost) AS cost
 FROM {USAGE_BY_MODEL} AS runs WHERE started >= ? AND cost IS NOT NULL GROUP BY day, model
 """
 UNREPORTED_COST_QUERY = f"""
-SELECT *, {DAY} AS day FROM {USAGE_BY_MODEL} AS runs WHERE started >= ? AND cost IS NULL ORDER BY number
+SELECT *, {DAY} AS day FROM {USAGE_BY_MODEL} AS runs WHERE started >= ? AND cost IS NULL
 """
 UNREPORTED_REQUEST_QUERY = f"""
 SELECT run, {", ".join(f"messages.{name}" for name in Usage._fields)}
 FROM runs JOIN messages ON run = runs.number
-WHERE started >= ? AND runs.cost IS NULL AND role = 'assistant' AND messages.model = '' ORDER BY run
+WHERE started >= ? AND runs.cost IS NULL AND role = 'assistant' AND messages.model = ''
 """
 """The requests to a run's own model whose cost the provider did not report."""
 ANSWERED_BY = """CASE messages.model WHEN '' THEN runs.provider || ':' || runs.model
@@ -170,14 +169,12 @@ def _stream_costs(
     """
     for day, model, dollars in store.fetch_rows(REPORTED_COST_QUERY, [since]):
         yield day, model, Cost.from_report(dollars)
-    requests = groupby(store.stream_rows(UNREPORTED_REQUEST_QUERY, [since]), key=lambda row: row["run"])
-    run, rows = next(requests, (None, iter(())))
+    usages_by_run: dict[int, list[Usage]] = {}
+    for row in store.fetch_rows(UNREPORTED_REQUEST_QUERY, [since]):
+        usages_by_run.setdefault(row["run"], []).append(parse_usage(row))
     calculate_cost: RunCostCalculator | None = None
-    for row in store.stream_rows(UNREPORTED_COST_QUERY, [since]):
-        while run is not None and run < row["number"]:
-            run, rows = next(requests, (None, iter(())))
-        is_own_model = run == row["number"] and not row["is_fallback"]
-        usages = list(map(parse_usage, rows)) if is_own_model else []
+    for row in store.fetch_rows(UNREPORTED_COST_QUERY, [since]):
+        usages = [] if row["is_fallback"] else usages_by_run.get(row["number"], [])
         rest = _subtract_tokens(parse_usage(row), sum(usages, start=Usage()))  # of requests that left no message
         usages = [*usages, rest] if rest.input_tokens or rest.output_tokens else usages
         if usages:

@@ -100,11 +100,6 @@ class Store:
         with self._convert_errors():
             return self._retry_while_locked(lambda: self._connection.execute(query, parameters).fetchall())
 
-    def stream_rows(self, query: str, parameters: Sequence[Any] = ()) -> Iterator[sqlite3.Row]:
-        """Execute a query and yield its rows one by one, for results too large for memory."""
-        with self._convert_errors():
-            yield from self._retry_while_locked(lambda: self._connection.execute(query, parameters))
-
     @contextmanager
     def read_transaction(self) -> Iterator[None]:
         """Read from one consistent snapshot, regardless of what other processes write."""
