@@ -207,3 +207,21 @@ class ReportedUsage(NamedTuple):
 
     tokens: int = 0
     message_count: int = 0
+
+
+class ResumedConversation(NamedTuple):
+    """A conversation in the form in which a new run continues it.
+
+    Attributes:
+        id: the ID of the conversation.
+        last_model: the provider and the model of the last run.
+        system: the user's additions to the system prompt in the last run.
+        messages: the earlier messages, with a result for every tool call.
+        reported_usage: the size of these messages as this model's provider last reported it.
+    """
+
+    id: str
+    last_model: tuple[str, str] = ("", "")
+    system: str = ""
+    messages: tuple[Message, ...] = ()
+    reported_usage: ReportedUsage = ReportedUsage()

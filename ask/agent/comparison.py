@@ -13,12 +13,11 @@ from typing import Any, NamedTuple
 
 from ask.agent.app_context import AppContext
 from ask.agent.model_selection import ModelEndpoint
-from ask.agent.request import RunRequest
+from ask.agent.request import RunRequest, check_attachments_supported
 from ask.agent.response_schema import ResponseSchema
 from ask.agent.run import run_request
 from ask.agent.system_prompt import read_prompt
 from ask.agent.tool_loop import get_last_answer
-from ask.agent.user_message import check_attachments_supported
 from ask.client.cost import Cost
 from ask.errors import AskError, RunInterruptedError, to_ask_error
 from ask.events import Event

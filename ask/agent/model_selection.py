@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from ask.agent.app_context import AppContext
-from ask.client.preconnect import Preconnection, preconnect
 from ask.client.provider_client import ProviderClient
 from ask.errors import ConfigError
 from ask.plugin_api.loaded_provider import LoadedProvider
 from ask.plugin_api.loader import check_alternative, check_provider
 from ask.plugin_api.loader import load_provider as load_plugin
-from ask.plugin_api.provider import Provider, ProviderInfo
+from ask.plugin_api.provider import ProviderInfo
 from ask.secrets import NO_SECRETS, Redactor, format_variable_prefix
 from ask.settings import Settings
-from ask.suggestions import suggest
+from ask.suggestions import format_suggestion
 
 if TYPE_CHECKING:
     from ask.client.chat_fallback import ChatFallback
+    from ask.client.preconnect import Preconnection
     from ask.client.transport import Transport
 
 PREFERRED_PROVIDER = "openrouter"
@@ -149,9 +149,8 @@ def load_provider(app: AppContext, name: str) -> LoadedProvider:
         provider = create_configured_provider(name, table)
     if provider:
         return provider.with_configured_profiles(models) if models else provider
-    suggestion = suggest(name, app.provider_names)
-    hint = f"did you mean {suggestion}? " if suggestion else ""
-    raise ConfigError(f"unknown provider {name!r}", f"{hint}available: {', '.join(app.provider_names)}")
+    hint = f"{format_suggestion(name, app.provider_names, '')} available: {', '.join(app.provider_names)}"
+    raise ConfigError(f"unknown provider {name!r}", hint.lstrip())
 
 
 def create_configured_provider(name: str, table: Mapping[str, str]) -> LoadedProvider:
@@ -183,26 +182,15 @@ def select_api(provider: LoadedProvider, api: str) -> LoadedProvider:
     from ask.plugin_api.responses import Responses
 
     plugin, name = provider.plugin, provider.info.name
-    selected: Provider | None = None
-    if isinstance(plugin, Responses):
-        selected = plugin if api == "responses" else plugin.chat
-    elif isinstance(plugin, ChatCompletions):
-        selected = Responses(plugin) if api == "responses" else plugin
-    if selected is None:
+    chat = plugin.chat if isinstance(plugin, Responses) else plugin
+    if not isinstance(chat, ChatCompletions):
         raise ConfigError(
             f"{name} does not use one of OpenAI's APIs, so api cannot be set",
             f"remove api from [providers.{name}] in config.toml",
         )
-    return provider if selected is plugin else check_alternative(provider, selected)
-
-
-def start_preconnection(endpoint: ModelEndpoint, settings: Settings) -> ModelEndpoint:
-    """Start to open a connection to the endpoint, if its provider uses HTTP."""
-    return (
-        endpoint
-        if settings.replay or not endpoint.base_url
-        else endpoint._replace(preconnection=preconnect(endpoint.base_url))
-    )
+    if isinstance(plugin, Responses) == (api == "responses"):
+        return provider
+    return check_alternative(provider, Responses(chat) if api == "responses" else chat)
 
 
 def resolve_provider_and_model(app: AppContext, selection: ModelSelection) -> tuple[str, str]:

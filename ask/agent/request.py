@@ -15,15 +15,15 @@ from ask.agent.model_selection import (
     fetch_first_model,
     resolve_endpoint,
     resolve_fallbacks,
-    start_preconnection,
 )
 from ask.agent.toolset import Toolset, has_context_files
 from ask.atomic_files import PRIVATE_FILE_MODE, create_private_folder
+from ask.client.preconnect import preconnect
 from ask.console import StderrConsole
 from ask.errors import ParameterError, UsageError
 from ask.history.ids import generate_conversation_id, identify_terminal
 from ask.inputs.readers import decode_text, read_stdin, read_text_file
-from ask.messages import Message, ReportedUsage
+from ask.messages import Attachment, Message, ReportedUsage, ResumedConversation
 from ask.prompt_blocks import compose_prompt, format_blocks
 from ask.secrets import Secrets
 from ask.settings import FILES_LEVEL, Settings, get_working_directory, parse_model_options, resolve_settings
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from ask.agent.response_schema import ResponseSchema
     from ask.agent.safe_mode import SafeModeContext
     from ask.agent.template_selection import SelectedTemplate
-    from ask.history.conversations import ResumedConversation
     from ask.inputs.prompt_inputs import InputReaders, PromptInputs
 
 
@@ -113,10 +112,7 @@ def prepare_request(
     toolset = Toolset(app, console, cleanup, flags["functions"])
     request, template = prepare_without_prompt(flags, app, console, cleanup, toolset)
     message = read_user_message(flags, words, request, console, template)
-    if message.attachments:
-        from ask.agent.user_message import check_attachments_supported
-
-        check_attachments_supported(message.attachments, request.endpoint)
+    check_attachments_supported(message.attachments, request.endpoint)
     warn_on_first_run(request, flags, app, console)
     return request._replace(user_message=message)
 
@@ -135,32 +131,38 @@ def prepare_without_prompt(
     Returns it with the selected template, by default that of -t, and raises the errors of `prepare_request`.
     """
     directory = get_working_directory()
-    continuation = read_continuation(flags, app, directory)
+    conversation = read_conversation(flags, app, directory)
     template = template or read_selected_template(flags, app)
     response_schema = read_schema(flags["schema"])
-    extra_system_prompt = read_extra_system_prompt(
-        flags["system"], continuation, template.system_prompt if template else ""
-    )
+    extra_system_prompt = read_extra_system_prompt(flags["system"], conversation, template)
     settings = read_settings(flags, extra_system_prompt, app, template)
     for warning in app.config.warnings:
         console.print_notice(warning)
     project_context = read_project_context(flags, settings, app, console, toolset, template=template)
-    endpoint = resolve_endpoint(app, read_model_selection(flags, continuation, template))
-    endpoint = start_preconnection(endpoint, settings)
+    selection = ModelSelection(
+        flags["provider"],
+        flags["model"],
+        flags["base_url"],
+        flags["key"],
+        conversation.last_model,
+        (template.template.provider, template.template.model) if template else ("", ""),
+    )
+    endpoint = resolve_endpoint(app, selection)
+    if endpoint.base_url and not settings.replay:
+        endpoint = endpoint._replace(preconnection=preconnect(endpoint.base_url))
     fallbacks = resolve_fallbacks(app, settings.fallback, endpoint)
-    conversation_id = continuation.id if continuation else generate_conversation_id()
     tools = toolset.select_tools(settings, template)
     secrets = app.collect_secrets(endpoint.key, *(fallback.key for fallback in fallbacks))
     console.redact = secrets.redact
-    safe_mode = open_safe_mode(settings, directory, conversation_id, app, console) if settings.safe else None
+    safe_mode = open_safe_mode(settings, directory, conversation.id, app, console) if settings.safe else None
     if safe_mode:
         tools = cleanup.enter_context(safe_mode).confine_tools(tools)
     if not endpoint.model:
         endpoint = endpoint._replace(model=fetch_first_model(endpoint, console.print_notice, settings))
-    is_same_model = read_last_model(continuation) == (endpoint.provider_name, endpoint.model)
+    is_same_model = conversation.last_model == (endpoint.provider_name, endpoint.model)
     request = RunRequest(
-        conversation_id=conversation_id,
-        message_history=continuation.messages if continuation else (),
+        conversation_id=conversation.id,
+        message_history=conversation.messages,
         user_message=Message("user", ""),
         extra_system_prompt=extra_system_prompt,
         directory=directory,
@@ -169,7 +171,7 @@ def prepare_without_prompt(
         endpoint=endpoint,
         secrets=secrets,
         safe_mode=safe_mode,
-        reported_usage=continuation.reported_usage if continuation and is_same_model else ReportedUsage(),
+        reported_usage=conversation.reported_usage if is_same_model else ReportedUsage(),
         output_format=next((form for form in OUTPUT_FORMATS if flags[form]), ""),
         response_schema=response_schema,
         fallbacks=fallbacks,
@@ -234,8 +236,8 @@ def check_saves_summary(settings: Settings) -> None:
         raise UsageError("a summary must be saved, but saving is disabled", "see history.enabled in ask config")
 
 
-def read_continuation(flags: Mapping[str, Any], app: AppContext, directory: Path) -> ResumedConversation | None:
-    """Load the conversation to continue; None for a new one.
+def read_conversation(flags: Mapping[str, Any], app: AppContext, directory: Path) -> ResumedConversation:
+    """Load the conversation to continue, or start a new one.
 
     Raises:
         UsageError: there is no such conversation.
@@ -243,7 +245,7 @@ def read_continuation(flags: Mapping[str, Any], app: AppContext, directory: Path
     """
     conversation_id = flags["resume"]
     if conversation_id is None and not flags["go_on"]:
-        return None
+        return ResumedConversation(generate_conversation_id())
     if conversation_id is not None and flags["go_on"]:
         raise UsageError("--continue and --resume cannot be combined", "use one of them")
     from ask.history.conversations import find_conversation, find_current_conversation, load_conversation
@@ -251,10 +253,11 @@ def read_continuation(flags: Mapping[str, Any], app: AppContext, directory: Path
 
     with Store(app.app_dirs.history_file, create=False) as store:
         if conversation_id is not None:
-            return load_conversation(store, find_conversation(store, decode_argument(conversation_id)))
-        return load_conversation(
-            store, find_current_conversation(store, identify_terminal(app.environment), decode_argument(str(directory)))
-        )
+            conversation = find_conversation(store, decode_argument(conversation_id))
+        else:
+            terminal = identify_terminal(app.environment)
+            conversation = find_current_conversation(store, terminal, decode_argument(str(directory)))
+        return load_conversation(store, conversation)
 
 
 def read_selected_template(flags: Mapping[str, Any], app: AppContext) -> SelectedTemplate | None:
@@ -285,38 +288,17 @@ def read_schema(option_value: str | None) -> ResponseSchema | None:
     return read_response_schema(option_value)
 
 
-def read_model_selection(
-    flags: Mapping[str, Any], continuation: ResumedConversation | None, selected_template: SelectedTemplate | None
-) -> ModelSelection:
-    """Collect what options, template and conversation say about the model."""
-    template_model = (
-        (selected_template.template.provider, selected_template.template.model) if selected_template else ("", "")
-    )
-    return ModelSelection(
-        flags["provider"],
-        flags["model"],
-        flags["base_url"],
-        flags["key"],
-        read_last_model(continuation),
-        template_model,
-    )
-
-
-def read_last_model(continuation: ResumedConversation | None) -> tuple[str, str]:
-    """Return provider and model of a conversation; ("", "") without one."""
-    return (continuation.provider, continuation.model) if continuation else ("", "")
-
-
 def read_extra_system_prompt(
-    option_value: str | None, continuation: ResumedConversation | None, template_text: str
+    option_value: str | None, conversation: ResumedConversation, template: SelectedTemplate | None
 ) -> str:
     """Return the user's addition to the system prompt.
 
     The text of a template comes before the option's. Without either, the conversation's earlier addition still
     applies.
     """
+    template_text = template.system_prompt if template else ""
     if option_value is None:
-        return template_text or (continuation.system if continuation else "")
+        return template_text or conversation.system
     option_text = read_text_file(option_value[1:]) if option_value.startswith("@") else decode_argument(option_value)
     return "\n\n".join(filter(None, (template_text, option_text)))
 
@@ -375,12 +357,9 @@ def read_user_message(
     if not INVISIBLE_CHARACTERS.sub("", prompt_text).strip():
         prompt_text = ""
     piped_data = b"" if flags["no_stdin"] or "-" in flags["files"] else read_piped()
-    if not flags["files"] and not is_likely_binary(piped_data):
-        text = decode_text(piped_data, "stdin")
-        if selected_template and selected_template.has_prompt:
-            return Message("user", selected_template.render_prompt(format_blocks(prompt_text, (), text)))
-        return Message("user", compose_prompt(prompt_text, (), text))
-    from ask.agent.user_message import compose_message
+    may_be_attachment = b"\0" in piped_data or piped_data.lstrip().startswith((b"%PDF-", b"\xff"))
+    if not flags["files"] and not may_be_attachment:
+        return compose_message(prompt_text, selected_template, stdin_text=decode_text(piped_data, "stdin"))
     from ask.inputs.sources import parse_stdin_content, read_inputs
 
     stdin_reader = None if flags["no_stdin"] else partial(read_piped, allow_terminal=True)
@@ -388,12 +367,50 @@ def read_user_message(
     inputs = read_inputs(flags["files"], readers).merge(parse_stdin_content(piped_data))
     if flags["verbose"]:
         print_input_notes(inputs, console)
-    return compose_message(prompt_text, inputs, selected_template)
+    return compose_message(prompt_text, selected_template, inputs.texts, inputs.stdin_text, inputs.attachments)
 
 
-def is_likely_binary(data: bytes) -> bool:
-    """Check cheaply whether content may be an attachment instead of text."""
-    return b"\0" in data or data.lstrip().startswith((b"%PDF-", b"\xff"))
+def compose_message(
+    words: str,
+    selected_template: SelectedTemplate | None = None,
+    texts: Sequence[tuple[str, str]] = (),
+    stdin_text: str = "",
+    attachments: tuple[Attachment, ...] = (),
+) -> Message:
+    """Compose the user's message from text and inputs, or a template and inputs.
+
+    Raises:
+        UsageError: there is no prompt.
+    """
+    attachment_names = f"[attached: {', '.join(attachment.name for attachment in attachments)}]"
+    is_attachment_only = attachments and not (words or texts or stdin_text.strip())
+    prompt_text = attachment_names if is_attachment_only else words
+    if selected_template and selected_template.has_prompt:
+        text = selected_template.render_prompt(format_blocks(prompt_text, texts, stdin_text))
+    else:
+        text = compose_prompt(prompt_text, texts, stdin_text)
+    if len(attachments) > 1 and not is_attachment_only:
+        text = f"{text}\n\n{attachment_names}"
+    return Message("user", text, attachments=attachments)
+
+
+def check_attachments_supported(attachments: Sequence[Attachment], endpoint: ModelEndpoint) -> None:
+    """Reject attachments that the model does not accept.
+
+    Raises:
+        ParameterError: there is one.
+    """
+    is_supported = partial(endpoint.provider.supports_attachment, endpoint.model)
+    for attachment in attachments:
+        if not is_supported(attachment.media_type):
+            from ask.attachments import describe_media_type, format_supported_types
+
+            description = f"{describe_media_type(attachment.media_type)} ({attachment.name})"
+            supported_types = format_supported_types(is_supported)
+            advice = f"it accepts {supported_types}"
+            if not supported_types:
+                advice = "it accepts only text; choose another model with -m"
+            raise ParameterError(f"{endpoint.model} of {endpoint.provider_name} does not accept {description}", advice)
 
 
 def create_input_readers(

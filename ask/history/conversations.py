@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ask.errors import UsageError
 from ask.history.entries import Conversation, HistoryEntry, Run, ToolCallRecord, read_runs
 from ask.history.store import Store
-from ask.messages import SUMMARY_PREFIX, Message, ReportedUsage
+from ask.messages import SUMMARY_PREFIX, Message, ReportedUsage, ResumedConversation
 
 MAX_POSITION_DIGITS = 9
 """Longer numbers are not list positions, and may be beyond what SQLite can store."""
@@ -18,21 +18,6 @@ INTERRUPTED_RESULT = "Error: interrupted; it may or may not have run"
 NOT_RUN_RESULT = "Error: not run: the run was interrupted before it"
 
 LIST_HINT = "ask history list shows all conversations"
-
-
-class ResumedConversation(NamedTuple):
-    """A saved conversation in the form in which a new run continues it."""
-
-    id: str
-    provider: str
-    """The provider of the last run, as for `model` and `system`."""
-    model: str
-    system: str
-    """The user's additions to the system prompt."""
-    messages: tuple[Message, ...]
-    """The earlier messages, with a result for every tool call."""
-    reported_usage: ReportedUsage
-    """The size of these messages as this model's provider last reported it."""
 
 
 def find_current_conversation(store: Store, terminal: str, directory: str) -> Conversation:
@@ -104,7 +89,7 @@ def load_conversation(store: Store, conversation: Conversation) -> ResumedConver
     last = next((run for run in reversed(runs) if run.compacts is None), runs[-1])
     messages = tuple(build_messages(runs))
     reported_usage = find_reported_usage(last.provider, last.model, runs, messages)
-    return ResumedConversation(conversation.id, last.provider, last.model, last.system, messages, reported_usage)
+    return ResumedConversation(conversation.id, (last.provider, last.model), last.system, messages, reported_usage)
 
 
 def build_messages(runs: Sequence[Run]) -> Iterator[Message]:

@@ -13,11 +13,17 @@ from typing import Any, NamedTuple
 from ask.agent.app_context import AppContext
 from ask.agent.context_window import estimate_text_tokens
 from ask.agent.pricing import require_price
-from ask.agent.request import RunRequest, add_models, create_input_readers, prepare_without_prompt
+from ask.agent.request import (
+    RunRequest,
+    add_models,
+    check_attachments_supported,
+    compose_message,
+    create_input_readers,
+    prepare_without_prompt,
+)
 from ask.agent.system_prompt import build_system_prompt
 from ask.agent.template_selection import select_template
 from ask.agent.toolset import Toolset
-from ask.agent.user_message import check_attachments_supported, compose_message
 from ask.console import StderrConsole
 from ask.errors import AskError, UsageError
 from ask.map.engine import BATCH_ROWS
@@ -86,10 +92,9 @@ class Job(NamedTuple):
         from ask.inputs.sources import read_inputs
 
         request = self.requests[model_number]
-        message = compose_message(text, read_inputs(files, create_input_readers(request, self.console, None)))
-        if message.attachments:
-            check_attachments_supported(message.attachments, request.endpoint)
-        return message
+        inputs = read_inputs(files, create_input_readers(request, self.console, None))
+        check_attachments_supported(inputs.attachments, request.endpoint)
+        return compose_message(text, None, inputs.texts, inputs.stdin_text, inputs.attachments)
 
 
 def prepare_job(flags: Mapping[str, Any], app: AppContext, console: StderrConsole, cleanup: ExitStack) -> Job:

@@ -105,7 +105,7 @@ def test_it_goes_on_with_whom_it_asked_last(path: Path) -> None:
     save_run(path, "abc", "two", provider="gemini", model="b")
     with Store(path) as store:
         going_on = load_conversation(store, find_conversation(store, "abc"))
-    assert (going_on.id, going_on.provider, going_on.model, going_on.system) == ("abc", "gemini", "b", "")
+    assert (going_on.id, going_on.last_model, going_on.system) == ("abc", ("gemini", "b"), "")
     assert going_on.messages == (Message("user", "one"), Message("user", "two"))
 
 

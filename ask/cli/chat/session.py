@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ask.agent.app_context import AppContext
 from ask.agent.model_selection import ModelSelection, fetch_first_model, resolve_other_endpoint
 from ask.agent.request import (
+    check_attachments_supported,
     check_saves_summary,
+    compose_message,
     create_input_readers,
     open_safe_mode,
     prepare_without_prompt,
@@ -107,11 +109,9 @@ class ChatSession:
         if inputs is None:
             self._pending_template = None
             return Message("user", template.render_prompt(text) if template else text)
-        from ask.agent.user_message import check_attachments_supported, compose_message
-
         check_attachments_supported(inputs.attachments, self.request.endpoint)
         self._pending_template = None
-        return compose_message(text, inputs, template)
+        return compose_message(text, template, inputs.texts, inputs.stdin_text, inputs.attachments)
 
     def retry_last_message(self) -> None:
         """Send the last message again, in place of its previous answer."""
@@ -192,7 +192,7 @@ class ChatSession:
         except (FileError, UsageError):
             return  # nothing is saved
         model = (request.endpoint.provider_name, request.endpoint.model)
-        is_same_model = (conversation.provider, conversation.model) == model
+        is_same_model = conversation.last_model == model
         self.request = request._replace(
             message_history=conversation.messages,
             reported_usage=conversation.reported_usage if is_same_model else ReportedUsage(),
@@ -302,7 +302,6 @@ class ChatSession:
 
     def attach_files(self, text: str) -> PromptInputs:
         """Attach the files named by one or more paths or URLs to the next message; return their content."""
-        from ask.agent.user_message import check_attachments_supported
         from ask.inputs.sources import parse_dropped_paths
 
         inputs = self._read_inputs(parse_dropped_paths(text))
@@ -354,9 +353,9 @@ class ChatSession:
             conversation = load_conversation(store, find_conversation(store, conversation_id))
         original_request = self.request
         try:
-            model = (conversation.provider, conversation.model)
-            if model != (original_request.endpoint.provider_name, original_request.endpoint.model):
-                self._switch_endpoint(ModelSelection(conversation_model=model))
+            endpoint = original_request.endpoint
+            if conversation.last_model != (endpoint.provider_name, endpoint.model):
+                self._switch_endpoint(ModelSelection(conversation_model=conversation.last_model))
             self.set_extra_system_prompt(conversation.system)
         except BaseException:
             self.request = original_request
