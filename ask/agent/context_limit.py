@@ -51,11 +51,19 @@ def load_models_list(endpoint: ModelEndpoint, cache_directory: Path, settings: S
     if cached.age < max_age:
         return cached.models
     try:
-        models = create_client(
-            endpoint, discard_notice, settings._replace(timeout=LIST_REQUEST_TIMEOUT, tries=1)
-        ).list_models()
+        return fetch_models_list(endpoint, cache_directory, settings)
     except AskError:
         write_models(file, cached.models, max(max_age - FAILED_LIST_RETRY_DELAY, 0))
         return cached.models
-    write_models(file, models)
+
+
+def fetch_models_list(endpoint: ModelEndpoint, cache_directory: Path, settings: Settings) -> tuple[ModelInfo, ...]:
+    """Fetch the provider's models list into the cache, and return it.
+
+    Raises:
+        AskError: it cannot be fetched.
+    """
+    settings = settings._replace(timeout=LIST_REQUEST_TIMEOUT, tries=1)
+    models = create_client(endpoint, discard_notice, settings).list_models()
+    write_models(get_cache_file(cache_directory, endpoint.provider_name, endpoint.base_url), models)
     return tuple(models)

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ask.agent.app_context import AppContext
 from ask.console import StderrConsole
@@ -25,23 +25,17 @@ if TYPE_CHECKING:
 MCP_PACKAGE = "mcp"
 
 
-class McpTools(NamedTuple):
-    """The tools of MCP servers.
-
-    `missing_prefixes` are the name prefixes of tools that are not available at the moment.
-    """
-
-    tools: Sequence[Tool]
-    missing_prefixes: tuple[str, ...]
-
-
 def is_mcp_installed() -> bool:
     """Check whether the optional package for MCP is installed."""
     return find_spec(MCP_PACKAGE) is not None
 
 
-def load_mcp_tools(app: AppContext, settings: Settings, console: StderrConsole, cleanup: ExitStack) -> McpTools:
+def load_mcp_tools(
+    app: AppContext, settings: Settings, console: StderrConsole, cleanup: ExitStack
+) -> tuple[list[Tool], list[str]]:
     """Load the tools of the usable servers, printing a line for what is not available.
+
+    Returns them, and the name prefixes of tools that are not available at the moment.
 
     A server whose tool list is cached is started when one of its tools is called, any other immediately. In safe mode
     only servers with an allowed tool are used. Closing `cleanup` ends the servers.
@@ -59,12 +53,12 @@ def load_mcp_tools(app: AppContext, settings: Settings, console: StderrConsole, 
         console.print_notice(f"MCP servers need the package mcp: {hint}")
         usable_servers = []
     if not usable_servers:
-        return McpTools([], tuple(prefixes.values()))
+        return [], list(prefixes.values())
     servers = create_lazy_servers(app, console, cleanup)
     tool_lists = servers.load_tools(usable_servers)
     tools = [tool for tool_list in tool_lists for tool in collect_server_tools(tool_list, servers, console)]
     available_names = {tool_list.server.name for tool_list in tool_lists if not tool_list.failure}
-    return McpTools(tools, tuple(prefix for name, prefix in prefixes.items() if name not in available_names))
+    return tools, [prefix for name, prefix in prefixes.items() if name not in available_names]
 
 
 def load_withheld_tools(app: AppContext, settings: Settings, console: StderrConsole, cleanup: ExitStack) -> list[Tool]:
@@ -103,30 +97,29 @@ def open_sign_ins(app: AppContext) -> SignIns:
 def create_lazy_servers(app: AppContext, console: StderrConsole, cleanup: ExitStack) -> LazyServers:
     """Create the servers without starting them. Closing `cleanup` ends those that were started."""
     directory = Path.cwd()
+
+    def open_pool() -> ServerPool:
+        from ask.mcp.servers import ServerPool
+
+        secrets = app.collect_secrets()
+        return ServerPool(
+            environment=secrets.build_child_environment(),
+            variables=app.environment,
+            directory=directory,
+            log_folder=app.app_dirs.data / "mcp",
+            redact=secrets.redact,
+            sign_ins=open_sign_ins(app),
+        )
+
     servers = LazyServers(
         open_tool_list_cache(app),
         variables=app.environment,
         directory=directory,
-        open_pool=partial(create_servers, app, directory),
+        open_pool=open_pool,
         show_status=console.show_status,
     )
     cleanup.callback(servers.close)
     return servers
-
-
-def create_servers(app: AppContext, directory: Path) -> ServerPool:
-    """Create the pool that runs server processes."""
-    from ask.mcp.servers import ServerPool
-
-    secrets = app.collect_secrets()
-    return ServerPool(
-        environment=secrets.build_child_environment(),
-        variables=app.environment,
-        directory=directory,
-        log_folder=app.app_dirs.data / "mcp",
-        redact=secrets.redact,
-        sign_ins=open_sign_ins(app),
-    )
 
 
 def collect_server_tools(server_tools: ServerTools, servers: LazyServers, console: StderrConsole) -> Sequence[Tool]:

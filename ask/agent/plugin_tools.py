@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import NamedTuple
 
 from ask.agent.app_context import AppContext
 from ask.errors import ConfigError, FileError, UsageError
@@ -23,6 +24,8 @@ TOOL_OPTION_HINT = "use --tool FILE.py, --tool FILE.py:FUNCTION or --tool MODULE
 
 ToolTarget = tuple[str, str, bool]
 """The fields of `ask.tools.plugins.loader.ToolTarget`, which is imported only in the worker process."""
+ToolSource = tuple[str, Sequence[ToolTarget], Sequence[str]]
+"""A file, module or package with tools: its displayed origin, its targets, and folders to import from."""
 
 
 def load_function_tools(
@@ -39,32 +42,18 @@ def load_function_tools(
     for value in option_values:
         location, attribute, is_file = parse_tool_option(value)
         attributes_by_location.setdefault((location, is_file), []).append(attribute)
-    environment = create_plugin_environment(app, settings)
-    plugins = []
+    sources: list[ToolSource] = []
     for (location, is_file), attributes in attributes_by_location.items():
         absolute_location = str(Path(location).absolute()) if is_file else location
-        targets: list[ToolTarget] = [(absolute_location, attribute, is_file) for attribute in attributes]
         origin = decode_argument(location) if is_file else f"module {location}"
-        try:
-            plugin = ToolPlugin(
-                origin, targets, environment, extra_import_path=[] if is_file else [str(environment.directory)]
-            )
-        except PluginLoadError as error:
-            raise make_load_error(origin, error) from None
-        cleanup.callback(plugin.close)
-        plugins.append(plugin)
+        targets = [(absolute_location, attribute, is_file) for attribute in attributes]
+        sources.append((origin, targets, () if is_file else (str(get_working_directory()),)))
     tools = []
-    for plugin in plugins:
-        try:
-            with report_slow_loading(plugin.origin, app.notify):
-                tools += plugin.load_tools()
-        except PluginLoadError as error:
-            raise make_load_error(plugin.origin, error) from None
+    for tool in load_sources(sources, app, settings, cleanup):
+        if isinstance(tool, ToolLoadFailure):
+            raise ConfigError(f"cannot load the tools of {tool.origin}", tool.reason)
+        tools.append(tool)
     return tools
-
-
-def make_load_error(origin: str, error: PluginLoadError) -> ConfigError:
-    return ConfigError(f"cannot load the tools of {origin}", str(error))
 
 
 def parse_tool_option(option_value: str) -> ToolTarget:
@@ -99,40 +88,45 @@ def load_plugin_tools(
     settings: Settings,
     cleanup: ExitStack,
 ) -> Iterator[Tool | ToolLoadFailure]:
-    """Yield the tools of installed plugins, and a failure for each broken plugin.
+    """Load the tools of installed plugins. Closing `cleanup` ends their processes."""
+    sources = [
+        (format_origin(distribution), list(map(parse_entry_target, entries)), ())
+        for distribution, entries in entries_by_distribution.items()
+    ]
+    return load_sources(sources, app, settings, cleanup)
 
-    All plugins load in parallel. Closing `cleanup` ends their processes.
-    """
-    environment = create_plugin_environment(app, settings)
-    plugins: dict[str, ToolPlugin | ToolLoadFailure] = {}
-    for distribution, entries in entries_by_distribution.items():
+
+def load_sources(
+    sources: Iterable[ToolSource], app: AppContext, settings: Settings, cleanup: ExitStack
+) -> Iterator[Tool | ToolLoadFailure]:
+    """Start a process for each source; then yield the tools of each, or the reason why it cannot be loaded."""
+    environment = PluginEnvironment(
+        get_working_directory(), app.collect_secrets().build_child_environment(), settings.command_timeout
+    )
+    plugins = []
+    for origin, targets, import_path in sources:
         try:
-            plugin = ToolPlugin(format_origin(distribution), list(iter_entry_targets(entries)), environment)
+            plugin = ToolPlugin(origin, targets, environment, import_path)
+        except PluginLoadError as error:
+            yield ToolLoadFailure(origin, str(error))
+        else:
             cleanup.callback(plugin.close)
-            plugins[distribution] = plugin
-        except PluginLoadError as error:
-            plugins[distribution] = ToolLoadFailure(distribution, error)
-    for distribution, loaded_plugin in plugins.items():
-        if isinstance(loaded_plugin, ToolLoadFailure):
-            yield loaded_plugin
-            continue
+            plugins.append(plugin)
+    for plugin in plugins:
         try:
-            with report_slow_loading(distribution, app.notify):
-                tools = loaded_plugin.load_tools()
+            with report_slow_loading(plugin.origin, app.notify):
+                tools = plugin.load_tools()
         except PluginLoadError as error:
-            yield ToolLoadFailure(distribution, error)
+            yield ToolLoadFailure(plugin.origin, str(error))
         else:
             yield from tools
 
 
-class ToolLoadFailure:
-    """The reason why the tools of a distribution cannot be loaded."""
+class ToolLoadFailure(NamedTuple):
+    """The reason why the tools of a source cannot be loaded."""
 
-    def __init__(self, distribution: str, reason: PluginLoadError) -> None:
-        self.distribution, self.reason = distribution, str(reason)
-
-    def __str__(self) -> str:
-        return f"cannot load the tools of {self.distribution}: {self.reason}"
+    origin: str
+    reason: str
 
 
 def format_origin(distribution: str) -> str:
@@ -143,14 +137,7 @@ def format_origin(distribution: str) -> str:
     return f"package {distribution}" if distribution == BUILTIN_ORIGIN else distribution
 
 
-def iter_entry_targets(entries: Iterable[PluginEntry]) -> Iterator[ToolTarget]:
-    """Yield where the tools of a distribution are, by its entry points."""
-    for entry in entries:
-        location, _, attribute = entry.target.partition("[")[0].partition(":")
-        yield location.strip(), attribute.strip(), False
-
-
-def create_plugin_environment(app: AppContext, settings: Settings) -> PluginEnvironment:
-    """Create the environment in which plugin processes run."""
-    environment = app.collect_secrets().build_child_environment()
-    return PluginEnvironment(get_working_directory(), environment, settings.command_timeout)
+def parse_entry_target(entry: PluginEntry) -> ToolTarget:
+    """Return where the tools of an entry point are."""
+    location, _, attribute = entry.target.partition("[")[0].partition(":")
+    return location.strip(), attribute.strip(), False

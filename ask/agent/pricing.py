@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import cache
 
 from ask.agent.app_context import AppContext
-from ask.agent.model_selection import ModelEndpoint, create_client, is_local_url, load_provider, resolve_base_url
+from ask.agent.model_selection import ModelEndpoint, is_local_url, load_provider, resolve_base_url
 from ask.client.cost import Cost
 from ask.client.prices import (
     OPENROUTER,
@@ -21,7 +21,6 @@ from ask.client.prices import (
 )
 from ask.errors import AskError, ConfigError
 from ask.messages import Usage
-from ask.plugin_api.loaded_provider import discard_notice
 from ask.plugin_api.provider import ModelInfo, ProviderInfo
 from ask.settings import Settings
 
@@ -104,14 +103,12 @@ def refresh_models_list(app: AppContext, endpoint: ModelEndpoint, settings: Sett
     Raises:
         AskError: it cannot be fetched.
     """
-    from ask.agent.context_limit import LIST_REQUEST_TIMEOUT, REMOTE_LIST_MAX_AGE
-    from ask.client.models_cache import get_cache_file, read_models, write_models
+    from ask.agent.context_limit import REMOTE_LIST_MAX_AGE, fetch_models_list
+    from ask.client.models_cache import get_cache_file, read_models
 
-    file = get_cache_file(app.app_dirs.cache, endpoint.provider_name, endpoint.base_url)
-    cached = read_models(file)
+    cached = read_models(get_cache_file(app.app_dirs.cache, endpoint.provider_name, endpoint.base_url))
     if not cached.models or cached.age >= REMOTE_LIST_MAX_AGE:
-        settings = settings._replace(timeout=LIST_REQUEST_TIMEOUT, tries=1)
-        write_models(file, create_client(endpoint, discard_notice, settings).list_models())
+        fetch_models_list(endpoint, app.app_dirs.cache, settings)
         app.price_finder.forget_lists()
 
 

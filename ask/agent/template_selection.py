@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ask.errors import AskError, ConfigError, UsageError
 from ask.settings import check_model_option
-from ask.suggestions import suggest
+from ask.suggestions import format_suggestion
 from ask.templates.files import find_template
 from ask.templates.placeholders import INPUT_NAME, fill_placeholders, find_placeholders
 from ask.templates.template import Template
@@ -57,8 +57,7 @@ class SelectedTemplate(NamedTuple):
             return frozenset(names if allowed else ())
         for name in allowed:
             if name not in names:
-                suggestion = suggest(name, names)
-                advice = f"did you mean {suggestion}?" if suggestion else "ask tools lists them"
+                advice = format_suggestion(name, names, "ask tools lists them")
                 raise ConfigError(f"{file}: unknown tool {name!r}", advice)
         return frozenset(allowed)
 
@@ -87,7 +86,11 @@ def select_template(
             if placeholder.default is None and placeholder.name not in values and placeholder.name != INPUT_NAME:
                 name = placeholder.name
                 raise UsageError(f"the template {template.name} needs a value for {name}", f"add --var {name}=VALUE")
-    check_template_options(template)
+    try:
+        for key, value in template.options.items():
+            check_model_option(key, value)
+    except AskError as error:
+        raise ConfigError(f"{template.file}: in [options], {error.message}", error.hint) from None
     return SelectedTemplate(template, values)
 
 
@@ -104,27 +107,8 @@ def parse_variables(pairs: Iterable[str], template: Template) -> dict[str, str]:
         if not name or not equals:
             raise UsageError(f"--var must be NAME=VALUE, not {pair!r}", "for example --var to=German")
         if name not in names:
-            suggestion = suggest(name, names)
-            advice = (
-                f"did you mean {suggestion}?"
-                if suggestion
-                else f"its placeholders: {', '.join(names)}"
-                if names
-                else "it has no placeholders"
-            )
+            all_names = f"its placeholders: {', '.join(names)}" if names else "it has no placeholders"
+            advice = format_suggestion(name, names, otherwise=all_names)
             raise UsageError(f"the template {template.name} has no placeholder {name!r}", advice)
         values[name] = value
     return values
-
-
-def check_template_options(template: Template) -> None:
-    """Reject model options that -o would not accept either.
-
-    Raises:
-        ConfigError: there is one.
-    """
-    try:
-        for key, value in template.options.items():
-            check_model_option(key, value)
-    except AskError as error:
-        raise ConfigError(f"{template.file}: in [options], {error.message}", error.hint) from None

@@ -17,7 +17,7 @@ from ask.agent.context_window import (
     format_removed_messages,
     format_too_long,
 )
-from ask.agent.request import RunRequest
+from ask.agent.request import RunRequest, check_attachments_supported
 from ask.agent.tool_runner import ToolRunner
 from ask.client.provider_client import ProviderClient, RequestResult
 from ask.errors import (
@@ -182,15 +182,11 @@ class ToolLoop:
         self._schema = schema.json_schema if schema else None
         """None also once the provider has rejected it; then only the system prompt contains it."""
         self._truncation_reported = False
-        self._offer_tools(self._select_tools())
-
-    def _select_tools(self) -> Sequence[ToolSpec]:
-        """Return the tools, or () if the model does not support tools."""
-        tools, model = [tool.spec for tool in self._request.tools], self.connection.endpoint.model
-        supported = not tools or self.connection.client.provider.supports_tools(model)
-        if not supported:
+        tools, model = [tool.spec for tool in self._request.tools], connection.endpoint.model
+        if tools and not connection.client.provider.supports_tools(model):
             self._on_event(Notice(f"{model} cannot call tools; continuing without them"))
-        return tools if supported else ()
+            tools = []
+        self._offer_tools(tools)
 
     def _offer_tools(self, tools: Sequence[ToolSpec]) -> None:
         """Offer these tools in the following requests. The system prompt lists them too."""
@@ -382,10 +378,7 @@ class ToolLoop:
             return None
         try:
             connection = self._connect(endpoint)
-            if self._request.user_message.attachments:
-                from ask.agent.user_message import check_attachments_supported
-
-                check_attachments_supported(self._request.user_message.attachments, connection.endpoint)
+            check_attachments_supported(self._request.user_message.attachments, connection.endpoint)
         except AskError as error:
             self._on_event(Notice(f"skipping the fallback {endpoint.full_name}: {error}"))
             return None

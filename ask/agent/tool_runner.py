@@ -26,40 +26,33 @@ if TYPE_CHECKING:
     from ask.safety.approval_store import ApprovalStore
 
 
-class AuditLog:
-    """Appends the calls of a conversation to the log. The log and its folder are created if they are missing."""
+def log_tool_call(path: Path, conversation_id: str, event: ToolCallFinished) -> None:
+    """Append a line about a call and its result to the audit log, which is created if it is missing.
 
-    def __init__(self, path: Path, conversation_id: str) -> None:
-        self._path = path
-        self._conversation_id = conversation_id
-
-    def record_call(self, event: ToolCallFinished) -> None:
-        """Append a line about a call and its result.
-
-        Raises:
-            FileError: the log cannot be written.
-        """
-        line = json.dumps(
-            {
-                "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
-                "conversation": self._conversation_id,
-                "tool": event.call.name,
-                "arguments": event.call.arguments,
-                "decision": event.verdict,
-                "rule": event.rule,
-                "failed": event.failed,
-                "exit": event.exit_status,
-                "bytes": len(event.result.encode()),
-                "seconds": round(event.seconds, 3),
-            }
-        )
-        try:
-            create_private_folder(self._path.parent)
-            descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-            with open(descriptor, "w", encoding="utf-8") as file:
-                file.write(line + "\n")
-        except OSError as error:
-            raise FileError(f"cannot write the audit log {self._path} ({error.strerror})") from error
+    Raises:
+        FileError: the log cannot be written.
+    """
+    line = json.dumps(
+        {
+            "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "conversation": conversation_id,
+            "tool": event.call.name,
+            "arguments": event.call.arguments,
+            "decision": event.verdict,
+            "rule": event.rule,
+            "failed": event.failed,
+            "exit": event.exit_status,
+            "bytes": len(event.result.encode()),
+            "seconds": round(event.seconds, 3),
+        }
+    )
+    try:
+        create_private_folder(path.parent)
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(line + "\n")
+    except OSError as error:
+        raise FileError(f"cannot write the audit log {path} ({error.strerror})") from error
 
 
 TOOL_NAME_PREFIX = "functions."
@@ -96,10 +89,6 @@ class ApprovedToolCall(NamedTuple):
 ApprovalCallback = Callable[[PendingToolCall], "ApprovalResponse | None"]
 
 
-def skip_preparation(tool: Tool) -> None:
-    """Do nothing before a call."""
-
-
 class ToolRunner:
     """Executes the tool calls of a run.
 
@@ -109,7 +98,7 @@ class ToolRunner:
         policy: decides about each call.
         request_approval: asks the user; returns None if nobody can be asked.
         get_approvals: returns the remembered approvals.
-        audit_log: the audit log.
+        log_call: writes a finished call to the audit log; raises FileError if it cannot be written.
         redactor: redacts secrets in calls and results; tools run with unredacted arguments.
         on_event: receives the events.
         before_execute: is called before an allowed call runs; Ctrl-C in it cancels the call.
@@ -123,10 +112,10 @@ class ToolRunner:
         *,
         request_approval: ApprovalCallback,
         get_approvals: Callable[[], ApprovalStore],
-        audit_log: AuditLog,
+        log_call: Callable[[ToolCallFinished], None],
         redactor: Redactor,
         on_event: Callable[[Event], None],
-        before_execute: Callable[[Tool], None] = skip_preparation,
+        before_execute: Callable[[Tool], None] = lambda _: None,
     ) -> None:
         self._tools = {tool.spec.name: tool for tool in tools}
         self.unattended_denial: Decision | None = None
@@ -135,7 +124,7 @@ class ToolRunner:
         self._policy = policy
         self._request_approval = request_approval
         self._get_approvals = get_approvals
-        self._audit_log = audit_log
+        self._log_call = log_call
         self._redactor = redactor
         self._on_event = on_event
         self._before_execute = before_execute
@@ -290,7 +279,7 @@ class ToolRunner:
             seconds=time.monotonic() - start_time,
         )
         try:
-            self._audit_log.record_call(finished)
+            self._log_call(finished)
         except FileError as error:
             if not self._log_failure_reported:
                 self._on_event(Notice(str(error)))

@@ -14,7 +14,7 @@ from ask.console import StderrConsole
 from ask.errors import UsageError
 from ask.secrets import format_variable_prefix
 from ask.settings import FILES_LEVEL, Settings
-from ask.suggestions import suggest
+from ask.suggestions import format_suggestion
 from ask.text import decode_argument
 from ask.tools.base import Tool
 from ask.tools.builtin import READ_SKILL_NAME, list_builtin_tools
@@ -119,8 +119,7 @@ class Toolset:
             if name.startswith(self._get_missing_prefixes(settings))
         ]
         for name in settings.disabled_tools.difference(names) if settings.tools else ():
-            suggestion = suggest(name, names)
-            advice = f"did you mean {suggestion}?" if suggestion else "ask tools lists them"
+            advice = format_suggestion(name, names, "ask tools lists them")
             raise UsageError(f"unknown tool {name!r} in --disable-tool", advice)
         allowed = selected_template.select_tools(names) if selected_template else frozenset(names)
         allowed -= settings.disabled_tools
@@ -171,9 +170,9 @@ class Toolset:
         if has_mcp_configuration(self._app):
             from ask.agent.mcp_servers import load_mcp_tools
 
-            mcp_tools = load_mcp_tools(self._app, settings, self._console, self._cleanup)
-            self._missing_prefixes += mcp_tools.missing_prefixes
-            yield from mcp_tools.tools
+            mcp_tools, missing_prefixes = load_mcp_tools(self._app, settings, self._console, self._cleanup)
+            self._missing_prefixes += missing_prefixes
+            yield from mcp_tools
 
     def _report_unconfined_sources(self) -> None:
         sources = ["plugins"] if self._app.tool_plugins else []
@@ -229,7 +228,7 @@ class Toolset:
         for tool in load_plugin_tools(self._app.tool_plugins, self._app, settings, self._cleanup):
             if isinstance(tool, ToolLoadFailure):
                 self._missing_prefixes.append("")
-                self._console.print_notice(str(tool))
+                self._console.print_notice(f"cannot load the tools of {tool.origin}: {tool.reason}")
             else:
                 yield tool
 

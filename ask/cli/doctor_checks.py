@@ -333,7 +333,7 @@ def load_tool_plugins(app: AppContext) -> tuple[dict[str, list[Tool]], dict[str,
     with ExitStack() as cleanup:
         for tool in load_plugin_tools(app.tool_plugins, app, settings, cleanup):
             if isinstance(tool, ToolLoadFailure):
-                load_errors[tool.distribution] = tool.reason
+                load_errors[distributions[tool.origin]] = tool.reason
             else:
                 tools.setdefault(distributions[tool.origin], []).append(tool)
     return tools, load_errors

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ask.agent.app_context import AppContext
 from ask.agent.model_selection import create_client
 from ask.agent.request import RunRequest
 from ask.agent.tool_loop import ModelConnection, ToolLoop, get_last_answer
-from ask.agent.tool_runner import AuditLog, ToolRunner
+from ask.agent.tool_runner import ToolRunner, log_tool_call
 from ask.client.cost import Cost
 from ask.map.engine import RowTask, TaskResult
 from ask.map.ledger import RowResult
@@ -106,7 +107,7 @@ def create_idle_tool_runner(request: RunRequest, app: AppContext) -> ToolRunner:
         ToolPolicy(),
         request_approval=lambda _: None,
         get_approvals=lambda: app.approvals,
-        audit_log=AuditLog(app.app_dirs.tool_call_log, ""),
+        log_call=partial(log_tool_call, app.app_dirs.tool_call_log, ""),
         redactor=request.secrets.redactor,
         on_event=ignore_event,
     )

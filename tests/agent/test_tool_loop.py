@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from ask import ChatCompletions, FinishReason, Message, ModelResponse, ProviderState, TextDelta, ToolSpec, Usage
 from ask.agent.tool_loop import ModelConnection, RunResult, ToolLoop
-from ask.agent.tool_runner import AuditLog, ToolRunner
+from ask.agent.tool_runner import ToolRunner, log_tool_call
 from ask.client.prices import PricedModel, PriceFinder
 from ask.client.provider_client import ProviderClient
 from ask.client.transport import Transport
@@ -90,7 +91,7 @@ class AgentBench:
             ToolPolicy(confirm=confirm),
             request_approval=lambda *_: None,
             get_approvals=lambda: ApprovalStore(self._folder / "approvals.json"),
-            audit_log=AuditLog(self._folder / "audit.jsonl", "conversation"),
+            log_call=partial(log_tool_call, self._folder / "audit.jsonl", "conversation"),
             redactor=NO_SECRETS,
             on_event=self.events.append,
         )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from ask.agent.tool_runner import AuditLog, ToolRunner
+from ask.agent.tool_runner import ToolRunner, log_tool_call
 from ask.events import Event, Notice, ToolCallFinished, ToolCallRequested, ToolCallStarted
 from ask.messages import ToolCall, ToolSpec
 from ask.safety.approval import ApprovalChoice, ApprovalResponse
@@ -53,7 +54,7 @@ class RunnerBench:
             policy,
             request_approval=self.approve,
             get_approvals=lambda: self.approvals,
-            audit_log=AuditLog(self._log, "conversation"),
+            log_call=partial(log_tool_call, self._log, "conversation"),
             redactor=Redactor([SECRET]),
             on_event=self.events.append,
         )
