@@ -14,7 +14,7 @@ from ask.settings import Config, read_config
 
 if TYPE_CHECKING:
     from ask.client.prices import PriceFinder
-    from ask.plugin_api.loader import PluginEntry, PluginIndex
+    from ask.plugin_api.loader import PluginIndex
     from ask.safety.approval_store import ApprovalStore
 
 
@@ -73,21 +73,10 @@ class AppContext:
         return PriceFinder(self.app_dirs.cache)
 
     @property
-    def provider_plugins(self) -> dict[str, tuple[PluginEntry, ...]]:
-        """The installed providers, by name."""
-        return self.plugins.providers
-
-    @property
-    def tool_plugins(self) -> dict[str, tuple[PluginEntry, ...]]:
-        """The entry points with tools, by distribution."""
-        return self.plugins.tools
-
-    @property
     def provider_names(self) -> list[str]:
         """The sorted names of all providers, installed or configured in config.toml."""
-        return sorted(
-            {*self.provider_plugins, *(name for name, table in self.config.providers.items() if "base_url" in table)}
-        )
+        configured = (name for name, table in self.config.providers.items() if "base_url" in table)
+        return sorted({*self.plugins.providers, *configured})
 
     def notify(self, text: str) -> None:
         """Print a notice about a plugin for the user."""

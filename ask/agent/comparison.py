@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from queue import Empty, SimpleQueue
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ask.agent.app_context import AppContext
 from ask.agent.model_selection import ModelEndpoint
@@ -131,7 +131,16 @@ def judge_answers(
     """
     shuffled = random.SystemRandom().sample(answers, len(answers))
     labeled = {f"#{number}": answer for number, answer in enumerate(shuffled, start=1)}
-    schema = ResponseSchema(JsonSchema(make_verdict_schema([*labeled])))
+    schema = ResponseSchema(
+        JsonSchema(
+            {
+                "type": "object",
+                "properties": {"reason": {"type": "string"}, "best": {"type": "string", "enum": [*labeled]}},
+                "required": ["reason", "best"],
+                "additionalProperties": False,
+            }
+        )
+    )
     judge_request = quote_answers(request, "judge", labeled)._replace(output_format="schema", response_schema=schema)
     response = ask_model(judge_request, app, on_event)
     response.check()
@@ -146,15 +155,6 @@ def judge_answers(
 def combine_answers(request: RunRequest, answers: Sequence[ModelAnswer]) -> RunRequest:
     """Return the request for one answer that is made from several, with the model that writes it as its endpoint."""
     return quote_answers(request, "combine", {f"#{number}": answer for number, answer in enumerate(answers, start=1)})
-
-
-def make_verdict_schema(labels: Sequence[str]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": {"reason": {"type": "string"}, "best": {"type": "string", "enum": [*labels]}},
-        "required": ["reason", "best"],
-        "additionalProperties": False,
-    }
 
 
 def quote_answers(request: RunRequest, prompt_name: str, labeled: Mapping[str, ModelAnswer]) -> RunRequest:

@@ -39,24 +39,14 @@ def estimate_text_tokens(*texts: str) -> int:
 
 
 def estimate_message_tokens(message: Message) -> int:
-    calls = sum(
-        MESSAGE_OVERHEAD_TOKENS + estimate_text_tokens(call.name, call.arguments, call.id)
-        for call in message.tool_calls
-    )
-    return (
-        MESSAGE_OVERHEAD_TOKENS
-        + estimate_text_tokens(message.content, message.tool_call_id)
-        + calls
-        + estimate_file_tokens(message)
-    )
+    tokens = MESSAGE_OVERHEAD_TOKENS + estimate_text_tokens(message.content, message.tool_call_id)
+    for call in message.tool_calls:
+        tokens += MESSAGE_OVERHEAD_TOKENS + estimate_text_tokens(call.name, call.arguments, call.id)
+    if message.attachments:
+        from ask.attachments import estimate_attachment_tokens
 
-
-def estimate_file_tokens(message: Message) -> int:
-    if not message.attachments:
-        return 0
-    from ask.attachments import estimate_attachment_tokens
-
-    return estimate_attachment_tokens(message.attachments)
+        tokens += estimate_attachment_tokens(message.attachments)
+    return tokens
 
 
 def estimate_tool_tokens(tools: Sequence[ToolSpec]) -> int:
@@ -142,10 +132,13 @@ class ContextWindow:
 
     def select_messages(self, messages: Sequence[Message]) -> list[Message]:
         """Return the messages for the next request."""
-        kept = ((index, messages[index]) for index in self._list_kept_indexes(messages))
-        return merge_user_messages(
-            [mark_context_truncated(message) if index < self._truncated_before else message for index, message in kept]
-        )
+        selected = []
+        for index in self._list_kept_indexes(messages):
+            message = messages[index]
+            if message.provider_state and index < self._truncated_before:
+                message = message._replace(provider_state=message.provider_state._replace(context_truncated=True))
+            selected.append(message)
+        return merge_user_messages(selected)
 
     def calibrate(self, messages: Sequence[Message], reported_tokens: int | None) -> None:
         """Correct the estimates by the tokens reported for a request with these messages."""
@@ -228,20 +221,6 @@ def make_context_limit_lookup(
     return find_limit
 
 
-def format_too_long(context_limit: int | None) -> str:
-    """Explain to the user why messages are left out."""
-    return f"the conversation does not fit the context window of {context_limit:,} tokens"
-
-
 def format_removed_messages(count: int) -> str:
     """Describe to the user how many messages are left out."""
     return "without its oldest message" if count == 1 else f"without its oldest {count} messages"
-
-
-def mark_context_truncated(message: Message) -> Message:
-    """Mark a message's provider state as no longer preceded by the same messages."""
-    return (
-        message._replace(provider_state=message.provider_state._replace(context_truncated=True))
-        if message.provider_state
-        else message
-    )

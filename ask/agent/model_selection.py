@@ -139,7 +139,7 @@ def load_provider(app: AppContext, name: str) -> LoadedProvider:
     Raises:
         ConfigError: there is none of that name, or it is broken.
     """
-    entries = app.provider_plugins.get(name)
+    entries = app.plugins.providers.get(name)
     provider = load_plugin(entries, app.notify) if entries else None
     name = provider.info.name if provider else name
     table, models = app.config.get_provider(name), app.config.get_models(name)

@@ -42,7 +42,7 @@ def is_local(app: AppContext, info: ProviderInfo, base_url: str) -> bool:
 
     A local server that only config.toml describes may be a proxy to a service that charges.
     """
-    is_local_server = info.name in app.provider_plugins and not info.needs_key and is_local_url(info.base_url)
+    is_local_server = info.name in app.plugins.providers and not info.needs_key and is_local_url(info.base_url)
     return is_local_server and is_local_url(base_url)
 
 

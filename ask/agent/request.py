@@ -38,18 +38,15 @@ if TYPE_CHECKING:
     from ask.inputs.prompt_inputs import InputReaders, PromptInputs
 
 
-FIRST_RUN_WARNING = (
-    "ask: the model can run commands and change files, just as you can.\n"
-    "ask: --confirm asks before each action; --no-tools disables tools. (Shown once.)"
-)
-FIRST_SAFE_RUN_WARNING = (
-    "ask: the model can run commands, confined to this folder and without network.\n"
-    "ask: --confirm asks before each one; --allow-dir adds folders. (Shown once.)"
-)
-FIRST_FILES_RUN_WARNING = (
-    "ask: the model can read and write files in this folder, but run no commands.\n"
-    "ask: --confirm asks before each write; --allow-dir adds folders. (Shown once.)"
-)
+FIRST_RUN_WARNINGS = {
+    "told": "ask: the model can run commands and change files, just as you can.\n"
+    "ask: --confirm asks before each action; --no-tools disables tools. (Shown once.)",
+    "told-safe": "ask: the model can run commands, confined to this folder and without network.\n"
+    "ask: --confirm asks before each one; --allow-dir adds folders. (Shown once.)",
+    "told-safe-files": "ask: the model can read and write files in this folder, but run no commands.\n"
+    "ask: --confirm asks before each write; --allow-dir adds folders. (Shown once.)",
+}
+"""The warnings before a first run without and with safe mode, by the name of the marker file that prevents another."""
 OUTPUT_FORMATS = ("cmd", "code", "schema")
 """The output formats; each is a command line option and a prompt."""
 
@@ -432,15 +429,11 @@ def warn_on_first_run(request: RunRequest, flags: Mapping[str, Any], app: AppCon
     """Warn once, on a terminal, that the model can run commands and change files."""
     if not request.tools or not console.is_terminal or flags["quiet"]:
         return
-    marker_name, warning = "told", FIRST_RUN_WARNING
-    if request.settings.safe:
-        marker_name, warning = "told-safe", FIRST_SAFE_RUN_WARNING
-        if request.settings.safe_level == FILES_LEVEL:
-            marker_name, warning = "told-safe-files", FIRST_FILES_RUN_WARNING
-    marker_file = app.app_dirs.data / marker_name
+    safe_name = "told-safe-files" if request.settings.safe_level == FILES_LEVEL else "told-safe"
+    marker_file = app.app_dirs.data / (safe_name if request.settings.safe else "told")
     try:
         create_private_folder(marker_file.parent)
         marker_file.touch(PRIVATE_FILE_MODE, exist_ok=False)
     except OSError:
         return
-    console.print_line(warning)
+    console.print_line(FIRST_RUN_WARNINGS[marker_file.name])

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from ask.errors import IncompleteResponseError, UsageError
@@ -66,7 +66,7 @@ def read_response_schema(option_value: str) -> ResponseSchema:
         text = read_text_file(text[1:])
     elif text.lstrip().startswith(("{", "[")):
         pass  # JSON, though it may contain a slash
-    elif FILE_NAME_PATTERN.fullmatch(text) or ("." in text and is_file(text)):
+    elif FILE_NAME_PATTERN.fullmatch(text) or ("." in text and os.path.isfile(text)):
         text = read_text_file(text)
     try:
         value = parse_strict_json(text)
@@ -77,10 +77,3 @@ def read_response_schema(option_value: str) -> ResponseSchema:
     return ResponseSchema(
         parse_schema(value) if isinstance(value, dict | list | bool) else JsonSchema(parse_short_form(text))
     )
-
-
-def is_file(name: str) -> bool:
-    try:
-        return Path(name).is_file()
-    except (OSError, ValueError):
-        return False

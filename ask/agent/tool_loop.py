@@ -15,7 +15,6 @@ from ask.agent.context_window import (
     estimate_text_tokens,
     estimate_tool_tokens,
     format_removed_messages,
-    format_too_long,
 )
 from ask.agent.request import RunRequest, check_attachments_supported
 from ask.agent.tool_runner import ToolRunner
@@ -319,10 +318,9 @@ class ToolLoop:
         removed_count = window.shrink(messages, calculate_input_limit(limit, settings.options)) if limit else 0
         if removed_count and not self._truncation_reported:
             self._truncation_reported = True
+            problem = f"the conversation does not fit the context window of {limit:,} tokens"
             hint = COMPACTION_HINT if settings.save else ""
-            self._on_event(
-                Notice(f"{format_too_long(limit)}; continuing {format_removed_messages(removed_count)}{hint}")
-            )
+            self._on_event(Notice(f"{problem}; continuing {format_removed_messages(removed_count)}{hint}"))
 
     def _adapt_request(self, error: ProviderError, response: RequestResult) -> bool:
         """Drop from the next request what the provider rejected; return whether it should be sent."""
@@ -433,11 +431,12 @@ class ToolLoop:
             self._recent_calls = [*self._recent_calls, (call.name, call.arguments)][-MAX_REPEATED_CALLS:]
             is_repeated = self._recent_calls.count((call.name, call.arguments)) == MAX_REPEATED_CALLS
             finished = self._tool_runner.execute(call, repetitions=MAX_REPEATED_CALLS if is_repeated else 0)
-            recorded_call = messages[answer_index].tool_calls[call_index]
-            if finished.call.arguments != recorded_call.arguments:  # the user edited the command
-                recorded_call = recorded_call._replace(arguments=finished.call.arguments)
-                messages[answer_index] = replace_tool_call(messages[answer_index], call_index, recorded_call)
-            message = Message("tool", finished.result, tool_call_id=recorded_call.id, tool_name=recorded_call.name)
+            calls = [*messages[answer_index].tool_calls]
+            if finished.call.arguments != calls[call_index].arguments:  # the user edited the command
+                calls[call_index] = calls[call_index]._replace(arguments=finished.call.arguments)
+                # The provider state stays unchanged, since the model may have signed it.
+                messages[answer_index] = messages[answer_index]._replace(tool_calls=tuple(calls))
+            message = Message("tool", finished.result, tool_call_id=call.id, tool_name=calls[call_index].name)
             self._add_message(MessageAdded(message))
         if self._tool_runner.interruption:
             raise self._tool_runner.interruption
@@ -445,11 +444,6 @@ class ToolLoop:
     def _add_message(self, event: MessageAdded) -> None:
         self._result.messages.append(event.message)
         self._on_event(event)
-
-
-def replace_tool_call(message: Message, index: int, tool_call: ToolCall) -> Message:
-    """Replace one tool call of a message. Its provider state stays unchanged, since the model may have signed it."""
-    return message._replace(tool_calls=(*message.tool_calls[:index], tool_call, *message.tool_calls[index + 1 :]))
 
 
 def get_last_answer(messages: Sequence[Message]) -> str:

@@ -128,7 +128,7 @@ class Toolset:
 
     def _get_missing_prefixes(self, settings: Settings) -> tuple[str, ...]:
         """Return the name prefixes of tools that may exist but are not loaded. An empty prefix matches any name."""
-        if not settings.tools and (self._app.tool_plugins or has_mcp_configuration(self._app)):
+        if not settings.tools and (self._app.plugins.tools or has_mcp_configuration(self._app)):
             return ("",)
         return (SEARCH_WEB.name, READ_SKILL_NAME, *self._missing_prefixes)
 
@@ -165,7 +165,7 @@ class Toolset:
         yield from tools
         if settings.safe and settings.safe_level == FILES_LEVEL and not settings.allow_tools:
             self._report_unconfined_sources()
-        if self._app.tool_plugins:
+        if self._app.plugins.tools:
             yield from self._load_plugin_tools(settings, tools)
         if has_mcp_configuration(self._app):
             from ask.agent.mcp_servers import load_mcp_tools
@@ -175,7 +175,7 @@ class Toolset:
             yield from mcp_tools
 
     def _report_unconfined_sources(self) -> None:
-        sources = ["plugins"] if self._app.tool_plugins else []
+        sources = ["plugins"] if self._app.plugins.tools else []
         sources += ["MCP servers"] if has_mcp_configuration(self._app) else []
         if sources:
             self._console.print_notice(
@@ -225,7 +225,7 @@ class Toolset:
             return
         from ask.agent.plugin_tools import ToolLoadFailure, load_plugin_tools
 
-        for tool in load_plugin_tools(self._app.tool_plugins, self._app, settings, self._cleanup):
+        for tool in load_plugin_tools(self._app.plugins.tools, self._app, settings, self._cleanup):
             if isinstance(tool, ToolLoadFailure):
                 self._missing_prefixes.append("")
                 self._console.print_notice(f"cannot load the tools of {tool.origin}: {tool.reason}")

@@ -298,9 +298,9 @@ def check_approvals(app: AppContext) -> Iterator[CheckResult]:
 def check_tool_plugins(app: AppContext) -> Iterator[CheckResult]:
     """Check each package with tools."""
     tools, load_errors = load_tool_plugins(app)
-    if not app.tool_plugins:
+    if not app.plugins.tools:
         yield ok("tool plugins", "none installed")
-    for distribution in app.tool_plugins:
+    for distribution in app.plugins.tools:
         if distribution in load_errors:
             found = f"cannot load its tools: {load_errors[distribution]}"
             yield problem(distribution, found, "contact its author, or uninstall it")
@@ -329,9 +329,9 @@ def load_tool_plugins(app: AppContext) -> tuple[dict[str, list[Tool]], dict[str,
     tools: dict[str, list[Tool]] = {}
     load_errors: dict[str, str] = {}
     settings = resolve_settings({}, app.environment, app.config)
-    distributions = {format_origin(distribution): distribution for distribution in app.tool_plugins}
+    distributions = {format_origin(distribution): distribution for distribution in app.plugins.tools}
     with ExitStack() as cleanup:
-        for tool in load_plugin_tools(app.tool_plugins, app, settings, cleanup):
+        for tool in load_plugin_tools(app.plugins.tools, app, settings, cleanup):
             if isinstance(tool, ToolLoadFailure):
                 load_errors[distributions[tool.origin]] = tool.reason
             else:
@@ -528,7 +528,7 @@ def inspect_provider(app: AppContext, name: str) -> tuple[CheckResult | None, Mo
     There is no result for another name of a provider. The state is `PROBLEM` if a query must not fail, because the user
     has configured the provider.
     """
-    origin = ", ".join(entry.distribution for entry in app.provider_plugins.get(name, ())) or "config.toml"
+    origin = ", ".join(entry.distribution for entry in app.plugins.providers.get(name, ())) or "config.toml"
     try:
         loaded = load_provider(app, name)
     except ConfigError as error:

@@ -32,7 +32,7 @@ def command(*, as_json: bool) -> None:
             continue  # another name of the same provider
         key_origin = app.key_store.find_origin(name, app.find_key_variables(name, info.key_env))
         base_url = resolve_base_url(app, info)
-        origin = app.provider_plugins[name][0].distribution if name in app.provider_plugins else "config.toml"
+        origin = app.plugins.providers[name][0].distribution if name in app.plugins.providers else "config.toml"
         rows.append(
             {
                 "name": name,

@@ -8,6 +8,7 @@ from typing import Any
 
 from ask.errors import AskError, NetworkError, ParameterError, ProviderError, RetryAction
 from ask.messages import ToolSpec
+from ask.plugin_api.provider import ChatRequest
 
 TOOLS_UNSUPPORTED_PATTERN = re.compile(
     r"not support (?:the use of )?(?:tools?|tool use|tool calling|function calling)\b"
@@ -94,15 +95,16 @@ def find_rejected_tool(error: ProviderError, tools: Sequence[ToolSpec]) -> str:
     return next((name for name in TOOL_NAME_PATTERN.findall(text) if name in names), "")
 
 
-def set_rejected_tool_message(error: ProviderError, tool: str) -> None:
-    """Add to an error which tool caused it and how to disable that tool."""
-    error.message = f"the provider rejected the tool {tool}: {error.message}"
-    error.hint = f"--disable-tool {tool} disables it"
-
-
-def is_schema_rejected(error: ProviderError) -> bool:
-    """Check whether a provider rejected a request because of its schema."""
-    return error.status in (400, 404, 422) and SCHEMA_REJECTED_PATTERN.search(error.message) is not None
+def explain_rejection(error: ProviderError, request: ChatRequest, tools: Sequence[ToolSpec]) -> AskError:
+    """Return the error of a rejected request, with the tool, schema or option that caused it."""
+    tool = find_rejected_tool(error, tools)
+    if tool:
+        error.message = f"the provider rejected the tool {tool}: {error.message}"
+        error.hint = f"--disable-tool {tool} disables it"
+        return error
+    if request.schema is not None and error.status in (400, 404, 422) and SCHEMA_REJECTED_PATTERN.search(error.message):
+        error.retry_action = RetryAction.WITHOUT_SCHEMA
+    return convert_to_parameter_error(error, request.options)
 
 
 def is_context_exceeded(error: ProviderError) -> bool:

@@ -130,7 +130,10 @@ def is_proxy_error(error: Exception) -> bool:
 def explain_proxy_error(error: Exception, proxy: ProxySetting, address: str) -> AskError:
     text = " ".join(str(cause) for cause in walk_causes(error))
     if "Missing dependencies for SOCKS" in text:
-        return make_missing_socks_error(proxy)
+        from ask.installation import format_install_command
+
+        message = f"{proxy.variable} is set to a SOCKS proxy, which needs the package PySocks"
+        return MissingDependencyError(message, f"{format_install_command('socks')}, or unset {proxy.variable}")
     subject = f"the proxy {proxy.address} ({proxy.variable})"
     if "failed: 407" in text or "authentication" in text:
         return make_proxy_credentials_error(proxy)
@@ -147,14 +150,6 @@ def explain_proxy_error(error: Exception, proxy: ProxySetting, address: str) -> 
     )
     hint = f"start the proxy, or correct or unset {proxy.variable}"
     return NetworkError(f"cannot reach {subject} ({reason})", hint)
-
-
-def make_missing_socks_error(proxy: ProxySetting) -> MissingDependencyError:
-    """Return the error for a SOCKS proxy if PySocks is not installed."""
-    from ask.installation import format_install_command
-
-    hint = f"{format_install_command('socks')}, or unset {proxy.variable}"
-    return MissingDependencyError(f"{proxy.variable} is set to a SOCKS proxy, which needs the package PySocks", hint)
 
 
 def make_proxy_credentials_error(proxy: ProxySetting) -> NetworkError:

@@ -109,7 +109,6 @@ class PriceFinder:
         self._current_prices: dict[PricedModel, ModelPrices | None] = {}
         self._listed_prices: dict[PricedModel, ModelPrices | None] = {}
         self._lists: dict[Path, tuple[ModelInfo, ...]] = {}
-        self._not_in_genai: set[PricedModel] = set()
 
     def calculate_cost(self, model: PricedModel, usages: Iterable[Usage], unix_time: float | None = None) -> Cost:
         """Return the total cost of requests to a model, sent at `unix_time` (None for now)."""
@@ -130,10 +129,9 @@ class PriceFinder:
             if model not in self._current_prices:
                 self._current_prices[model] = self._find_current_prices(model)
             return self._current_prices[model]
-        if model not in self._not_in_genai:
-            if tiers := find_genai_tiers(model, unix_time - unix_time % PRICE_PERIOD):
-                return ModelPrices(tiers, GENAI_PRICES)
-            self._not_in_genai.add(model)
+        is_in_genai = model not in self._listed_prices  # these are looked up only for other models
+        if is_in_genai and (tiers := find_genai_tiers(model, unix_time - unix_time % PRICE_PERIOD)):
+            return ModelPrices(tiers, GENAI_PRICES)
         return self._find_listed_prices(model)
 
     def forget_lists(self) -> None:

@@ -150,32 +150,6 @@ INCOMPLETE_MESSAGES = {
 }
 
 
-class KeyRotation:
-    """The keys of one provider, which are tried in turn.
-
-    Args:
-        keys: the keys, separated by "|"; "" for none.
-    """
-
-    def __init__(self, keys: str) -> None:
-        self._keys = [key.strip() for key in keys.split("|")]
-
-    @property
-    def current(self) -> str:
-        """The key to use; "" for none."""
-        return self._keys[0]
-
-    def switch(self, error: AskError) -> bool:
-        """Switch to the next key if there is one and it may help after this error; return whether it did."""
-        may_help = isinstance(error, ProviderError) and (
-            error.status in NEXT_KEY_STATUSES or error.retry_action == RetryAction.NEXT_KEY
-        )
-        if may_help and len(self._keys) > 1:
-            del self._keys[0]
-            return True
-        return False
-
-
 class RequestResult(NamedTuple):
     """The result of one request."""
 
@@ -224,7 +198,8 @@ class ProviderClient:
         self.redactor = redactor
         self._open_transport = open_transport
         self._get_transport = cache(open_transport)
-        self._keys = KeyRotation(key)
+        self._keys = [each.strip() for each in key.split("|")]
+        """The keys that have not failed. The first is used; it is "" without a key."""
         self._tries = tries
         self._backoff = backoff
         self._on_notice = on_notice
@@ -280,25 +255,12 @@ class ProviderClient:
         try:
             result = self._retry(partial(self._send_once, prepared, on_delta))
         except ProviderError as error:
-            from ask.client.error_classification import (
-                convert_to_parameter_error,
-                find_rejected_tool,
-                is_schema_rejected,
-                set_rejected_tool_message,
-            )
+            from ask.client.error_classification import explain_rejection
 
-            self._classify_error(error)
-            tool = find_rejected_tool(error, tools)
-            if tool:
-                set_rejected_tool_message(error, tool)
-            elif request.schema is not None and is_schema_rejected(error):
-                error.retry_action = RetryAction.WITHOUT_SCHEMA
-            answer = error.partial_response or ModelResponse()
+            answer = (error.partial_response or ModelResponse())._replace(finish_reason=FinishReason.ERROR)
+            rejection = explain_rejection(self._classify_error(error), request, tools)
             self._emit_answer(answer, on_delta)
-            return RequestResult(
-                answer._replace(finish_reason=FinishReason.ERROR),
-                error=error if tool else convert_to_parameter_error(error, request.options),
-            )
+            return RequestResult(answer, error=rejection)
         except AskError as error:
             return RequestResult(ModelResponse(finish_reason=FinishReason.STREAM_INCOMPLETE), error=error)
         notice = self.provider.get_notice(prepared, result.answer)
@@ -308,14 +270,14 @@ class ProviderClient:
 
     def list_models(self) -> list[ModelInfo]:
         """Fetch the provider's models list; return [] if it has none."""
-        request = self.provider.build_models_request(self._keys.current)
+        request = self.provider.build_models_request(self._keys[0])
         if request is None:
             return []
         return self.provider.parse_models(self._retry(partial(self._fetch_models_list, request)))
 
     def build_request(self, request: ChatRequest) -> HttpRequest:
         """Build the request for a conversation without tools, without sending it."""
-        return self.provider.build_request(self._prepare(request, ()), self._keys.current)
+        return self.provider.build_request(self._prepare(request, ()), self._keys[0])
 
     def parse_response(self, request: ChatRequest, response: Mapping[str, Any]) -> RequestResult:
         """Parse the response to a request that was sent in a batch.
@@ -334,13 +296,13 @@ class ProviderClient:
             may_repeat: whether to send it again after a failure.
         """
         if may_repeat:
-            return self._retry(lambda: self._send_document(build(self._keys.current), self._get_transport()))
+            return self._retry(lambda: self._send_document(build(self._keys[0]), self._get_transport()))
         # On a new connection, because a transport sends a request again if the server closes a reused one.
-        return self._send_document(build(self._keys.current), self._open_transport())
+        return self._send_document(build(self._keys[0]), self._open_transport())
 
     def fetch_lines(self, build: Callable[[str], HttpRequest]) -> Iterator[Any]:
         """Send a request and yield the JSON value of each line of the response; None if it is not JSON."""
-        with self._get_transport().send(build(self._keys.current), "ndjson") as http_response:
+        with self._get_transport().send(build(self._keys[0]), "ndjson") as http_response:
             if http_response.status != 200:
                 raise self._parse_error(http_response, http_response.read_text())
             for events in http_response.iter_event_batches():
@@ -355,20 +317,27 @@ class ProviderClient:
             try:
                 return attempt()
             except AskError as error:
-                if self._keys.switch(error):
+                if self._switch_key(error):
                     self._on_notice(f"{error.summary}; trying the next key")
                     continue
                 seconds = choose_retry_delay(error, count, self._backoff) if count < self._tries else None
                 if seconds is None:
-                    self._add_offline_hint(error)
+                    if isinstance(error, NetworkError) and error.offline:
+                        error.hint = self.provider.info.offline_hint or error.hint
                     raise
                 self._on_notice(f"{error.summary}; retrying in {seconds:.1f} s ({count} of {self._tries - 1})")
                 time.sleep(seconds)
                 count += 1
 
-    def _add_offline_hint(self, error: AskError) -> None:
-        if isinstance(error, NetworkError) and error.offline:
-            error.hint = self.provider.info.offline_hint or error.hint
+    def _switch_key(self, error: AskError) -> bool:
+        """Switch to the next key if there is one and it may help after this error; return whether it did."""
+        may_help = isinstance(error, ProviderError) and (
+            error.status in NEXT_KEY_STATUSES or error.retry_action == RetryAction.NEXT_KEY
+        )
+        if not may_help or len(self._keys) == 1:
+            return False
+        del self._keys[0]
+        return True
 
     def _fetch_models_list(self, request: HttpRequest) -> Any:
         with self._open_response(request) as http_response:
@@ -400,7 +369,7 @@ class ProviderClient:
         Raises:
             AskError: it failed before the first delta; later errors are part of the result.
         """
-        http_request = self.provider.build_request(request, self._keys.current)
+        http_request = self.provider.build_request(request, self._keys[0])
         with self._open_response(http_request) as http_response:
             if self._on_headers:
                 self._on_headers(http_response.headers)

@@ -261,7 +261,8 @@ class HttpResponse:
         if self._stream_format == "ndjson":
             return "" if text.startswith("{") else text
         lines = [line.strip() for line in text.splitlines()]
-        return "" if any(line.startswith(SSE_FIELDS) for line in lines) or is_partial_sse_field(lines[-1:]) else text
+        is_partial_field = any(field.startswith(line) for line in lines[-1:] for field in SSE_FIELDS)
+        return "" if is_partial_field or any(line.startswith(SSE_FIELDS) for line in lines) else text
 
     def read_text(self, max_bytes: int = MAX_EVENT_BYTES) -> str:
         """Read the body of a response that is not a stream.
@@ -280,7 +281,7 @@ class HttpResponse:
             while (self.status < 300 or len(body) < MAX_ERROR_BYTES) and (chunk := self._read_chunk()):
                 body += chunk if body else chunk.lstrip(LEADING_BLANKS)
                 if len(body) > max_bytes:
-                    raise self._make_too_large_error()
+                    break
                 if len(body) - counted_bytes >= PROGRESS_BYTES:
                     counted_bytes = len(body)
                     self.mark_progress()
@@ -383,11 +384,6 @@ def parse_base_url(base_url: str) -> SplitResult:
     except ValueError:
         pass
     raise make_invalid_base_url_error(base_url)
-
-
-def is_partial_sse_field(last_lines: list[str]) -> bool:
-    """Check whether the last line, if any, may be the start of a field."""
-    return any(field.startswith(line) for line in last_lines for field in SSE_FIELDS)
 
 
 def ignore_redirect(resp: requests.Response) -> None:
