@@ -136,13 +136,9 @@ def prepare_without_prompt(
     for warning in app.config.warnings:
         console.print_notice(warning)
     project_context = read_project_context(flags, settings, app, console, toolset, template=template)
+    template_model = (template.template.provider, template.template.model) if template else ("", "")
     selection = ModelSelection(
-        flags["provider"],
-        flags["model"],
-        flags["base_url"],
-        flags["key"],
-        conversation.last_model,
-        (template.template.provider, template.template.model) if template else ("", ""),
+        flags["provider"], flags["model"], flags["base_url"], flags["key"], conversation.last_model, template_model
     )
     endpoint = resolve_endpoint(app, selection)
     if endpoint.base_url and not settings.replay:

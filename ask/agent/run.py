@@ -13,17 +13,15 @@ from ask.agent.app_context import AppContext
 from ask.agent.context_window import make_context_limit_lookup
 from ask.agent.model_selection import ModelEndpoint, create_client, fetch_first_model
 from ask.agent.request import RunRequest
-from ask.agent.run_backups import RunBackups
 from ask.agent.system_prompt import build_system_prompt
 from ask.agent.tool_loop import ModelConnection, RunResult, ToolLoop
-from ask.agent.tool_runner import ToolRunner, log_tool_call
+from ask.agent.tool_runner import ToolRunner
 from ask.errors import AskError, BrokenOutputError, RunInterruptedError, to_ask_error
-from ask.events import Event, Notice, ToolCallOutput
+from ask.events import Event, Notice
 from ask.messages import Message
 from ask.plugin_api.provider import ChatRequest
-from ask.safety.policy import PendingToolCall, ToolPolicy
+from ask.safety.policy import PendingToolCall
 from ask.text import decode_argument
-from ask.tools.base import ToolContext
 
 if TYPE_CHECKING:
     from ask.client.cost import Cost
@@ -130,7 +128,7 @@ def calculate_cost(app: AppContext, requests: Iterable[tuple[ModelEndpoint, Usag
 
 def run_tool_loop(request: RunRequest, app: AppContext, on_event: Callable[[Event], None]) -> RunResult:
     """Run the tool loop with its tools and backups."""
-    settings, secrets, safe_mode = request.settings, request.secrets, request.safe_mode
+    safe_mode = request.safe_mode
 
     def request_approval(pending_call: PendingToolCall) -> ApprovalResponse | None:
         from ask.safety.approval import can_read_anything, prompt_for_approval
@@ -141,27 +139,8 @@ def run_tool_loop(request: RunRequest, app: AppContext, on_event: Callable[[Even
             can_read=safe_mode.can_read if safe_mode else can_read_anything,
         )
 
-    with RunBackups(request, app, on_event) as backups:
-        context = ToolContext(
-            directory=request.directory,
-            environment=secrets.build_child_environment(),
-            command_timeout=settings.command_timeout,
-            overflow_directory=app.app_dirs.results,
-            on_output=lambda text: on_event(ToolCallOutput(secrets.redact(text))),
-            before_write=backups.before_write,
-            redactor=secrets.redactor,
-        )
-        tool_runner = ToolRunner(
-            request.tools,
-            safe_mode.confine_context(context) if safe_mode else context,
-            safe_mode.policy if safe_mode else ToolPolicy.from_settings(settings),
-            request_approval=request_approval,
-            get_approvals=lambda: app.approvals,
-            log_call=partial(log_tool_call, app.app_dirs.tool_call_log, request.conversation_id),
-            redactor=secrets.redactor,
-            on_event=on_event,
-            before_execute=backups.before_tool_call,
-        )
+    tool_runner = ToolRunner(request, app, on_event, request_approval)
+    with tool_runner.backups:
         if not gc.isenabled():  # only before the first message of a chat: later garbage should be collected
             gc.freeze()
             gc.enable()
@@ -175,7 +154,7 @@ def run_tool_loop(request: RunRequest, app: AppContext, on_event: Callable[[Even
         )
         result = loop.run()
     if result.error is not None:
-        result.error.redact(secrets.redact)  # before the error is saved
+        result.error.redact(request.secrets.redact)  # before the error is saved
     return result
 
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ask.agent.app_context import AppContext
+from ask.agent.request import RunRequest
+from ask.agent.run_backups import RunBackups
 from ask.atomic_files import create_private_folder
 from ask.errors import AskError, FileError, RunInterruptedError
-from ask.events import Event, Notice, ToolCallFinished, ToolCallRequested, ToolCallStarted
+from ask.events import Event, Notice, ToolCallFinished, ToolCallOutput, ToolCallRequested, ToolCallStarted
 from ask.messages import EMPTY_MAPPING, ToolCall
 from ask.safety.policy import Decision, PendingToolCall, ToolPolicy, Verdict
-from ask.secrets import Redactor
 from ask.text import repair_surrogates
 from ask.tools.arguments import parse_arguments
 from ask.tools.base import ApprovedFile, Tool, ToolContext, ToolError, ToolResult
@@ -23,7 +25,6 @@ from ask.tools.output_limits import truncate_result
 
 if TYPE_CHECKING:
     from ask.safety.approval import ApprovalResponse
-    from ask.safety.approval_store import ApprovalStore
 
 
 def log_tool_call(path: Path, conversation_id: str, event: ToolCallFinished) -> None:
@@ -90,44 +91,48 @@ ApprovalCallback = Callable[[PendingToolCall], "ApprovalResponse | None"]
 
 
 class ToolRunner:
-    """Executes the tool calls of a run.
+    """Executes the tool calls of a run. Tools run with unredacted arguments.
 
     Args:
-        tools: the offered tools; calls of other tools are rejected.
-        context: the context that tools run in.
-        policy: decides about each call.
-        request_approval: asks the user; returns None if nobody can be asked.
-        get_approvals: returns the remembered approvals.
-        log_call: writes a finished call to the audit log; raises FileError if it cannot be written.
-        redactor: redacts secrets in calls and results; tools run with unredacted arguments.
+        request: the request, with the offered tools; calls of other tools are rejected.
+        app: the user's installation, with the remembered approvals and the audit log.
         on_event: receives the events.
-        before_execute: is called before an allowed call runs; Ctrl-C in it cancels the call.
+        request_approval: asks the user; returns None if nobody can be asked.
+
+    Attributes:
+        backups: backs up what calls change; a context manager for the run.
+        unattended_denial: the last call that was denied because nobody could be asked.
+        interruption: the signal that ended a call.
     """
 
     def __init__(
         self,
-        tools: Sequence[Tool],
-        context: ToolContext,
-        policy: ToolPolicy,
-        *,
-        request_approval: ApprovalCallback,
-        get_approvals: Callable[[], ApprovalStore],
-        log_call: Callable[[ToolCallFinished], None],
-        redactor: Redactor,
+        request: RunRequest,
+        app: AppContext,
         on_event: Callable[[Event], None],
-        before_execute: Callable[[Tool], None] = lambda _: None,
+        request_approval: ApprovalCallback = lambda _: None,
     ) -> None:
-        self._tools = {tool.spec.name: tool for tool in tools}
+        secrets, settings, safe_mode = request.secrets, request.settings, request.safe_mode
+        self.backups = RunBackups(request, app, on_event)
         self.unattended_denial: Decision | None = None
         self.interruption: RunInterruptedError | None = None
-        self._context = context
-        self._policy = policy
+        context = ToolContext(
+            directory=request.directory,
+            environment=secrets.build_child_environment(),
+            command_timeout=settings.command_timeout,
+            overflow_directory=app.app_dirs.results,
+            on_output=lambda text: on_event(ToolCallOutput(secrets.redact(text))),
+            before_write=self.backups.before_write,
+            redactor=secrets.redactor,
+        )
+        self._context = safe_mode.confine_context(context) if safe_mode else context
+        self._policy = safe_mode.policy if safe_mode else ToolPolicy.from_settings(settings)
+        self._tools = {tool.spec.name: tool for tool in request.tools}
+        self._conversation_id = request.conversation_id
+        self._app = app
         self._request_approval = request_approval
-        self._get_approvals = get_approvals
-        self._log_call = log_call
-        self._redactor = redactor
+        self._redactor = secrets.redactor
         self._on_event = on_event
-        self._before_execute = before_execute
         self._log_failure_reported = False
 
     def execute(self, call: ToolCall, *, repetitions: int = 0) -> ToolCallFinished:
@@ -148,7 +153,7 @@ class ToolRunner:
             if approved_call.edited_command:
                 call = call._replace(arguments=json.dumps(approved_call.arguments, ensure_ascii=False))
             self._on_event(ToolCallStarted(self._redactor.redact_call(call)))
-            self._before_execute(tool)
+            self.backups.before_tool_call(tool)
             decided_call = approved_call
             start_time = time.monotonic()
             result = tool.run(decided_call.arguments, self._context._replace(approved_file=decided_call.approved_file))
@@ -239,14 +244,14 @@ class ToolRunner:
         if pending_call.danger:
             return ""
         try:
-            return self._get_approvals().find(pending_call, self._policy.allow)
+            return self._app.approvals.find(pending_call, self._policy.allow)
         except FileError as error:
             self._on_event(Notice(str(error)))
             return ""
 
     def _remember_approval(self, pending_call: PendingToolCall, response: ApprovalResponse) -> None:
         try:
-            self._get_approvals().add(pending_call, response.scope, response.duration)
+            self._app.approvals.add(pending_call, response.scope, response.duration)
         except FileError as error:
             self._on_event(Notice(str(error)))
 
@@ -279,7 +284,7 @@ class ToolRunner:
             seconds=time.monotonic() - start_time,
         )
         try:
-            self._log_call(finished)
+            log_tool_call(self._app.app_dirs.tool_call_log, self._conversation_id, finished)
         except FileError as error:
             if not self._log_failure_reported:
                 self._on_event(Notice(str(error)))

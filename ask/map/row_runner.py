@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from ask.agent.app_context import AppContext
 from ask.agent.model_selection import create_client
 from ask.agent.request import RunRequest
 from ask.agent.tool_loop import ModelConnection, ToolLoop, get_last_answer
-from ask.agent.tool_runner import ToolRunner, log_tool_call
+from ask.agent.tool_runner import ToolRunner
 from ask.client.cost import Cost
 from ask.map.engine import RowTask, TaskResult
 from ask.map.ledger import RowResult
 from ask.messages import EMPTY_MAPPING
 from ask.plugin_api.loaded_provider import discard_notice
-from ask.safety.policy import ToolPolicy
-from ask.tools.base import ToolContext
 
 
 class RowRunner:
@@ -39,7 +36,7 @@ class RowRunner:
         self._system_prompts = system_prompts
         self._headers: Mapping[str, str] = EMPTY_MAPPING
         self._connections = [self._connect(request) for request in requests]
-        self._tool_runner = create_idle_tool_runner(requests[0], app)
+        self._tool_runner = ToolRunner(requests[0], app, ignore_event)
 
     def run(self, task: RowTask) -> TaskResult:
         """Answer a row."""
@@ -90,24 +87,3 @@ class RowRunner:
 
 def ignore_event(_: Any) -> None:
     """Ignore an event of the tool loop: only the result of a row counts."""
-
-
-def create_idle_tool_runner(request: RunRequest, app: AppContext) -> ToolRunner:
-    """Create the tool runner of a request that offers no tools."""
-    context = ToolContext(
-        directory=request.directory,
-        environment=EMPTY_MAPPING,
-        command_timeout=request.settings.command_timeout,
-        overflow_directory=app.app_dirs.results,
-        on_output=discard_notice,
-    )
-    return ToolRunner(
-        (),
-        context,
-        ToolPolicy(),
-        request_approval=lambda _: None,
-        get_approvals=lambda: app.approvals,
-        log_call=partial(log_tool_call, app.app_dirs.tool_call_log, ""),
-        redactor=request.secrets.redactor,
-        on_event=ignore_event,
-    )

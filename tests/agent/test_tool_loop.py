@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ask import ChatCompletions, FinishReason, Message, ModelResponse, ProviderState, TextDelta, ToolSpec, Usage
+from ask.agent.app_context import AppContext
 from ask.agent.tool_loop import ModelConnection, RunResult, ToolLoop
-from ask.agent.tool_runner import ToolRunner, log_tool_call
+from ask.agent.tool_runner import ToolRunner
+from ask.app_dirs import AppDirs
 from ask.client.prices import PricedModel, PriceFinder
 from ask.client.provider_client import ProviderClient
 from ask.client.transport import Transport
@@ -26,9 +27,6 @@ from ask.errors import (
 from ask.events import Event, MessageAdded, Notice, RequestStarted, ToolCallFinished, ToolCallRequested, ToolCallStarted
 from ask.plugin_api.loader import check_provider
 from ask.plugin_api.provider import ToolCallDelta
-from ask.safety.approval_store import ApprovalStore
-from ask.safety.policy import ToolPolicy
-from ask.secrets import NO_SECRETS
 from ask.settings import Settings
 from ask.tools.base import Tool, ToolContext, ToolResult
 from tests import wire
@@ -85,28 +83,20 @@ class AgentBench:
             backoff=0.01,
             on_notice=lambda text: self.events.append(Notice(text)),
         )
-        tool_runner = ToolRunner(
-            [SAY],
-            ToolContext(self._folder, {}, 30, self._folder / "results", lambda text: None),
-            ToolPolicy(confirm=confirm),
-            request_approval=lambda *_: None,
-            get_approvals=lambda: ApprovalStore(self._folder / "approvals.json"),
-            log_call=partial(log_tool_call, self._folder / "audit.jsonl", "conversation"),
-            redactor=NO_SECRETS,
-            on_event=self.events.append,
-        )
         request = make_request(
             self._folder,
             provider=provider,
             model=model,
             user_message=START[0],
             tools=[SAY],
-            settings=Settings(stream=stream, max_rounds=max_rounds),
+            settings=Settings(stream=stream, max_rounds=max_rounds, confirm=confirm),
         )
+        app = AppContext({})
+        app.app_dirs = AppDirs(self._folder / "config", self._folder / "data", self._folder / "cache")
         return ToolLoop(
             request,
             lambda endpoint: ModelConnection(endpoint, client, lambda tokens: None, lambda: None),
-            tool_runner,
+            ToolRunner(request, app, self.events.append),
             self.events.append,
             build_system_prompt=lambda tools: "Be brief.",
             calculate_cost=lambda requests: PriceFinder(self._folder).calculate_cost(

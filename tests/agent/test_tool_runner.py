@@ -4,60 +4,56 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
 
-from ask.agent.tool_runner import ToolRunner, log_tool_call
+from ask.agent.app_context import AppContext
+from ask.agent.tool_runner import ToolRunner
+from ask.app_dirs import AppDirs
 from ask.events import Event, Notice, ToolCallFinished, ToolCallRequested, ToolCallStarted
 from ask.messages import ToolCall, ToolSpec
 from ask.safety.approval import ApprovalChoice, ApprovalResponse
-from ask.safety.approval_store import ApprovalDuration, ApprovalScope, ApprovalStore
-from ask.safety.command_rules import parse_rules
-from ask.safety.policy import PendingToolCall, ToolPolicy, Verdict
-from ask.secrets import Redactor
-from ask.tools.base import Tool, ToolContext, ToolError, ToolResult
+from ask.safety.approval_store import ApprovalDuration, ApprovalScope
+from ask.safety.policy import PendingToolCall, Verdict
+from ask.secrets import Secrets
+from ask.settings import Settings
+from ask.tools.base import Tool, ToolError, ToolResult
+from tests.run_requests import make_request
 
 SECRET = "sk-secret-0123456789"
 PARAMETERS = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
 COMMAND = {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}
 Work = Callable[[str], ToolResult]
 YES = ApprovalResponse(ApprovalChoice.YES)
-PLAIN, CONFIRM = ToolPolicy(), ToolPolicy(confirm=True)
+PLAIN, CONFIRM = Settings(), Settings(confirm=True)
 
 
 class RunnerBench:
     """A runner with the tools `say` and `run`, and its events. `asked` contains the calls to approve."""
 
     def __init__(
-        self, folder: Path, work: Work, policy: ToolPolicy = PLAIN, answer: ApprovalResponse | None = YES
+        self, folder: Path, work: Work, settings: Settings = PLAIN, answer: ApprovalResponse | None = YES
     ) -> None:
         self.events: list[Event] = []
         self.asked: list[PendingToolCall] = []
         self.folder = folder
         self.answer = answer
-        self.context = ToolContext(folder, {}, 30, folder / "results", lambda text: None)
-        self.approvals = ApprovalStore(folder / "data" / "approvals.json")
-        self._log = folder / "data" / "audit.jsonl"
-        self.runner = ToolRunner(
-            [
-                Tool(
-                    ToolSpec("say", "Says a word.", PARAMETERS),
-                    lambda given, _: work(given["word"]),
-                    has_side_effects=True,
-                ),
-                Tool(ToolSpec("run", "Runs.", COMMAND), lambda given, _: work(given["command"]), has_side_effects=True),
-                Tool(ToolSpec("bash", "Runs.", COMMAND), lambda given, _: work(given["command"])),
-            ],
-            self.context,
-            policy,
-            request_approval=self.approve,
-            get_approvals=lambda: self.approvals,
-            log_call=partial(log_tool_call, self._log, "conversation"),
-            redactor=Redactor([SECRET]),
-            on_event=self.events.append,
-        )
+        app = AppContext({})
+        app.app_dirs = AppDirs(folder / "config", folder / "data", folder / "cache")
+        self.approvals = app.approvals
+        self._log = app.app_dirs.tool_call_log
+        tools = [
+            Tool(
+                ToolSpec("say", "Says a word.", PARAMETERS), lambda given, _: work(given["word"]), has_side_effects=True
+            ),
+            Tool(ToolSpec("run", "Runs.", COMMAND), lambda given, _: work(given["command"]), has_side_effects=True),
+            Tool(ToolSpec("bash", "Runs.", COMMAND), lambda given, _: work(given["command"])),
+        ]
+        secrets = Secrets((), (), [SECRET], {})
+        request = make_request(folder, tools=tools, settings=settings, secrets=secrets)
+        self.runner = ToolRunner(request, app, self.events.append, self.approve)
+        self.context = self.runner._context
 
     def approve(self, proposal: PendingToolCall) -> ApprovalResponse | None:
         self.asked.append(proposal)
@@ -198,9 +194,9 @@ def test_always_approves_similar_calls(tmp_path: Path, scope: ApprovalScope, app
 
 
 def test_program_approvals_and_the_allowlist_combine(tmp_path: Path) -> None:
-    policy = ToolPolicy(confirm=True, allow=parse_rules("tools.allow", ["cd *"]))
+    settings = CONFIRM._replace(allow=("cd *",))
     bench = RunnerBench(
-        tmp_path, ToolResult, policy, ApprovalResponse(ApprovalChoice.ALWAYS, scope=ApprovalScope.PROGRAM)
+        tmp_path, ToolResult, settings, ApprovalResponse(ApprovalChoice.ALWAYS, scope=ApprovalScope.PROGRAM)
     )
     assert bench.run("git status", "bash") == "git status"
     bench.answer = None
@@ -232,7 +228,6 @@ def test_a_damaged_file_of_approvals_is_reported_and_approves_nothing(tmp_path: 
 def test_a_command_with_a_secret_is_not_written_to_the_file(tmp_path: Path) -> None:
     answer = ApprovalResponse(ApprovalChoice.ALWAYS, scope=ApprovalScope.COMMAND, duration=ApprovalDuration.ALWAYS)
     bench = RunnerBench(tmp_path, ToolResult, CONFIRM, answer)
-    bench.runner._context = bench.context._replace(redactor=Redactor([SECRET]))
     for _ in range(2):
         bench.run(f"echo {SECRET}", "bash")
     assert len(bench.asked) == 1
@@ -240,8 +235,8 @@ def test_a_command_with_a_secret_is_not_written_to_the_file(tmp_path: Path) -> N
 
 
 def test_denied_calls_are_explained_to_the_model_and_logged(tmp_path: Path) -> None:
-    policy = ToolPolicy(confirm=True, deny=parse_rules("tools.deny", ["curl *"]))
-    bench = RunnerBench(tmp_path, ToolResult, policy)
+    settings = CONFIRM._replace(deny=("curl *",))
+    bench = RunnerBench(tmp_path, ToolResult, settings)
     result = bench.run("cd x && curl http://x.test", "bash")
     assert result.startswith("Error: not run")
     assert "curl" in result
@@ -271,8 +266,8 @@ def test_a_failed_edited_command_is_reported_to_the_model(tmp_path: Path) -> Non
 
 
 def test_an_edited_command_may_not_do_more_than_the_models(tmp_path: Path) -> None:
-    policy = ToolPolicy(confirm=True, deny=parse_rules("tools.deny", ["rm"]))
-    bench = RunnerBench(tmp_path, ToolResult, policy, ApprovalResponse(ApprovalChoice.EDITED, "rm -rf ."))
+    settings = CONFIRM._replace(deny=("rm",))
+    bench = RunnerBench(tmp_path, ToolResult, settings, ApprovalResponse(ApprovalChoice.EDITED, "rm -rf ."))
     told = "Error: [the user changed the command to: rm -rf .]\nnot run: "
     assert bench.run("ls").startswith(told)
     assert bench.rules == [("deny", "--confirm: edited, deny: rm")]
@@ -293,7 +288,7 @@ def test_keys_are_redacted_before_the_result_is_truncated(tmp_path: Path) -> Non
     assert len(result) <= 30_000
     assert result.startswith("[key removed]" * 1_000)
     assert SECRET[:4] not in result
-    [spilled] = (tmp_path / "results").iterdir()
+    [spilled] = (tmp_path / "data" / "results").iterdir()
     assert str(spilled) in result
     assert spilled.read_text() == "[key removed]" * 5_000
     assert SECRET not in (tmp_path / "data" / "audit.jsonl").read_text()
