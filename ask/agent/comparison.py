@@ -8,7 +8,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import NamedTuple
 
 from ask.agent.app_context import AppContext
@@ -89,11 +89,8 @@ def ask_models(requests: Sequence[RunRequest], app: AppContext) -> Generator[lis
     try:
         while pending:
             batch = [events.get()]
-            while True:
-                try:
-                    batch.append(events.get_nowait())
-                except Empty:
-                    break
+            while not events.empty():
+                batch.append(events.get())
             pending -= sum(isinstance(event, ModelAnswer) for _, event in batch)
             yield batch
     finally:

@@ -207,18 +207,14 @@ def resolve_provider_and_model(app: AppContext, selection: ModelSelection) -> tu
         conversation_provider, conversation_model = template_provider, template_model or conversation_model
     elif not provider and not template_provider:
         model = model or template_model
+    if not provider:
+        prefix, model = split_model_name(app, model or "")
+        if prefix:
+            return prefix, model
+        provider = conversation_provider
     if provider:
         default_model = conversation_model if provider == conversation_provider else ""
         return provider, model or default_model or find_configured_model(app, provider, is_provider_named=True)
-    prefix, model = split_model_name(app, model or "")
-    if prefix:
-        return prefix, model
-    if conversation_provider:
-        model = model or conversation_model
-        return (
-            conversation_provider,
-            model or find_configured_model(app, conversation_provider, is_provider_named=True),
-        )
     environment, config = app.environment, app.config
     name = (
         environment.get("ASK_PROVIDER")

@@ -15,7 +15,6 @@ from typing import NamedTuple
 from zlib import crc32
 
 from ask.atomic_files import write_private_file
-from ask.parsing import read_dict, read_int, read_list, read_number, read_str
 from ask.plugin_api.provider import ModelInfo
 
 
@@ -47,27 +46,14 @@ def _sanitize_file_name(provider: str) -> str:
 def read_models(file: Path) -> CachedModels:
     """Read a cached list; return an empty one if it is missing or damaged."""
     try:
-        content = read_dict(json.loads(file.read_bytes()))
-    except (OSError, ValueError, RecursionError):
+        content = json.loads(file.read_bytes())
+        age = time.time() - content["time"]
+        models = [ModelInfo(**entry) for entry in content["models"]]
+        # JSON has no tuples.
+        models = [model._replace(efforts=tuple(model.efforts)) if model.efforts else model for model in models]
+    except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return CachedModels()
-    write_time = read_number(content.get("time"))
-    age = time.time() - write_time if write_time is not None else -1
-    entries = [read_dict(entry) for entry in read_list(content.get("models"))]
-    models = tuple(
-        ModelInfo(
-            id=read_str(entry.get("id")),
-            context_length=read_int(entry.get("context_length")),
-            tools=entry["tools"] if isinstance(entry.get("tools"), bool) else None,
-            input_price=read_number(entry.get("input_price")),
-            output_price=read_number(entry.get("output_price")),
-            cached_input_price=read_number(entry.get("cached_input_price")),
-            output_limit=read_int(entry.get("output_limit")),
-            efforts=tuple(map(read_str, entry["efforts"])) if isinstance(entry.get("efforts"), list) else None,
-        )
-        for entry in entries
-        if read_str(entry.get("id"))
-    )
-    return CachedModels(models, age if age >= 0 else float("inf"))
+    return CachedModels(tuple(models), age if age >= 0 else float("inf"))
 
 
 def write_models(file: Path, models: Sequence[ModelInfo], age: float = 0) -> None:

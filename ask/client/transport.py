@@ -64,12 +64,7 @@ class Transport:
         ConfigError: the base URL is not an http(s) URL.
     """
 
-    def __init__(
-        self,
-        base_url: str,
-        stall_timeout: float,
-        preconnection: Preconnection | None = None,
-    ) -> None:
+    def __init__(self, base_url: str, stall_timeout: float, preconnection: Preconnection | None = None) -> None:
         import requests
 
         parts = parse_base_url(base_url)
@@ -156,10 +151,8 @@ class Transport:
 
     def make_stall_error(self) -> NetworkError:
         """Return the error for an answer that makes no progress."""
-        return NetworkError(
-            f"no new data from {self.address} for {self.stall_timeout:g} s",
-            "raise the limit with --timeout",
-        )
+        message = f"no new data from {self.address} for {self.stall_timeout:g} s"
+        return NetworkError(message, "raise the limit with --timeout")
 
 
 class HttpResponse:
