@@ -270,10 +270,8 @@ class ProviderClient:
 
     def list_models(self) -> list[ModelInfo]:
         """Fetch the provider's models list; return [] if it has none."""
-        request = self.provider.build_models_request(self._keys[0])
-        if request is None:
-            return []
-        return self.provider.parse_models(self._retry(partial(self._fetch_models_list, request)))
+        body = self._retry(self._fetch_models_list)
+        return [] if body is None else self.provider.parse_models(body)
 
     def build_request(self, request: ChatRequest) -> HttpRequest:
         """Build the request for a conversation without tools, without sending it."""
@@ -339,7 +337,10 @@ class ProviderClient:
         del self._keys[0]
         return True
 
-    def _fetch_models_list(self, request: HttpRequest) -> Any:
+    def _fetch_models_list(self) -> Any:
+        request = self.provider.build_models_request(self._keys[0])
+        if request is None:
+            return None
         with self._open_response(request) as http_response:
             body = http_response.read_text()
         value = parse_json(body)

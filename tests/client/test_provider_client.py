@@ -413,6 +413,20 @@ def check_outcome(outcome: SendOutcome) -> None:
     json.dumps(result.answer.text, ensure_ascii=False).encode()
 
 
+def test_models_list_is_requested_with_the_next_key(server: ModelServer) -> None:
+    server.reply(wire.fails(401), wire.whole_reply({"data": [{"id": "a/b"}]}))
+    client = ProviderClient(
+        check_provider(openrouter, "openrouter", "ask-gents"),
+        lambda: Transport(server.base_url, 20),
+        "bad|good",
+        tries=1,
+        backoff=0.001,
+        on_notice=lambda text: None,
+    )
+    assert [model.id for model in client.list_models()] == ["a/b"]
+    assert [request.headers["Authorization"] for request in server.requests] == ["Bearer bad", "Bearer good"]
+
+
 @given(corrupt_streams(), st.integers(1, 60), st.sampled_from(["chunked", "length", "close"]))
 def test_any_stream_yields_a_valid_result(any_server: ModelServer, stream: bytes, size: int, framing: Any) -> None:
     check_outcome(send(any_server, raw(*wire.chop(stream, size), framing=framing), tries=1))
