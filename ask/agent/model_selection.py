@@ -61,10 +61,6 @@ class ModelEndpoint(NamedTuple):
         """The endpoint as `provider:model`."""
         return f"{self.provider_name}:{self.model}"
 
-    def is_same_model(self, other: ModelEndpoint) -> bool:
-        """Check whether two endpoints are the same model at the same address."""
-        return (self.full_name, self.base_url) == (other.full_name, other.base_url)
-
 
 class ModelSelection(NamedTuple):
     """The user's choice of provider and model; None or "" if nothing was chosen.

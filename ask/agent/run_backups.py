@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
@@ -35,6 +36,8 @@ class RunBackups:
         self._on_event = on_event
         self._has_tried_folder_backup = False
         self._backed_up_folders: tuple[Path, ...] = ()
+        self._slow_time = math.inf
+        """When to report that copying is slow, on the monotonic clock."""
 
     @cached_property
     def _file_backups(self) -> FileBackups:
@@ -71,8 +74,10 @@ class RunBackups:
         from ask.undo.snapshots import FoldersTooLargeError, back_up_folders
 
         folders, protected_paths = safe_mode.writable_folders, safe_mode.list_protected_paths()
+        if sys.stderr is not None and sys.stderr.isatty():
+            self._slow_time = time.monotonic() + SLOW_BACKUP_DELAY
         try:
-            uncopied = back_up_folders(self._file_backups.journal, folders, protected_paths, self._make_slow_reporter())
+            uncopied = back_up_folders(self._file_backups.journal, folders, protected_paths, self._report_if_slow)
             self._backed_up_folders = tuple(folders)
             description = format_folders(uncopied)
         except (FoldersTooLargeError, OSError) as error:
@@ -81,18 +86,11 @@ class RunBackups:
         if description:
             self._notify(f"cannot back up {description}; ask undo will not restore changes there")
 
-    def _make_slow_reporter(self) -> Callable[[], None]:
-        """Return a function that notifies a user at a terminal, once, if copying is slow."""
-        is_reported = sys.stderr is None or not sys.stderr.isatty()
-        start_time = time.monotonic()
-
-        def report_if_slow() -> None:
-            nonlocal is_reported
-            if not is_reported and time.monotonic() - start_time > SLOW_BACKUP_DELAY:
-                is_reported = True
-                self._notify("backing up the folder so that ask undo can restore it")
-
-        return report_if_slow
+    def _report_if_slow(self) -> None:
+        """Notify a user at a terminal, once, if copying is slow."""
+        if time.monotonic() > self._slow_time:
+            self._slow_time = math.inf
+            self._notify("backing up the folder so that ask undo can restore it")
 
     def _notify(self, text: str) -> None:
         self._on_event(Notice(text))

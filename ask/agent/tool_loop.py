@@ -372,7 +372,8 @@ class ToolLoop:
 
     def _connect_fallback(self, endpoint: ModelEndpoint) -> ModelConnection | None:
         """Connect to a fallback; return None if it was tried before, or cannot be used, which is reported."""
-        if any(endpoint.is_same_model(tried) for tried in self._tried_endpoints):
+        address = (endpoint.full_name, endpoint.base_url)
+        if any((tried.full_name, tried.base_url) == address for tried in self._tried_endpoints):
             return None
         try:
             connection = self._connect(endpoint)

@@ -98,8 +98,8 @@ class Toolset:
         self._tools: list[Tool] = []
         self._missing_prefixes: list[str] = []
         """Name prefixes of tools that could not be loaded, or were not."""
-        self._requested_names: set[str] = set()
-        self._excluded_names: set[str] = set()
+        self._function_names: set[str] = set()
+        """The names of the tools from `--tool`, except those that were reported as not offered."""
 
     def select_tools(self, settings: Settings, selected_template: SelectedTemplate | None) -> list[Tool]:
         """Return the tools to offer, as allowed by settings and template.
@@ -134,7 +134,7 @@ class Toolset:
 
     def _report_excluded_functions(self, settings: Settings, allowed_names: frozenset[str]) -> None:
         """Report tools from `--tool` that are not offered, each once."""
-        for name in sorted(self._requested_names - self._excluded_names):
+        for name in sorted(self._function_names):
             is_unconfined = settings.safe and name not in settings.allow_tools
             if is_unconfined and name not in settings.disabled_tools:
                 self._report_exclusion(name, "cannot be confined", f"add --allow-tool {name} to allow it")
@@ -142,7 +142,7 @@ class Toolset:
                 self._report_exclusion(name, "is not one of the template's tools", "")
 
     def _report_exclusion(self, name: str, reason: str, advice: str) -> None:
-        self._excluded_names.add(name)
+        self._function_names.discard(name)
         self._console.print_notice(f"{name} {reason} and is not offered" + (f": {advice}" if advice else ""))
 
     def load_tools(self, settings: Settings) -> list[Tool]:
@@ -211,7 +211,7 @@ class Toolset:
             if not TOOL_NAME_PATTERN.fullmatch(name):
                 raise UsageError(f"no provider accepts the tool name {name!r}", "rename it with @tool(name=...)")
             owners[name] = tool.origin
-        self._requested_names |= {tool.spec.name for tool in tools}
+        self._function_names = {tool.spec.name for tool in tools}
         return tools
 
     def _load_plugin_tools(self, settings: Settings, existing_tools: Iterable[Tool]) -> Iterator[Tool]:

@@ -106,9 +106,14 @@ class PriceFinder:
 
     def __init__(self, cache_directory: Path) -> None:
         self._cache_directory = cache_directory
-        self._current_prices: dict[PricedModel, ModelPrices | None] = {}
-        self._listed_prices: dict[PricedModel, ModelPrices | None] = {}
-        self._lists: dict[Path, tuple[ModelInfo, ...]] = {}
+        self._not_in_genai: set[PricedModel] = set()
+        self.forget_lists()
+
+    def forget_lists(self) -> None:
+        """Read the cached models lists again when they are needed."""
+        self._current_prices = cache(self._find_current_prices)
+        self._listed_prices = cache(self._find_listed_prices)
+        self._models = cache(self._read_models)
 
     def calculate_cost(self, model: PricedModel, usages: Iterable[Usage], unix_time: float | None = None) -> Cost:
         """Return the total cost of requests to a model, sent at `unix_time` (None for now)."""
@@ -126,45 +131,31 @@ class PriceFinder:
     def find_prices(self, model: PricedModel, unix_time: float | None = None) -> ModelPrices | None:
         """Return the prices of a model at `unix_time`, or now, from the first source that has any."""
         if unix_time is None:
-            if model not in self._current_prices:
-                self._current_prices[model] = self._find_current_prices(model)
-            return self._current_prices[model]
-        is_in_genai = model not in self._listed_prices  # these are looked up only for other models
-        if is_in_genai and (tiers := find_genai_tiers(model, unix_time - unix_time % PRICE_PERIOD)):
-            return ModelPrices(tiers, GENAI_PRICES)
-        return self._find_listed_prices(model)
-
-    def forget_lists(self) -> None:
-        """Read the cached models lists again when they are needed."""
-        self._current_prices.clear()
-        self._listed_prices.clear()
-        self._lists.clear()
+            return self._current_prices(model)
+        if model not in self._not_in_genai:
+            if tiers := find_genai_tiers(model, unix_time - unix_time % PRICE_PERIOD):
+                return ModelPrices(tiers, GENAI_PRICES)
+            self._not_in_genai.add(model)
+        return self._listed_prices(model)
 
     def _find_listed_prices(self, model: PricedModel) -> ModelPrices | None:
-        if model not in self._listed_prices:
-            self._listed_prices[model] = self._read_listed_prices(model)
-        return self._listed_prices[model]
-
-    def _read_listed_prices(self, model: PricedModel) -> ModelPrices | None:
         from ask.client.models_cache import find_model, find_newest_file, get_cache_file
 
         folder = self._cache_directory
         own_file = get_cache_file(folder, model.provider, model.base_url)
-        own_list = self._read_list(own_file if model.base_url else find_newest_file(folder, model.provider))
+        own_list = self._models(own_file if model.base_url else find_newest_file(folder, model.provider))
         if prices := to_prices(find_model(own_list, model.model), "provider"):
             return prices
         vendor = VENDORS.get(model.provider)
         if not vendor:
             return None
-        listed = find_vendor_model(self._read_list(find_newest_file(folder, OPENROUTER)), vendor, model.model)
+        listed = find_vendor_model(self._models(find_newest_file(folder, OPENROUTER)), vendor, model.model)
         return to_prices(listed, OPENROUTER)
 
-    def _read_list(self, file: Path) -> tuple[ModelInfo, ...]:
+    def _read_models(self, file: Path) -> tuple[ModelInfo, ...]:
         from ask.client.models_cache import read_models
 
-        if file not in self._lists:
-            self._lists[file] = read_models(file).models
-        return self._lists[file]
+        return read_models(file).models
 
     def _find_current_prices(self, model: PricedModel) -> ModelPrices | None:
         """Find prices in a small cache: genai-prices takes long to load, and OpenRouter's list to read.
@@ -179,7 +170,7 @@ class PriceFinder:
             return cached
         has_new_source = not cached and is_genai_prices_installed()
         tiers = find_genai_tiers(model, now) if has_new_source else ()
-        found = ModelPrices(tiers, GENAI_PRICES) if tiers else self._find_listed_prices(model)
+        found = ModelPrices(tiers, GENAI_PRICES) if tiers else self._listed_prices(model)
         if found or has_new_source:
             entries[key] = now, found or ModelPrices((), "")
             with contextlib.suppress(OSError):

@@ -121,7 +121,8 @@ class Recorder:
                 self._store.close()
 
     def _insert_run(self, user_entry: HistoryEntry, connection: sqlite3.Connection) -> None:
-        identity, *values = map(to_sqlite_value, self._metadata)
+        columns = self._metadata._asdict()
+        identity = columns.pop("conversation")
         now, title = user_entry.time, format_one_line(user_entry.message.content, MAX_TITLE_LENGTH)
         connection.execute(
             "INSERT INTO conversations (id, title, created, updated) VALUES (?, ?, ?, ?) "
@@ -129,7 +130,6 @@ class Recorder:
             (identity, repair_surrogates(title), now, now),
         )
         (number,) = connection.execute("SELECT number FROM conversations WHERE id = ?", (identity,)).fetchone()
-        columns = dict(zip(RunMetadata._fields[1:], values, strict=True))
         self.run_number = insert_row(connection, "runs", conversation=number, started=now, version=VERSION, **columns)
         insert_entry(connection, self.run_number, user_entry)
 
