@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
+from functools import partial
 from typing import Any
 
 import click
@@ -16,13 +17,11 @@ from ask.agent.request import RunRequest, add_models, prepare_without_prompt, re
 from ask.agent.toolset import Toolset
 from ask.cli.ask import get_default_options, parse_seconds
 from ask.cli.groups import subcommand
-from ask.cli.run import create_renderer, redact_errors
+from ask.cli.run import create_text_renderer, open_session
 from ask.console import StandardOutput, StderrConsole, can_redraw
 from ask.errors import UsageError
-from ask.render.columns import fits_columns
-from ask.render.comparison import ColumnComparison, JsonComparison, SectionComparison
+from ask.render.comparison import ColumnComparison, JsonComparison, SectionComparison, fits_columns
 from ask.render.live_region import LiveRegion
-from ask.render.plain import PlainRenderer
 
 
 @subcommand("compare")
@@ -58,20 +57,18 @@ def command(**flags: Any) -> None:
         raise UsageError("compare needs at least two models", f"add -m NAME; to ask a question: ask -- {question}")
     if flags["race"] and (flags["judge"] or flags["combine"]):
         raise UsageError("--race keeps one answer, so there is nothing to judge or combine", "leave out --race")
-    app = AppContext(quiet=flags["quiet"])
-    console = StderrConsole(app.environment, quiet=flags["quiet"], plain=flags["plain"])
-    with redact_errors(console, verbose=False), ExitStack() as cleanup:
+    with open_session(flags) as (app, console, cleanup):
         requests, judge, combiner = prepare_requests(flags, app, console, cleanup)
         view = create_view(flags, requests, console)
         answers = collect_answers(requests, app, view, race=flags["race"])
         try:
             complete = select_complete(answers, console)
-            if judge or combiner:
-                if len(complete) == 1:
-                    console.print_notice("only one model answered, so there is nothing to judge or combine")
-                else:
-                    review_answers(judge, combiner, complete, app, view)
+            if len(complete) > 1:
+                review_answers(judge, combiner, complete, app, console=console, view=view)
+            elif judge or combiner:
+                console.print_notice("only one model answered, so there is nothing to judge or combine")
         finally:
+            console.show_status("")
             view.finish()
 
 
@@ -136,6 +133,8 @@ def review_answers(
     combiner: RunRequest | None,
     answers: Sequence[ModelAnswer],
     app: AppContext,
+    *,
+    console: StderrConsole,
     view: JsonComparison,
 ) -> None:
     """Have the answers judged and combined.
@@ -144,12 +143,12 @@ def review_answers(
         AskError: the judge or the model that combines them did not answer.
     """
     if judge:
-        view.begin("judge", judge.endpoint.full_name)
+        console.show_status(f"waiting for {judge.endpoint.full_name} to judge the answers")
         view.show_verdict(judge_answers(judge, answers, app, view.show_notice))
     if combiner:
-        view.begin("combine", combiner.endpoint.full_name)
+        console.show_status(f"waiting for {combiner.endpoint.full_name} to combine the answers")
         combined = ask_model(combine_answers(combiner, answers), app, view.show_combined)
-        view.end_combined(combined)
+        view.show_combined(combined)
         combined.check()
 
 
@@ -159,13 +158,7 @@ def create_view(flags: Mapping[str, Any], requests: Sequence[RunRequest], consol
     if flags["as_json"] or not output.is_terminal:
         return JsonComparison(output, console)
     names = [request.endpoint.full_name for request in requests]
-    renderer_flags = {"as_json": False, "as_events": False, "plain": flags["plain"], "verbose": False}
-
-    def open_renderer() -> PlainRenderer:
-        renderer = create_renderer(renderer_flags, requests[0], console)
-        assert isinstance(renderer, PlainRenderer)  # noqa: S101 - JSON is not selected
-        return renderer
-
+    open_renderer = partial(create_text_renderer, requests[0], console, plain=flags["plain"])
     if not flags["race"] and not flags["plain"] and can_redraw(output, console.environment):
         live_region = LiveRegion(output.write_raw, sys.stdout.fileno(), console.environment)
         if fits_columns(len(names), live_region.size.columns):

@@ -33,36 +33,30 @@ def run_prompt(flags: Mapping[str, Any], words: Sequence[str], literal_options: 
     Raises:
         AskError: what ended the run, after everything up to then is shown.
     """
-    app = AppContext(quiet=flags["quiet"])
-    command = None
-    console = StderrConsole(app.environment, quiet=flags["quiet"], plain=flags["plain"])
-    with redact_errors(console, verbose=flags["verbose"]), ExitStack() as cleanup:
+    with open_session(flags) as (app, console, cleanup):
         warn_literal_options(literal_options, console)
         request = prepare_request(flags, words, app, console, cleanup)
         renderer = create_renderer(flags, request, console)
         part_renderer = None
         if request.output_format:
-            from ask.cli.output_formats import create_part_renderer
+            from ask.render.partial_answer import create_part_renderer
 
             part_renderer = create_part_renderer(request, renderer, flags, console)
         run_result = run_and_render(request, app, part_renderer or renderer)
         cleanup.enter_context(record_exit_code_on_error(run_result, request, app))
         if run_result.error is not None:
             raise run_result.error
-        if part_renderer and not part_renderer.is_shown:
-            from ask.cli.shell_command import offer_command
+        if part_renderer is None or part_renderer.is_shown:
+            return 0
+        from ask.cli.shell_command import exec_in_shell, offer_command
 
-            run_follow_up = partial(run_and_render, app=app, renderer=renderer)
-            command = offer_command(
-                part_renderer.part, request._replace(message_history=run_result.messages), run_follow_up
-            )
-            if not command:
-                record_exit_code(run_result, app, RunInterruptedError.exit_code)
-                return RunInterruptedError.exit_code
-    if command is None:
-        return 0
-    from ask.cli.shell_command import exec_in_shell
-
+        run_follow_up = partial(run_and_render, app=app, renderer=renderer)
+        command = offer_command(
+            part_renderer.part, request._replace(message_history=run_result.messages), run_follow_up
+        )
+        if not command:
+            record_exit_code(run_result, app, RunInterruptedError.exit_code)
+            return RunInterruptedError.exit_code
     with record_exit_code_on_error(run_result, request, app):
         return exec_in_shell(command, request.secrets.build_child_environment())
 
@@ -77,9 +71,7 @@ def run_compaction(flags: Mapping[str, Any]) -> None:
     from ask.agent.request import check_saves_summary, prepare_without_prompt
     from ask.agent.toolset import Toolset
 
-    app = AppContext(quiet=flags["quiet"])
-    console = StderrConsole(app.environment, quiet=flags["quiet"], plain=flags["plain"])
-    with redact_errors(console, verbose=flags["verbose"]), ExitStack() as cleanup:
+    with open_session(flags) as (app, console, cleanup):
         request, _ = prepare_without_prompt(flags, app, console, cleanup, Toolset(app, console, cleanup, ()))
         check_saves_summary(request.settings)
         request = make_summary_request(request, app)
@@ -88,6 +80,15 @@ def run_compaction(flags: Mapping[str, Any]) -> None:
             if run_result.error is not None:
                 raise run_result.error
             check_summary(run_result, console)
+
+
+@contextmanager
+def open_session(flags: Mapping[str, Any]) -> Iterator[tuple[AppContext, StderrConsole, ExitStack]]:
+    """Open what every command that asks models needs; redact its errors."""
+    app = AppContext(quiet=flags["quiet"])
+    console = StderrConsole(app.environment, quiet=flags["quiet"], plain=flags["plain"])
+    with redact_errors(console, verbose=flags.get("verbose", False)), ExitStack() as cleanup:
+        yield app, console, cleanup
 
 
 @contextmanager
@@ -115,28 +116,23 @@ def warn_literal_options(literal_options: Sequence[str], console: StderrConsole)
 
 def create_renderer(flags: Mapping[str, Any], request: RunRequest, console: StderrConsole) -> Renderer:
     """Create the renderer that the options select."""
-    output, verbose = StandardOutput(console.environment, show_partial_lines=request.settings.stream), flags["verbose"]
     if not (flags["as_json"] or flags["as_events"]):
-        if flags["plain"] or not can_redraw(output, console.environment):
-            return PlainRenderer(output, console, verbose=verbose)
-        from ask.render.terminal import TerminalRenderer
-
-        return TerminalRenderer(output, console, verbose=verbose, raw=bool(request.output_format))
+        return create_text_renderer(request, console, plain=flags["plain"], verbose=flags["verbose"])
     from ask.render.json_events import JsonRenderer
 
-    metadata = {
-        "conversation": request.conversation_id,
-        "provider": request.endpoint.provider_name,
-        "model": request.endpoint.model,
-    }
-    return JsonRenderer(
-        output,
-        console,
-        metadata,
-        request.secrets.redactor,
-        json_lines=flags["as_events"],
-        structured=request.response_schema is not None,
-    )
+    return JsonRenderer(StandardOutput(), console, request, json_lines=flags["as_events"])
+
+
+def create_text_renderer(
+    request: RunRequest, console: StderrConsole, *, plain: bool, verbose: bool = False
+) -> PlainRenderer:
+    """Create the renderer for text: Markdown on a capable terminal, unless it is to be plain."""
+    output = StandardOutput(console.environment, show_partial_lines=request.settings.stream)
+    if plain or not can_redraw(output, console.environment):
+        return PlainRenderer(output, console, verbose=verbose)
+    from ask.render.terminal import TerminalRenderer
+
+    return TerminalRenderer(output, console, verbose=verbose, raw=bool(request.output_format))
 
 
 def run_and_render(request: RunRequest, app: AppContext, renderer: Renderer | PartRenderer) -> RunResult:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from ask.agent.comparison import ModelAnswer, Verdict
@@ -13,34 +14,32 @@ from ask.events import Event, MessageAdded, Notice
 from ask.messages import Message
 from ask.plugin_api.provider import TextDelta
 from ask.render.amounts import format_cost, format_duration
-from ask.render.columns import ColumnView
-from ask.render.live_region import LiveRegion
+from ask.render.live_region import LiveRegion, TerminalRow
+from ask.render.markdown_rows import render_markdown
 from ask.render.plain import PlainRenderer
+from ask.render.text_layout import Row, get_plain_text, measure_width, split_at_width, to_ansi, truncate_text
+from ask.text import escape_control_characters
 
 DRAW_INTERVAL = 0.04
 """Seconds between two redraws of the columns."""
+SEPARATOR = " │ "
+MIN_COLUMN_WIDTH = 24
+BOLD, DIM = "1", "2"
 
 
 class JsonComparison:
-    """Prints one JSON object with everything at the end.
-
-    Args:
-        output: standard output.
-        console: prints notices.
-    """
+    """Prints one JSON object with everything at the end."""
 
     def __init__(self, output: StandardOutput, console: StderrConsole) -> None:
         self._output = output
         self._console = console
-        self._answers: dict[int, ModelAnswer] = {}
-        self._fields: dict[int, dict[str, Any]] = {}
-        self._parts: dict[str, Any] = {}
+        self._answers: dict[int, dict[str, Any]] = {}
+        self._reviews: dict[str, Any] = {}
 
     def show(self, number: int, event: Event | ModelAnswer) -> None:
         """Show an event of the model with this number, the last of which is its answer."""
         if isinstance(event, ModelAnswer):
-            self._answers[number] = event
-            self._fields[number] = to_json_fields(event)
+            self._answers[number] = to_json_fields(event)
         else:
             self.show_notice(event)
 
@@ -55,38 +54,28 @@ class JsonComparison:
         if isinstance(event, Notice):
             self._console.print_notice(event.text)
 
-    def begin(self, action: str, model: str) -> None:
-        """Show that a model reviews the answers."""
-
     def show_verdict(self, verdict: Verdict) -> None:
         """Show which answer is the best."""
         fields = to_json_fields(verdict.response._replace(text=verdict.reason))
-        self._parts["judge"] = {"best": verdict.best.endpoint.full_name, **fields}
+        self._reviews["judge"] = {"best": verdict.best.endpoint.full_name, **fields}
 
-    def show_combined(self, event: Event) -> None:
-        """Show an event of the model that combines the answers."""
-        self.show_notice(event)
-
-    def end_combined(self, answer: ModelAnswer) -> None:
-        """Show the end of the combined answer."""
-        self._parts["combined"] = to_json_fields(answer)
+    def show_combined(self, event: Event | ModelAnswer) -> None:
+        """Show an event of the model that combines the answers, the last of which is its answer."""
+        if isinstance(event, ModelAnswer):
+            self._reviews["combined"] = to_json_fields(event)
+        else:
+            self.show_notice(event)
 
     def finish(self) -> None:
         """Print the object."""
-        answers = [self._fields[number] for number in sorted(self._fields)]
-        value = {"answers": answers, **self._parts}
-        self._output.write(json.dumps(value, ensure_ascii=False) + "\n")
+        answers = [self._answers[number] for number in sorted(self._answers)]
+        self._output.write(json.dumps({"answers": answers, **self._reviews}, ensure_ascii=False) + "\n")
 
 
 class SectionComparison(JsonComparison):
-    """Prints the answers one below the other, in the order of the models.
+    """Prints the answers one below the other, in the order of the models; in a race, only the first complete one.
 
-    Args:
-        output: standard output.
-        console: prints notices.
-        open_renderer: creates the renderer of an answer.
-        names: the models.
-        race: whether only the first complete answer is printed.
+    `names` are those of the models; `open_renderer` creates the renderer of an answer.
     """
 
     def __init__(
@@ -102,72 +91,60 @@ class SectionComparison(JsonComparison):
         self._open_renderer = open_renderer
         self._names = names
         self._race = race
+        self._complete: dict[int, ModelAnswer] = {}
         self._printed_count = 0
         self._renderer: PlainRenderer | None = None
 
     def show(self, number: int, event: Event | ModelAnswer) -> None:
-        super().show(number, event)
-        if isinstance(event, ModelAnswer) and self._race and not event.error:
-            self._print_section(event)
+        if not isinstance(event, ModelAnswer):
+            self.show_notice(event)
+            return
+        self._complete[number] = event
+        if self._race and not event.error:
+            self._print_section(event.endpoint.full_name, event, event.text)
 
     def refresh(self) -> None:
-        while not self._race and self._printed_count in self._answers:
-            self._print_section(self._answers[self._printed_count])
+        while not self._race and self._printed_count in self._complete:
+            answer = self._complete[self._printed_count]
+            self._print_section(answer.endpoint.full_name, answer, answer.text)
             self._printed_count += 1
-        waiting = [name for number, name in enumerate(self._names) if number not in self._answers]
+        waiting = [name for number, name in enumerate(self._names) if number not in self._complete]
         self._console.show_status(f"waiting for {', '.join(waiting)}" if waiting else "")
 
-    def begin(self, action: str, model: str) -> None:
-        self._console.show_status(f"waiting for {model} to {action} the answers")
-
     def show_verdict(self, verdict: Verdict) -> None:
-        self._console.show_status("")
-        judge = verdict.response
-        self._print_title(f"best, as judged by {judge.endpoint.full_name}: {verdict.best.endpoint.full_name}", judge)
-        self._print_text(verdict.reason)
+        judge, best = verdict.response, verdict.best.endpoint.full_name
+        self._print_section(f"best, as judged by {judge.endpoint.full_name}: {best}", judge, verdict.reason)
 
-    def show_combined(self, event: Event) -> None:
+    def show_combined(self, event: Event | ModelAnswer) -> None:
+        if isinstance(event, ModelAnswer):
+            if self._renderer:
+                self._renderer.stop()
+            return
         if self._renderer is None:
             self._console.show_status("")
             self._output.write("\n── combined ──\n")
             self._renderer = self._open_renderer()
         self._renderer.show(event)
 
-    def end_combined(self, answer: ModelAnswer) -> None:
-        if self._renderer:
-            self._renderer.stop()
-            self._renderer = None
-
     def finish(self) -> None:
-        self._console.show_status("")
+        """Do nothing: everything is printed."""
 
-    def _print_section(self, answer: ModelAnswer) -> None:
+    def _print_section(self, title: str, answer: ModelAnswer, text: str) -> None:
         self._console.show_status("")
-        self._print_title(answer.endpoint.full_name, answer)
-        if answer.text:
-            self._print_text(answer.text)
-
-    def _print_title(self, title: str, answer: ModelAnswer) -> None:
         self._output.write(f"\n── {title} ({describe_answer(answer)}) ──\n")
-
-    def _print_text(self, text: str) -> None:
-        renderer = self._open_renderer()
-        try:
-            renderer.show(TextDelta(text))
-            renderer.show(MessageAdded(Message("assistant", text)))
-        finally:
-            renderer.stop()
+        if text:
+            renderer = self._open_renderer()
+            try:
+                renderer.show(TextDelta(text))
+                renderer.show(MessageAdded(Message("assistant", text)))
+            finally:
+                renderer.stop()
 
 
 class ColumnComparison(SectionComparison):
-    """Streams the answers side by side on a terminal.
+    """Streams the answers side by side on a terminal, each in a column that grows while its text arrives.
 
-    Args:
-        output: standard output.
-        console: prints notices.
-        open_renderer: creates the renderer of the combined answer.
-        names: the models.
-        live_region: the last rows of the terminal.
+    A text that is higher than the terminal is shown from its end until it is final.
     """
 
     def __init__(
@@ -179,26 +156,60 @@ class ColumnComparison(SectionComparison):
         live_region: LiveRegion,
     ) -> None:
         super().__init__(output, console, open_renderer, names)
-        self._columns = ColumnView(live_region, names)
-        self._columns.draw()
+        self._live_region = live_region
+        self._texts = [""] * len(names)
+        self._footers = ["..."] * len(names)
+        self._draw()
 
     def show(self, number: int, event: Event | ModelAnswer) -> None:
         match event:
             case TextDelta(text):
-                self._columns.add_text(number, text)
+                self._texts[number] += escape_control_characters(text)
             case ModelAnswer():
-                self._columns.set_footer(number, describe_answer(event))
+                self._footers[number] = describe_answer(event)
             case Notice(text) if self._console.is_terminal:
-                self._columns.draw([f"{self._names[number]}: {text}"])
+                self._draw(escape_control_characters(f"{self._names[number]}: {text}").splitlines())
             case _:
                 self.show_notice(event)
 
     def refresh(self) -> None:
-        self._columns.draw()
+        self._draw()
         time.sleep(DRAW_INTERVAL)
 
     def end_answers(self) -> None:
-        self._columns.finish()
+        self._live_region.update([row.text for row in self._render()], ())
+
+    def _draw(self, lines_above: Sequence[str] = ()) -> None:
+        height = self._live_region.size.lines - 1
+        rows = self._render(max_height=max(height - 2, 1))
+        self._live_region.update(lines_above, [*rows[:1], *rows[1:][-(height - 1) :]])
+
+    def _render(self, max_height: int | None = None) -> list[TerminalRow]:
+        """Render names, texts and footers; of each text, the last `max_height` rows."""
+        count, total_width = len(self._names), self._live_region.size.columns
+        width = max((total_width + len(SEPARATOR)) // count - len(SEPARATOR), 1)
+        columns = []
+        for name, text, footer in zip(self._names, self._texts, self._footers, strict=True):
+            rows = [part for row in render_markdown(text, width) for part in split_at_width(row, width)]
+            rows = rows[-max_height:] if max_height else rows
+            first, last = ([(truncate_text(label, width), style)] for label, style in ((name, BOLD), (footer, DIM)))
+            columns.append((first, rows, last))
+        names, texts, footers = zip(*columns, strict=True)
+        return [join_row(row, width) for row in (names, *zip_longest(*texts, fillvalue=[]), footers)]
+
+
+def fits_columns(count: int, width: int) -> bool:
+    """Check whether a terminal is wide enough for this many columns."""
+    return (width + len(SEPARATOR)) // count - len(SEPARATOR) >= MIN_COLUMN_WIDTH
+
+
+def join_row(cells: Sequence[Row], width: int) -> TerminalRow:
+    """Join the cells of a row, padded to columns of equal width."""
+    row: Row = []
+    for cell in cells:
+        padding = width - measure_width(get_plain_text(cell))
+        row += [*([(SEPARATOR, DIM)] if row else []), *cell, (" " * padding, "")]
+    return TerminalRow(to_ansi(row), measure_width(get_plain_text(row)))
 
 
 def describe_answer(answer: ModelAnswer) -> str:

@@ -5,37 +5,30 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from ask.agent.request import RunRequest
 from ask.agent.tool_loop import RunResult
 from ask.console import StandardOutput, StderrConsole
 from ask.events import Event, FallbackStarted, MessageAdded, Notice, ToolCallFinished, ToolCallOutput, ToolCallStarted
 from ask.plugin_api.provider import ReasoningDelta, TextDelta
-from ask.secrets import Redactor
 
 
 class JsonRenderer:
     """Writes JSON to standard output; notices are also printed to the console.
 
-    `metadata` is what is known before the run: conversation, provider, model. `redactor` replaces secrets in notices,
-    errors and structured answers; everything else arrives redacted. With `json_lines`, each event is a line. With
-    `structured`, the answer is JSON and is also included as a value.
+    With `json_lines`, each event is a line. If the request has a response schema, the answer is JSON and is also
+    included as a value. Secrets in notices, errors and this value are redacted; everything else arrives redacted.
     """
 
     def __init__(
-        self,
-        output: StandardOutput,
-        console: StderrConsole,
-        metadata: dict[str, Any],
-        redactor: Redactor,
-        *,
-        json_lines: bool,
-        structured: bool = False,
+        self, output: StandardOutput, console: StderrConsole, request: RunRequest, *, json_lines: bool
     ) -> None:
+        endpoint = request.endpoint
         self._output = output
         self._console = console
-        self._metadata = metadata
-        self._redactor = redactor
+        self._model = {"provider": endpoint.provider_name, "model": endpoint.model}
+        self._request = request
+        self._redactor = request.secrets.redactor
         self._json_lines = json_lines
-        self._structured = structured
         self._texts: list[str] = []
         self._separator = ""
         self._reasoning: list[str] = []
@@ -66,8 +59,8 @@ class JsonRenderer:
             case MessageAdded(message) if message.role == "assistant" and message.content and self._texts:
                 self._separator = "" if message.content.endswith("\n") else "\n"
             case FallbackStarted():
-                self._metadata |= event._asdict()
-                self._write_event("fallback", **event._asdict())
+                self._model = event._asdict()
+                self._write_event("fallback", **self._model)
             case Notice(text):
                 self._console.print_notice(text)
                 self._write_event("notice", text=self._redactor.redact(text))
@@ -81,11 +74,15 @@ class JsonRenderer:
         `conversation_id` is "" if the run is not saved.
         """
         error, text = run_result.error, "".join(self._texts)
+        data = None
+        if self._request.response_schema and text:
+            data = self._redactor.redact_value(json.loads(text))
         result = {
-            **self._metadata,
+            "conversation": self._request.conversation_id,
+            **self._model,
             "saved": bool(conversation_id),
             "text": text,
-            **({"data": self._redactor.redact_value(json.loads(text)) if text else None} if self._structured else {}),
+            **({"data": data} if self._request.response_schema else {}),
             "reasoning": "".join(self._reasoning),
             "tool_calls": self._tool_calls,
             "rounds": run_result.rounds,

@@ -1,10 +1,15 @@
-"""A renderer that shows only a part of the answer, such as its code, once the answer is complete."""
+"""The part of an answer that --code, --cmd and --schema print once the answer is complete."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
 
+from ask.agent.request import RunRequest
 from ask.agent.tool_loop import RunResult
+from ask.answer_extraction import extract_code, extract_command
+from ask.console import StderrConsole, is_in_foreground
 from ask.errors import IncompleteResponseError, LimitReachedError
 from ask.events import Event, MessageAdded
 from ask.plugin_api.provider import TextDelta
@@ -71,3 +76,25 @@ class PartRenderer:
         if self.part and self.is_shown:
             self._renderer.show(TextDelta(self.part))
         self._renderer.finish(run_result, conversation_id)
+
+
+def create_part_renderer(
+    request: RunRequest, renderer: PlainRenderer | JsonRenderer, flags: Mapping[str, Any], console: StderrConsole
+) -> PartRenderer:
+    """Create the renderer for the part of the answer that the output format requires.
+
+    Truncated code is shown; a truncated command is not. A command is left to the caller if the user can be asked what
+    to do with it: on a terminal, with ask in the foreground.
+    """
+    is_on_terminal = sys.stdout.isatty() and not (flags["as_json"] or flags["as_events"])
+    if request.output_format == "code":
+        return PartRenderer(renderer, extract_code, accept_incomplete=True)
+    if request.response_schema is None:
+        return PartRenderer(renderer, extract_command, is_shown=not (is_on_terminal and is_in_foreground()))
+    schema, redact_json = request.response_schema, request.secrets.redactor.redact_json
+    indent = 2 if is_on_terminal else None
+    return PartRenderer(
+        renderer,
+        lambda text: redact_json(schema.extract_json(text, indent)),
+        on_missing=console.print_dim if flags["verbose"] else None,
+    )

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
-from ask.agent.app_context import AppContext
 from ask.cli.chat.commands import is_exit_command, parse_input
 from ask.cli.chat.session import ChatSession
-from ask.cli.run import redact_errors, warn_literal_options
-from ask.console import StderrConsole
+from ask.cli.run import open_session, redact_errors, warn_literal_options
 from ask.errors import AskError, BrokenOutputError, FileError, RunInterruptedError, UsageError
 from ask.inputs.readers import decode_text
 from ask.render.amounts import format_count
@@ -24,9 +21,7 @@ def run_chat(flags: Mapping[str, Any], words: Sequence[str], literal_options: Se
 
     `words` are the first message; `literal_options` are the short options that were read as part of it.
     """
-    app = AppContext(quiet=flags["quiet"])
-    console = StderrConsole(app.environment, quiet=flags["quiet"], plain=flags["plain"])
-    with redact_errors(console, verbose=flags["verbose"]), ExitStack() as cleanup:
+    with open_session(flags) as (app, console, cleanup):
         warn_literal_options(literal_options, console)
         session = ChatSession(flags, app, console, cleanup)
         cleanup.callback(print_conversation_id, session)
