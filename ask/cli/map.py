@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import itertools
 import json
 import os
@@ -10,7 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -128,13 +129,11 @@ def command(**flags: Any) -> None:
     ask map -f {{path}} "Summarize this" contracts/*.pdf -O out.jsonl
     ask map --batch "Language: {{text}}" tickets.jsonl -O languages.jsonl
     """
-    from ask.cli.run import redact_errors
+    from ask.cli.run import open_session
     from ask.map.ledger import Ledger
 
-    app = AppContext(quiet=flags["quiet"])
-    app.needs_keys = app.needs_keys and not flags["dry_run"]
-    console = StderrConsole(app.environment, quiet=flags["quiet"], plain=flags["plain"])
-    with redact_errors(console, verbose=False), ExitStack() as cleanup:
+    with open_session(flags) as (app, console, cleanup):
+        app.needs_keys = app.needs_keys and not flags["dry_run"]
         ledger = cleanup.enter_context(Ledger(app.app_dirs.data / LEDGER_NAME))
         if flags["list_jobs"]:
             list_jobs(ledger)
@@ -150,21 +149,11 @@ def list_jobs(ledger: Ledger) -> None:
     from ask.render.amounts import format_age
     from ask.render.table import write_table
 
-    now = time.time()
-    rows = [
-        {
-            "id": job.id,
-            "updated": format_age(job.updated, now),
-            "answered": job.answered,
-            "failed": job.failed,
-            "pending": job.pending,
-            "cost": job.cost,
-            "models": job.models,
-            "output": job.output or "stdout",
-            "prompt": job.prompt,
-        }
-        for job in ledger.list_jobs()
-    ]
+    columns = ("id", "updated", "answered", "failed", "pending", "cost", "models", "output", "prompt")
+    rows = []
+    for job in ledger.list_jobs():
+        fields = job._asdict() | {"updated": format_age(job.updated, time.time()), "output": job.output or "stdout"}
+        rows.append({column: fields[column] for column in columns})
     write_table(StandardOutput(), rows, as_json=not sys.stdout.isatty())
 
 
@@ -210,7 +199,12 @@ def run_map(
     names = ColumnNames(tuple(first_row.columns), schema.json_schema if schema else None, has_patch=has_patch)
     writer = FileWriter(job.output, names.all) if job.output else StdoutWriter()
     cleanup.callback(writer.close)
-    cleanup.enter_context(redact_plugin_output(job, app))  # also of the processes that the runner starts
+    endpoints = [request.endpoint for request in job.requests]
+    if not all(endpoint.provider.is_builtin for endpoint in endpoints):
+        from ask.plugin_api.import_guard import redact_output
+
+        # Also what plugins print in the processes that the runner starts.
+        cleanup.enter_context(redact_output(app.collect_secrets(*[endpoint.key for endpoint in endpoints]).redactor))
     open_runner, max_concurrency = choose_runner(flags, job, system_prompts, agent_options, app=app, cleanup=cleanup)
     engine = create_engine(flags, job, ledger, app, open_runner=open_runner, max_concurrency=max_concurrency)
     is_announced = finished_earlier is None and console.is_terminal
@@ -225,16 +219,6 @@ def run_map(
     summary = format_summary(progress, time.monotonic() - start, flags["output"], is_announced=is_announced)
     console.print_notice(f"{summary}")
     finish(engine, progress, job, ledger)
-
-
-def redact_plugin_output(job: Job, app: AppContext) -> AbstractContextManager[None]:
-    """Return a context manager that redacts what plugins print; those that come with `ask` print nothing."""
-    endpoints = [request.endpoint for request in job.requests]
-    if all(endpoint.provider.is_builtin for endpoint in endpoints):
-        return nullcontext()
-    from ask.plugin_api.import_guard import redact_output
-
-    return redact_output(app.collect_secrets(*[endpoint.key for endpoint in endpoints]).redactor)
 
 
 def choose_runner(
@@ -253,9 +237,9 @@ def choose_runner(
     from ask.map.rate_limit import MAX_CONCURRENCY
 
     if flags["batch"]:
-        from ask.cli.map_batch import open_refusing_runner
+        from ask.cli.map_batch import refuse_row
 
-        return open_refusing_runner, MAX_CONCURRENCY
+        return lambda: refuse_row, MAX_CONCURRENCY
     if flags["engine"] is not None:
         from ask.map.cluster import describe_job, open_cluster
 
@@ -289,19 +273,15 @@ def prepare(
         raise UsageError("no prompt given", 'try: ask map "Language of this text: {{text}}" tickets.jsonl')
     paths = flags["arguments"][0 if has_template else 1 :]
     check_inputs(paths)
-    if flags["engine"] is not None and flags["batch"]:
-        raise UsageError("--batch runs no rows of its own", "leave out --engine or --batch")
     if flags["engine"] is not None and flags["key"]:
         raise UsageError("--key does not work with --engine", "set the key in the environment of the workers")
     # Rows with tools run in processes of their own, which also open the sandbox.
     options = {**get_default_options(), **flags, "no_tools": True, "safe": False, "safe_files": False}
     options["safe_rows"] = get_safe_option(flags)
     job = prepare_job(options, app, console, cleanup)
-    input_format: InputFormat | None = flags["input_format"]
-    if flags["is_null_separated"]:
-        input_format = "nul"
-    elif flags["rows_are_files"]:
-        input_format = "files"
+    input_format: InputFormat | None = (
+        "nul" if flags["is_null_separated"] else "files" if flags["rows_are_files"] else flags["input_format"]
+    )
     return job, select_inputs(paths, input_format, rows_are_files=job.prompt.uses_path or has_template)
 
 
@@ -357,15 +337,10 @@ def open_rows(flags: Mapping[str, Any], inputs: Sequence[Input]) -> Iterator[Row
 
 
 def draw_sample(rows: Iterator[Row], size: int) -> list[Row]:
-    """Draw a random sample of the rows, in their order (reservoir sampling)."""
+    """Draw a random sample of the rows, in their order, without keeping all of them in memory."""
     generator = random.Random(SAMPLE_SEED)  # noqa: S311 - not used for cryptography
-    sample: list[tuple[int, Row]] = []
-    for position, row in enumerate(rows):
-        if position < size:
-            sample.append((position, row))
-        elif (place := generator.randrange(position + 1)) < size:
-            sample[place] = (position, row)
-    return [row for _, row in sorted(sample, key=lambda item: item[0])]
+    sample = heapq.nsmallest(size, enumerate(rows), key=lambda _: generator.random())
+    return [row for _, row in sorted(sample)]
 
 
 def peek_row(rows: Iterator[Row]) -> tuple[Row, Iterator[Row]]:
@@ -440,7 +415,7 @@ def lock_job(app: AppContext, job: Job) -> Iterator[None]:
             raise UsageError("this job is running already", "wait for it, or stop it") from None
         yield
     finally:
-        Path(file).unlink(missing_ok=True)
+        file.unlink(missing_ok=True)
         os.close(descriptor)
 
 
@@ -510,8 +485,7 @@ def create_engine(
         tries=settings.tries,
         backoff=settings.backoff,
     )
-    models = [to_priced_model(app, request.endpoint) for request in job.requests]
-    finder = app.price_finder
+    models, finder = [to_priced_model(app, request.endpoint) for request in job.requests], app.price_finder
     return Engine(
         job.id,
         job.models,

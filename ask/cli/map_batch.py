@@ -7,17 +7,17 @@ from typing import Any, NoReturn
 
 from ask.agent.app_context import AppContext
 from ask.agent.model_selection import create_client
-from ask.client.provider_client import ProviderClient
 from ask.console import StderrConsole
 from ask.errors import AskError, FileError, RunInterruptedError, UsageError
 from ask.map.batches import BatchCounts, BatchRunner, get_batch_api
-from ask.map.engine import RowTask, TaskResult
+from ask.map.engine import RowTask
 from ask.map.job import Job
 from ask.map.ledger import Ledger
 from ask.map.rows import Row
 from ask.render.amounts import format_count
 
 CONFLICTING_OPTIONS = {
+    "engine": ("--batch runs no rows of its own", "leave out --engine or --batch"),
     "with_tools": ("--batch does not run tools", "leave out --tools or --batch"),
     "max_cost": ("max_cost does not work with --batch, which sends all rows at once", "use --limit"),
     "max_failures": ("--max-failures does not work with --batch, which sends all rows at once", "use --limit"),
@@ -69,14 +69,15 @@ def run_batches(
         AskError: a request failed, or Ctrl-C.
     """
     system_prompt = job.build_system_prompts(app.environment)[0]
-    client = create_job_client(job, console)
+    request = job.requests[0]
+    client = create_client(request.endpoint, console.print_notice, request.settings, request.secrets.redactor)
     runner = BatchRunner(
         job, client, ledger, system_prompt=system_prompt, read_rows=read_rows, retry_failed=flags["retry_failed"]
     )
 
-    def show_progress(counts: BatchCounts) -> None:
+    def show_progress(counts: BatchCounts, show: Callable[[str], None] = console.show_status, hint: str = "") -> None:
         batches = format_count(counts.pending_batches, "batch", "batches")
-        console.show_status(f"{counts.done_rows:,} of {counts.pending_rows:,} rows done, {batches}")
+        show(f"{counts.done_rows:,} of {counts.pending_rows:,} rows done in {batches}{hint}")
 
     try:
         if flags["cancel"]:
@@ -87,7 +88,9 @@ def run_batches(
         if flags["detach"]:
             runner.poll()
             if runner.counts.pending_batches:
-                print_pending(runner.counts, console)
+                show_progress(
+                    runner.counts, console.print_notice, "; run the same command again to collect the answers"
+                )
                 return None
         while runner.counts.pending_batches:
             runner.wait(show_progress, flags["poll_interval"])
@@ -99,17 +102,10 @@ def run_batches(
         raise interruption from None
     except AskError as error:
         error.hint = "; ".join(filter(None, (error.hint, COLLECT_HINT if ledger.list_batches(job.id) else "")))
-        error.redact(job.requests[0].secrets.redact)
+        error.redact(request.secrets.redact)
         raise
     console.show_status("")
     return runner.finished_earlier
-
-
-def create_job_client(job: Job, console: StderrConsole) -> ProviderClient:
-    """Create the client of a job with one model."""
-    request = job.requests[0]
-
-    return create_client(request.endpoint, console.print_notice, request.settings, request.secrets.redactor)
 
 
 def submit_rows(runner: BatchRunner, console: StderrConsole) -> None:
@@ -122,20 +118,6 @@ def submit_rows(runner: BatchRunner, console: StderrConsole) -> None:
         console.print_notice(f"submitted {format_count(rows, 'row')} in {batches}")
 
 
-def print_pending(counts: BatchCounts, console: StderrConsole) -> None:
-    """Print that the answers are still to come."""
-    batches = format_count(counts.pending_batches, "batch", "batches")
-    console.print_notice(
-        f"{counts.done_rows:,} of {counts.pending_rows:,} rows done in {batches}; run the same command again "
-        "to collect the answers"
-    )
-
-
 def refuse_row(_: RowTask) -> NoReturn:
     """Refuse to send a row that was added to the input after the batches had ended."""
     raise RunInterruptedError("the input has changed while it was read", exit_code=FileError.exit_code)
-
-
-def open_refusing_runner() -> Callable[[RowTask], TaskResult]:
-    """Return the runner with which the answers of batches are written: it sends nothing."""
-    return refuse_row
