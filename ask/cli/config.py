@@ -12,9 +12,8 @@ import click
 
 from ask.agent.app_context import AppContext
 from ask.cli.editor import edit_file
-from ask.cli.groups import JSON_OPTION, CommandGroup, print_notice
+from ask.cli.groups import JSON_OPTION, CommandGroup, print_notice, print_text
 from ask.config_file import UNSET, find_existing_key, find_value, set_value, update_config_file
-from ask.console import StandardOutput
 from ask.errors import ConfigError, UsageError
 from ask.render.table import write_table
 from ask.secrets import format_variable_prefix
@@ -242,7 +241,7 @@ def list_command(*, as_json: bool) -> None:
         key, (value, origin) = ".".join(parts), find_effective_value(app, parts)
         shown_value = value if as_json or value is None else format_value(key, value)
         rows.append({"key": key, "value": shown_value, "from": origin, "meaning": description})
-    write_table(StandardOutput(), rows, as_json=as_json)
+    write_table(rows, as_json=as_json)
 
 
 @command.command("get", short_help="Print the value of a setting.")
@@ -259,7 +258,7 @@ def get_command(*, key: str, as_json: bool) -> None:
     if value is None or value == "":
         raise ConfigError(f"{dotted_key} is not set", "ask config list shows which settings are set")
     text = json.dumps(value, ensure_ascii=False) if as_json else format_value(dotted_key, value)
-    StandardOutput().write(text + "\n")
+    print_text(text)
 
 
 SET_CONTEXT_SETTINGS = {"ignore_unknown_options": True}
@@ -300,7 +299,7 @@ def unset_command(*, key: str) -> None:
 @command.command("path", short_help="Print the path of config.toml.")
 def path_command() -> None:
     """Print where config.toml is, or would be."""
-    StandardOutput().write(f"{AppContext().app_dirs.config_file}\n")
+    print_text(str(AppContext().app_dirs.config_file))
 
 
 NEW_CONFIG_TEXT = b"# The settings of ask: `ask config list` shows them all.\n"

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import time
-from datetime import datetime
 from pathlib import Path
 
 import click
 
 from ask.agent.app_context import AppContext
-from ask.cli.groups import JSON_OPTION, CommandGroup
-from ask.console import StandardOutput
+from ask.cli.groups import JSON_OPTION, CommandGroup, print_text
 from ask.context.instructions import find_project_root
 from ask.context.trust import TrustStore
 from ask.errors import UsageError
-from ask.render.amounts import format_age
+from ask.render.amounts import format_since
 from ask.render.table import write_table
 from ask.settings import get_working_directory
 from ask.text import decode_argument
@@ -29,18 +26,15 @@ def command() -> None:
 @JSON_OPTION
 def list_command(*, as_json: bool) -> None:
     """List the projects that you were asked about, and whether their AGENTS.md and skills are sent."""
-    now = time.time()
     rows = [
         {
             "project": decode_argument(str(root)),
             "trusted": decision.is_trusted if as_json else "yes" if decision.is_trusted else "no",
-            "since": datetime.fromtimestamp(decision.time).astimezone().isoformat(timespec="seconds")
-            if as_json
-            else format_age(decision.time, now),
+            "since": format_since(decision.time, as_json=as_json),
         }
         for root, decision in TrustStore(AppContext().app_dirs.trust_file).read().items()
     ]
-    write_table(StandardOutput(), rows, as_json=as_json)
+    write_table(rows, as_json=as_json)
 
 
 @command.command("forget", short_help="Forget a project, so that ask asks again.")
@@ -52,4 +46,4 @@ def forget_command(*, folder: str | None) -> None:
     store = TrustStore(AppContext().app_dirs.trust_file)
     if not store.forget(root):
         raise UsageError(f"there is no decision about {decode_argument(str(root))}", "ask context list shows all")
-    StandardOutput().write(f"Forgot the decision about {decode_argument(str(root))}.\n")
+    print_text(f"Forgot the decision about {decode_argument(str(root))}.")

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from ask.console import StderrConsole
+from ask.console import StandardOutput, StderrConsole
 from ask.errors import UsageError
 from ask.messages import EMPTY_MAPPING
 from ask.text import format_one_line
@@ -82,3 +82,24 @@ def subcommand(name: str) -> Callable[[Callable[..., Any]], click.Command]:
 def print_notice(text: str) -> None:
     """Print a line for the user to standard error."""
     StderrConsole(os.environ, quiet=False, plain=False).print_notice(format_one_line(text))
+
+
+def print_text(text: str) -> None:
+    """Print text to standard output, with a newline at its end."""
+    StandardOutput().write(text.rstrip("\n") + "\n")
+
+
+def require_confirmation(question: str, hint: str) -> None:
+    """Ask for confirmation on the terminal.
+
+    Raises:
+        UsageError: there is no terminal to ask on.
+        click.Abort: the answer is no.
+    """
+    from ask.safety.approval import confirm
+
+    answer = confirm(question)
+    if answer is None:
+        raise UsageError("no terminal to confirm on", hint)
+    if not answer:
+        raise click.Abort

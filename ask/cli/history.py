@@ -70,10 +70,10 @@ def list_command(*, limit: int | None, here: bool, as_json: bool) -> None:
         overviews = list_conversations(store, row_limit, directory, include_details=as_json)
     listed = overviews[: max_count or None]
     if as_json:
-        write_table(output, [to_overview_dict(overview) for overview in listed], as_json=True)
+        write_table([to_overview_dict(overview) for overview in listed], as_json=True)
     elif to_terminal:
         now = time.time()
-        write_table(output, [to_overview_row(overview, now) for overview in listed], as_json=False)
+        write_table([to_overview_row(overview, now) for overview in listed], as_json=False)
     else:
         output.write(format_overview_lines(listed))
     if output.is_terminal and not overviews:
@@ -141,7 +141,7 @@ def search_command(*, words: tuple[str, ...], limit: int, as_json: bool) -> None
     with open_history() as store:
         hits = search_conversations(store, decoded_words, limit or -1)
     if as_json or not output.is_terminal:
-        write_table(output, [to_hit_row(hit) for hit in hits], as_json=as_json)
+        write_table([to_hit_row(hit) for hit in hits], as_json=as_json)
         return
     now = time.time()
     for hit in hits:
@@ -294,7 +294,7 @@ def print_import_results(results: Sequence[ImportResult], *, as_json: bool) -> N
 
     if as_json:
         rows = [{**result._asdict(), "became": result.became.value} for result in results]
-        write_table(StandardOutput(), rows, as_json=True)
+        write_table(rows, as_json=True)
         return
     for result in results:
         if result.became is ImportStatus.RENAMED:
@@ -356,7 +356,7 @@ def delete_command(*, ids: tuple[str, ...], older_than: float | None, yes: bool,
             delete_backups(app_dirs.data, {conversation.id for conversation in conversations})
     if as_json:
         rows = [{"id": conversation.id, "title": conversation.title} for conversation in conversations]
-        write_table(StandardOutput(), rows, as_json=True)
+        write_table(rows, as_json=True)
         return
     for conversation in conversations:
         console.print_line(f"Deleted {conversation.id} {format_one_line(conversation.title)}")

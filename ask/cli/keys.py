@@ -8,7 +8,6 @@ import click
 
 from ask.agent.app_context import AppContext
 from ask.cli.groups import JSON_OPTION, CommandGroup
-from ask.console import StandardOutput
 from ask.errors import ConfigError, UsageError
 from ask.external_keys import is_valid_key
 from ask.render.table import write_table
@@ -64,7 +63,7 @@ def list_keys(*, as_json: bool) -> None:
         origin = app.key_store.find_origin(name, app.find_key_variables(name))
         if origin:
             rows.append({"provider": name, "from": origin})
-    write_table(StandardOutput(), rows, as_json=as_json)
+    write_table(rows, as_json=as_json)
 
 
 @command.command("remove")

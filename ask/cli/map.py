@@ -21,7 +21,7 @@ import click
 from ask.agent.app_context import AppContext
 from ask.cli.ask import get_default_options, parse_dollars, parse_seconds
 from ask.cli.groups import subcommand
-from ask.console import StandardOutput, StderrConsole
+from ask.console import StderrConsole
 from ask.errors import RowsFailedError, RunInterruptedError, UsageError
 from ask.map.rows import (
     INPUT_FORMATS,
@@ -154,7 +154,7 @@ def list_jobs(ledger: Ledger) -> None:
     for job in ledger.list_jobs():
         fields = job._asdict() | {"updated": format_age(job.updated, time.time()), "output": job.output or "stdout"}
         rows.append({column: fields[column] for column in columns})
-    write_table(StandardOutput(), rows, as_json=not sys.stdout.isatty())
+    write_table(rows, as_json=not sys.stdout.isatty())
 
 
 def run_map(

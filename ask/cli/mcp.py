@@ -24,7 +24,7 @@ from ask.cli.config import change_setting
 from ask.cli.groups import JSON_OPTION, CommandGroup, print_notice
 from ask.cli.tools import to_tool_row
 from ask.config_file import UNSET
-from ask.console import StandardOutput, StderrConsole
+from ask.console import StderrConsole
 from ask.errors import ConfigError, MissingDependencyError, UsageError
 from ask.installation import format_install_command
 from ask.mcp.server_config import (
@@ -61,10 +61,12 @@ def read_configured_servers(app: AppContext) -> Mapping[str, ServerConfig]:
     return server_index.servers
 
 
-def make_unknown_server_error(problem: str, name: str, servers: Mapping[str, ServerConfig]) -> UsageError:
-    """Create the error for the name of a server that does not exist."""
-    others = f"configured: {', '.join(servers)}" if servers else ADD_SERVER_HINT
-    return UsageError(f"{problem} {name!r}", format_suggestion(name, servers, others))
+def get_server(servers: Mapping[str, ServerConfig], name: str, problem: str = "unknown MCP server") -> ServerConfig:
+    """Return the server of this name; raise a UsageError if there is none."""
+    if name not in servers:
+        others = f"configured: {', '.join(servers)}" if servers else ADD_SERVER_HINT
+        raise UsageError(f"{problem} {name!r}", format_suggestion(name, servers, others))
+    return servers[name]
 
 
 def select_servers(app: AppContext, names: Sequence[str]) -> list[ServerConfig]:
@@ -77,10 +79,9 @@ def select_servers(app: AppContext, names: Sequence[str]) -> list[ServerConfig]:
     if not is_mcp_installed():
         raise MissingDependencyError("the package mcp is not installed", format_install_command(MCP_EXTRA))
     servers = read_configured_servers(app)
-    for name in names:
-        if name not in servers:
-            raise make_unknown_server_error("unknown MCP server", name, servers)
-    return [servers[name] for name in names] if names else [server for server in servers.values() if server.enabled]
+    if names:
+        return [get_server(servers, name) for name in names]
+    return [server for server in servers.values() if server.enabled]
 
 
 @command.command("list", short_help="List the MCP servers, or the tools of one.")
@@ -89,12 +90,12 @@ def select_servers(app: AppContext, names: Sequence[str]) -> list[ServerConfig]:
 @JSON_OPTION
 def list_command(*, names: tuple[str, ...], tools: bool, as_json: bool) -> None:
     """List the MCP servers and where they are from. With a name, start that server and list its tools."""
-    app, output = AppContext(), StandardOutput()
+    app = AppContext()
     if tools or names:
         rows = load_tool_rows(select_servers(app, names), app)
     else:
         rows = [to_server_row(server, as_json=as_json) for server in read_configured_servers(app).values()]
-    write_table(output, rows, as_json=as_json)
+    write_table(rows, as_json=as_json)
 
 
 def to_server_row(server: ServerConfig, *, as_json: bool) -> dict[str, Any]:
@@ -199,12 +200,10 @@ def read_servers_file(path: Path, names: Sequence[str]) -> list[ServerConfig]:
         server_index = read_servers(path)
     except ConfigError as error:
         raise ConfigError(error.message, "pass a JSON file with MCP servers") from None
-    for name in names:
-        if name not in server_index.servers:
-            raise make_unknown_server_error(f"{path} contains no MCP servers", name, server_index.servers)
     if not names and server_index.warnings:
         raise ConfigError(server_index.warnings[0].removesuffix("; skipping it"), "add the ones you want by name")
-    return [server_index.servers[name] for name in names or server_index.servers]
+    problem = f"{path} contains no MCP servers"
+    return [get_server(server_index.servers, name, problem) for name in names or server_index.servers]
 
 
 OPTION_NAMES = {"env": "--env", "cwd": "--cwd", "headers": "--header", "oauth": "--oauth", "type": "--sse"}
@@ -261,11 +260,10 @@ def parse_pairs(values: Sequence[str], option: str, separators: str) -> dict[str
 def remove_command(*, name: str) -> None:
     """Take an MCP server out of config.toml."""
     app = AppContext()
-    servers, name = read_configured_servers(app), decode_argument(name)
-    if name not in servers:
-        raise make_unknown_server_error("unknown MCP server", name, servers)
+    name = decode_argument(name)
+    server = get_server(read_configured_servers(app), name)
     if name not in app.config.get("mcp.servers", {}):
-        raise UsageError(f"the MCP server {name} is configured in {servers[name].origin}", "remove it there")
+        raise UsageError(f"the MCP server {name} is configured in {server.origin}", "remove it there")
     change_setting(app, ("mcp", "servers", name), UNSET)
     open_tool_list_cache(app).delete(name)
     open_sign_ins(app).delete(name)
@@ -302,16 +300,15 @@ def login_command(*, name: str, no_browser: bool) -> None:
         answer: str = click.prompt("Address at which the browser ended", err=True)
         return answer
 
-    tools = asyncio.run(
-        sign_in(
-            expand_variables(server, app.environment, Path.cwd()),
-            open_sign_ins(app),
-            environment=app.environment,
-            directory=Path.cwd(),
-            open_page=open_page,
-            read_redirect=read_redirect if no_browser else None,
-        )
+    signing_in = sign_in(
+        expand_variables(server, app.environment, Path.cwd()),
+        open_sign_ins(app),
+        environment=app.environment,
+        directory=Path.cwd(),
+        open_page=open_page,
+        read_redirect=read_redirect if no_browser else None,
     )
+    tools = asyncio.run(signing_in)
     open_tool_list_cache(app).delete(server.name)
     if tools is None:
         click.echo(f"{server.name} did not require a sign-in.", err=True)
@@ -338,7 +335,7 @@ def test_command(*, names: tuple[str, ...], as_json: bool) -> None:
 
     Exit code 4 tells that one cannot be used.
     """
-    app, output = AppContext(), StandardOutput()
+    app = AppContext()
     servers = select_servers(app, names)
     if not servers:
         raise UsageError("no MCP servers are configured", ADD_SERVER_HINT)
@@ -356,8 +353,7 @@ def test_command(*, names: tuple[str, ...], as_json: bool) -> None:
         }
         for server_status in results
     ]
-    write_table(output, rows, as_json=as_json, wrap_last=True)
+    write_table(rows, as_json=as_json, wrap_last=True)
     failed = sum(bool(status.failure) for status in results)
     if failed:
-        summary = "1 MCP server" if failed == 1 else f"{failed} MCP servers"
-        raise ConfigError(f"{summary} failed", "see the reasons above")
+        raise ConfigError(f"{format_count(failed, 'MCP server')} failed", "see the reasons above")

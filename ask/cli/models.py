@@ -8,7 +8,7 @@ from ask.agent.app_context import AppContext
 from ask.cli.ask import parse_seconds
 from ask.cli.groups import JSON_OPTION, subcommand
 from ask.client.models_cache import get_cache_file, write_models
-from ask.console import StandardOutput, StderrConsole
+from ask.console import StderrConsole
 from ask.errors import ProviderError
 from ask.render.table import write_table
 from ask.settings import resolve_settings
@@ -54,4 +54,4 @@ def command(*, provider: str | None, timeout: float, as_json: bool) -> None:
         }
         for model, price in sorted(zip(models, prices, strict=True), key=lambda pair: pair[0].id)
     ]
-    write_table(StandardOutput(), rows, as_json=as_json)
+    write_table(rows, as_json=as_json)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ask.agent.app_context import AppContext
 from ask.cli.groups import JSON_OPTION, subcommand
-from ask.console import StandardOutput, StderrConsole
+from ask.console import StderrConsole
 from ask.errors import ConfigError
 from ask.render.table import write_table
 
@@ -43,4 +43,4 @@ def command(*, as_json: bool) -> None:
                 "from": origin,
             }
         )
-    write_table(StandardOutput(), rows, as_json=as_json)
+    write_table(rows, as_json=as_json)

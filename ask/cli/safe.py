@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from ask.agent.app_context import AppContext
+from ask.cli.doctor import print_results, probe_safe_mode
 from ask.cli.groups import JSON_OPTION, subcommand
 from ask.errors import SafetyError
 from ask.settings import FILES_LEVEL, get_working_directory, resolve_settings
@@ -19,8 +20,6 @@ def command(*, files: bool, as_json: bool) -> None:
     The attempts are those of every run with --safe, before anything is sent: to write outside, read keys, connect, and
     gain privileges. The level is that of config.toml. The exit code is 8 if safe mode does not work here.
     """
-    from ask.cli.doctor_checks import print_results, probe_safe_mode
-
     app, directory = AppContext(), get_working_directory()
     settings = resolve_settings({}, app.environment, app.config)
     if files:

@@ -6,8 +6,7 @@ import click
 
 from ask.agent.app_context import AppContext
 from ask.agent.project_context import list_all_skills
-from ask.cli.groups import JSON_OPTION, CommandGroup
-from ask.console import StandardOutput
+from ask.cli.groups import JSON_OPTION, CommandGroup, print_text
 from ask.context.trusted_files import UntrustedFileError
 from ask.errors import FileError, UsageError
 from ask.render.table import write_table
@@ -31,15 +30,12 @@ def list_command(*, as_json: bool) -> None:
             "from": "you" if skill.is_users_own else "project",
             "offered": not skill.problem,
             "folder": decode_argument(str(skill.folder)),
-            **(
-                {"description": skill.description, "problem": skill.problem}
-                if as_json
-                else {"description": skill.problem or skill.description}
-            ),
+            "description": skill.description if as_json else skill.problem or skill.description,
+            **({"problem": skill.problem} if as_json else {}),
         }
         for skill in list_all_skills(AppContext(), get_working_directory())
     ]
-    write_table(StandardOutput(), rows, as_json=as_json, wrap_last=True)
+    write_table(rows, as_json=as_json, wrap_last=True)
 
 
 @command.command("show", short_help="Print a skill.")
@@ -57,4 +53,4 @@ def show_command(*, name: str) -> None:
     except (UntrustedFileError, OSError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise FileError(f"cannot read the skill {name} ({reason})") from None
-    StandardOutput().write(text.rstrip("\n") + "\n")
+    print_text(text)

@@ -10,9 +10,8 @@ import click
 from ask.agent.app_context import AppContext
 from ask.atomic_files import lock_file
 from ask.cli.editor import edit_file
-from ask.cli.groups import JSON_OPTION, CommandGroup, print_notice
+from ask.cli.groups import JSON_OPTION, CommandGroup, print_notice, print_text
 from ask.config_file import replace_file_content
-from ask.console import StandardOutput
 from ask.errors import UsageError
 from ask.render.table import write_table
 from ask.templates.files import (
@@ -51,7 +50,7 @@ def list_command(*, as_json: bool) -> None:
         }
         for template in read_all_templates(app.app_dirs.templates, print_notice)
     ]
-    write_table(StandardOutput(), rows, as_json=as_json, wrap_last=True)
+    write_table(rows, as_json=as_json, wrap_last=True)
 
 
 @command.command("show", short_help="Print a template.")
@@ -66,7 +65,7 @@ def show_command(*, name: str, as_json: bool) -> None:
         text = json.dumps(value, ensure_ascii=False, indent=2)
     else:
         text = template.prompt if ":" in name else read_template_text(template.file)
-    StandardOutput().write(text.rstrip("\n") + "\n")
+    print_text(text)
 
 
 @command.command("new", short_help="Create a template.")
@@ -82,7 +81,7 @@ def new_command(*, name: str) -> None:
             hint = f"edit it, or a copy of it, with ask templates edit {name}"
             raise UsageError(f"the template {name} already exists", hint)
         replace_file_content(path, read_new_template_text(name).encode())
-    StandardOutput().write(f"{decode_argument(str(path))}\n")
+    print_text(decode_argument(str(path)))
     if sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty():
         edit_file(path, b"", validate_template_file)
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import ExitStack
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,11 +10,11 @@ import click
 from ask.agent.app_context import AppContext
 from ask.agent.mcp_servers import load_withheld_tools
 from ask.agent.toolset import Toolset, has_context_files, has_mcp_configuration
-from ask.cli.groups import JSON_OPTION, CommandGroup
-from ask.console import StandardOutput, StderrConsole
+from ask.cli.groups import JSON_OPTION, CommandGroup, print_text
+from ask.console import StderrConsole
 from ask.errors import FileError, UsageError
 from ask.parsing import read_dict, read_list
-from ask.render.amounts import format_age, format_count
+from ask.render.amounts import format_count, format_since
 from ask.render.table import write_table
 from ask.safety.policy import BUILTIN_ORIGIN, is_offered
 from ask.settings import SANDBOX_LEVEL, get_working_directory, resolve_settings
@@ -61,27 +59,24 @@ def list_command(*, functions: tuple[str, ...], as_json: bool) -> None:
                 row["parameters"] = dict(tool.spec.parameters)
             row["offered"] = settings.tools and name not in settings.disabled_tools and allowed
             rows.append({**row, "safe": safe, "from": tool.origin})
-    write_table(StandardOutput(), rows, as_json=as_json)
+    write_table(rows, as_json=as_json)
 
 
 @command.command("approvals", short_help="List the remembered approvals.")
 @JSON_OPTION
 def list_approvals(*, as_json: bool) -> None:
     """List the approvals that you chose to remember at a --confirm prompt, for a folder or always."""
-    now = time.time()
     rows = [
         {
             "id": approval.id,
             "approves": approval.scope.value,
             "value": escape_control_characters(repair_surrogates(approval.value)),
             "folder": decode_argument(approval.folder) or (None if as_json else "all"),
-            "since": datetime.fromtimestamp(approval.time).astimezone().isoformat(timespec="seconds")
-            if as_json
-            else format_age(approval.time, now),
+            "since": format_since(approval.time, as_json=as_json),
         }
         for approval in AppContext().approvals.read()
     ]
-    write_table(StandardOutput(), rows, as_json=as_json)
+    write_table(rows, as_json=as_json)
 
 
 @command.command("forget", short_help="Forget remembered approvals, so that ask asks again.")
@@ -96,7 +91,7 @@ def forget_approvals(*, ids: tuple[str, ...], forget_all: bool) -> None:
     for unknown in set(ids).difference(known_ids):
         raise UsageError(f"there is no approval {decode_argument(unknown)!r}", "ask tools approvals lists them")
     count = store.remove(ids or known_ids)
-    StandardOutput().write(f"Forgot {format_count(count, 'approval')}.\n")
+    print_text(f"Forgot {format_count(count, 'approval')}.")
 
 
 def load_every_tool(

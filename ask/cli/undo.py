@@ -246,7 +246,7 @@ def run_undo(selection: UndoSelection, app: AppContext) -> None:
             print_notice(f"{format_folders(uncopied_folders)} was not backed up: changes there are not restored")
         if selection.list_only:
             rows = [{"file": format_change_name(step.change), "what": str(step.status)} for step in steps]
-            write_table(StandardOutput(), rows, as_json=False)
+            write_table(rows, as_json=False)
             return
         print_diffs(steps, app, diff_only=selection.dry_run)
         check_restorable(steps, force=selection.force)

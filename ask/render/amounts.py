@@ -55,6 +55,11 @@ def format_age(unix_time: float, now: float) -> str:
     return "now"
 
 
+def format_since(unix_time: float, *, as_json: bool) -> str:
+    """Format a time for a table, as its age, or for JSON."""
+    return format_timestamp(unix_time) if as_json else format_age(unix_time, time.time())
+
+
 def format_timestamp(unix_time: float) -> str:
     """Format a Unix time in ISO 8601 (UTC), to the second.
 

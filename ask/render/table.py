@@ -15,13 +15,12 @@ MIN_COLUMN_WIDTH = 12
 """Width to which a column may be truncated so that a row fits on one line; the first is never truncated."""
 
 
-def write_table(
-    output: StandardOutput, rows: Sequence[Mapping[str, Any]], *, as_json: bool, wrap_last: bool = False
-) -> None:
-    """Write rows that all have the same columns; in a pipe there is no heading.
+def write_table(rows: Sequence[Mapping[str, Any]], *, as_json: bool, wrap_last: bool = False) -> None:
+    """Write rows that all have the same columns to standard output; in a pipe there is no heading.
 
     With `wrap_last`, no cell is truncated: on a terminal the last column is wrapped.
     """
+    output = StandardOutput()
     if as_json:
         output.write(json.dumps([dict(row) for row in rows], ensure_ascii=False, indent=2) + "\n")
         return
