@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from ask.app_dirs import AppDirs
-from ask.cli.groups import JSON_OPTION, CommandGroup, print_notice
+from ask.cli.groups import JSON_OPTION, CommandGroup, print_notice, print_text, require_confirmation
 from ask.console import StandardOutput, StderrConsole
 from ask.errors import FileError, UsageError
 from ask.history.conversations import find_conversation, find_newest_conversation
@@ -25,7 +25,7 @@ from ask.history.ids import generate_conversation_id
 from ask.history.listing import NO_LIMIT, list_conversations
 from ask.history.store import Store
 from ask.render.amounts import format_count
-from ask.render.conversation_table import format_overview_lines, to_overview_dict, to_overview_row
+from ask.render.conversation_table import to_overview_dict, to_pipe_row, to_terminal_row
 from ask.render.table import write_table
 from ask.settings import get_working_directory
 from ask.text import decode_argument, format_one_line
@@ -61,24 +61,18 @@ def list_command(*, limit: int | None, here: bool, as_json: bool) -> None:
 
     The number, the id and any beginning of it that no other has name a conversation, also for --resume.
     """
-    output = StandardOutput()
-    to_terminal = output.is_terminal and not as_json
-    max_count = limit if limit is not None else TERMINAL_LIST_LIMIT if to_terminal else 0
+    is_terminal = StandardOutput().is_terminal
+    max_count = limit if limit is not None else TERMINAL_LIST_LIMIT if is_terminal and not as_json else 0
     directory = decode_argument(str(get_working_directory())) if here else ""
     with open_history() as store:
         row_limit = max_count + 1 if max_count else NO_LIMIT
         overviews = list_conversations(store, row_limit, directory, include_details=as_json)
     listed = overviews[: max_count or None]
-    if as_json:
-        write_table([to_overview_dict(overview) for overview in listed], as_json=True)
-    elif to_terminal:
-        now = time.time()
-        write_table([to_overview_row(overview, now) for overview in listed], as_json=False)
-    else:
-        output.write(format_overview_lines(listed))
-    if output.is_terminal and not overviews:
+    to_row = to_overview_dict if as_json else to_terminal_row if is_terminal else to_pipe_row
+    write_table([to_row(overview) for overview in listed], as_json=as_json)
+    if is_terminal and not overviews:
         print_notice("no saved conversations" + (" from this directory" if here else ""))
-    elif output.is_terminal and limit is None and len(overviews) > len(listed):
+    elif is_terminal and limit is None and len(overviews) > len(listed):
         console = StderrConsole(os.environ, quiet=False, plain=False)
         console.print_dim(f"· the newest {TERMINAL_LIST_LIMIT}; -n 0 lists all\n")
 
@@ -96,7 +90,6 @@ def show_command(*, conversation_id: str | None, last: int | None, tools: bool, 
     from ask.history.export_format import ConversationExport, to_json_value
     from ask.render.transcript import TranscriptWriter
 
-    output = StandardOutput(os.environ)
     with open_history() as store:
         if conversation_id is None:
             conversation = find_newest_conversation(store)
@@ -106,23 +99,15 @@ def show_command(*, conversation_id: str | None, last: int | None, tools: bool, 
     runs = runs[-last:] if last else runs
     if as_json:
         value = to_json_value(ConversationExport(conversation, runs))
-        output.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+        print_text(json.dumps(value, ensure_ascii=False, indent=2))
     else:
-        TranscriptWriter(output, show_tool_details=tools).write_runs(runs)
-
-
-SEARCH_LIMIT = 20
+        TranscriptWriter(StandardOutput(os.environ), show_tool_details=tools).write_runs(runs)
 
 
 @command.command("search", short_help="Search all conversations.")
 @click.argument("words", nargs=-1, required=True)
 @click.option(
-    "-n",
-    "--limit",
-    metavar="N",
-    type=click.IntRange(0),
-    default=SEARCH_LIMIT,
-    help="Show N results (20); 0 shows all.",
+    "-n", "--limit", metavar="N", type=click.IntRange(0), default=20, help="Show N results (20); 0 shows all."
 )
 @JSON_OPTION
 def search_command(*, words: tuple[str, ...], limit: int, as_json: bool) -> None:
@@ -143,13 +128,13 @@ def search_command(*, words: tuple[str, ...], limit: int, as_json: bool) -> None
     if as_json or not output.is_terminal:
         write_table([to_hit_row(hit) for hit in hits], as_json=as_json)
         return
-    now = time.time()
     for hit in hits:
-        write_hit(output, hit, now)
+        write_hit(output, hit)
     if not hits:
         print_notice("no matches")
 
 
+FORMATS = ("md", "json", "html")
 FORMATS_BY_SUFFIX = {".json": "json", ".jsonl": "json", ".html": "html", ".htm": "html"}
 """Formats by the suffix of the output file; others are Markdown."""
 STDOUT = STDIN = "-"
@@ -158,12 +143,7 @@ STDOUT = STDIN = "-"
 @command.command("export", short_help="Export conversations as Markdown, JSON or HTML.")
 @click.argument("ids", metavar="[ID]...", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="Export all conversations, oldest first.")
-@click.option(
-    "--format",
-    "format_name",
-    type=click.Choice(("md", "json", "html")),
-    help="Output format (by the file's name, or md).",
-)
+@click.option("--format", "format_name", type=click.Choice(FORMATS), help="Output format (by the file's name, or md).")
 @click.option("--json", "as_json", is_flag=True, help="Same as --format json.")
 @click.option("-o", "--output", metavar="FILE", default=STDOUT, help="Write to this file, replacing it.")
 def export_command(
@@ -196,11 +176,10 @@ def export_conversations(ids: Iterable[str], output: str, format_name: str = "",
         if everything:
             rows = store.fetch_rows("SELECT * FROM conversations ORDER BY number")
             conversations = [Conversation(*row) for row in rows]
+        elif ids:
+            conversations = list(dict.fromkeys(find_conversation(store, decode_argument(wanted)) for wanted in ids))
         else:
-            if not ids and not store.fetch_rows("SELECT 1 FROM conversations LIMIT 1"):
-                raise UsageError("there are no conversations to export", "ask saves each conversation automatically")
-            found = (find_conversation(store, decode_argument(wanted)) for wanted in ids or ("1",))
-            conversations = list(dict.fromkeys(found))
+            conversations = [find_newest_conversation(store)]
         write_output(output, format_export(format_name, store, conversations))
 
 
@@ -212,12 +191,12 @@ def write_output(output: str, chunks: Iterable[str]) -> None:
     """
     from ask.render.file_output import write_file
 
-    if output == STDOUT:
-        standard_output = StandardOutput()
-        for chunk in chunks:
-            standard_output.write(chunk)
-    else:
+    if output != STDOUT:
         write_file(Path(output), chunks)
+        return
+    standard_output = StandardOutput()
+    for chunk in chunks:
+        standard_output.write(chunk)
 
 
 def format_export(format_name: str, store: Store, conversations: list[Conversation]) -> Iterator[str]:
@@ -293,8 +272,7 @@ def print_import_results(results: Sequence[ImportResult], *, as_json: bool) -> N
     from ask.history.importer import ImportStatus
 
     if as_json:
-        rows = [{**result._asdict(), "became": result.became.value} for result in results]
-        write_table(rows, as_json=True)
+        write_table([result._asdict() for result in results], as_json=True)
         return
     for result in results:
         if result.became is ImportStatus.RENAMED:
@@ -355,8 +333,7 @@ def delete_command(*, ids: tuple[str, ...], older_than: float | None, yes: bool,
             delete_conversations(store, conversations)
             delete_backups(app_dirs.data, {conversation.id for conversation in conversations})
     if as_json:
-        rows = [{"id": conversation.id, "title": conversation.title} for conversation in conversations]
-        write_table(rows, as_json=True)
+        write_table([{"id": each.id, "title": each.title} for each in conversations], as_json=True)
         return
     for conversation in conversations:
         console.print_line(f"Deleted {conversation.id} {format_one_line(conversation.title)}")
@@ -371,18 +348,12 @@ def confirm_deletion(conversations: Sequence[Conversation], console: StderrConso
         UsageError: there is no terminal to ask on.
         click.Abort: the answer is no.
     """
-    from ask.safety.approval import confirm
-
     for conversation in conversations[:MAX_LISTED]:
         console.print_line(f"{conversation.id}  {format_one_line(conversation.title)}")
     if len(conversations) > MAX_LISTED:
         console.print_line(f"and {len(conversations) - MAX_LISTED} more")
     subject = "this conversation" if len(conversations) == 1 else f"these {len(conversations)} conversations"
-    answer = confirm(f"Delete {subject}?")
-    if answer is None:
-        raise UsageError("no terminal to confirm on", "pass --yes to delete without asking")
-    if not answer:
-        raise click.Abort
+    require_confirmation(f"Delete {subject}?", "pass --yes to delete without asking")
 
 
 MAX_DAYS = 100_000
@@ -410,20 +381,18 @@ def stats_command(*, days: int, as_json: bool, html_file: str | None) -> None:
 
         return make_history_pricing(AppContext())
 
-    output = StandardOutput()
     first_day = date.today() - timedelta(days=days - 1)
     with open_history() as store:
         start = datetime.combine(first_day, datetime.min.time()).timestamp()
-        include_details = as_json or html_file is not None
-        statistics = compute_statistics(store, start, make_pricing, include_details=include_details)
+        statistics = compute_statistics(store, start, make_pricing, include_details=as_json or html_file is not None)
     if as_json:
         value = {"since": first_day.isoformat(), **to_statistics_dict(statistics)}
-        output.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+        print_text(json.dumps(value, indent=2, ensure_ascii=False))
     elif html_file is not None:
         from ask.render.usage_report import render_usage_report
 
         write_output(html_file, render_usage_report(statistics, first_day, date.today()))
     elif statistics.total.runs:
-        write_charts(output, statistics, first_day.isoformat())
-    elif output.is_terminal:
+        write_charts(statistics, first_day.isoformat())
+    elif StandardOutput().is_terminal:
         print_notice("no runs in this period")

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from ask.agent.app_context import AppContext
-from ask.cli.groups import print_notice, subcommand
+from ask.cli.groups import print_notice, require_confirmation, subcommand
 from ask.console import BOLD, StandardOutput, StderrConsole
 from ask.errors import BrokenOutputError, FileError, UsageError
 from ask.history.conversations import find_conversation, find_last_run
@@ -21,7 +20,6 @@ from ask.history.store import Store
 from ask.render.amounts import format_count, format_local_time
 from ask.render.diff import write_diff
 from ask.render.table import write_table
-from ask.safety.approval import confirm
 from ask.settings import get_working_directory
 from ask.text import decode_argument
 from ask.tools.file_access import escape_for_display
@@ -33,6 +31,7 @@ from ask.undo.journal import (
     REDO,
     RUN,
     UNDO,
+    BackupSet,
     JournalHeader,
     PathChange,
     PathState,
@@ -54,9 +53,6 @@ from ask.undo.restore import (
     read_current_state,
 )
 from ask.undo.snapshots import add_folder_changes
-
-if TYPE_CHECKING:
-    from ask.undo.journal import BackupSet
 
 MAX_DIFFS = 50
 """Maximum number of diffs, unless --dry-run writes them to a file or a pipe."""
@@ -178,28 +174,6 @@ class ProgressLine:
         self._console.show_status("")
 
 
-class UndoSelection(NamedTuple):
-    """What to restore, and how.
-
-    Attributes:
-        conversation_id: the conversation; None for the last run on this terminal.
-        all_runs: restore all runs of the conversation instead of its last run.
-        redo: reverse the last undo.
-        dry_run: only show the diffs.
-        list_only: only list the files.
-        force: also restore files that have changed since.
-        yes: do not ask.
-    """
-
-    conversation_id: str | None
-    all_runs: bool
-    redo: bool
-    dry_run: bool
-    list_only: bool
-    force: bool
-    yes: bool
-
-
 @subcommand("undo")
 @click.argument("conversation_id", metavar="[ID]", required=False)
 @click.option("--all", "all_runs", is_flag=True, help="Undo all runs of the conversation.")
@@ -208,7 +182,7 @@ class UndoSelection(NamedTuple):
 @click.option("--list", "list_only", is_flag=True, help="Only list the files and what would happen to them.")
 @click.option("--force", is_flag=True, help="Also restore files that have changed since.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
-def command(**flags: bool) -> None:
+def command(*, conversation_id: str | None, **flags: bool) -> None:
     """Put back the files that write_file and edit_file changed in the last run on this terminal.
 
     Of a run with --safe, all that it changed in its folders is put back, as far as there is a copy of them.
@@ -216,23 +190,15 @@ def command(**flags: bool) -> None:
     no more, and the next undo takes the one before. A file that has changed since keeps all from being put back.
     With --yes and no ID, nothing is put back if the last run has nothing to put back.
     """
-    run_undo(UndoSelection(**flags), AppContext())  # type: ignore[arg-type]
-
-
-def run_undo(selection: UndoSelection, app: AppContext) -> None:
-    """Find the runs, show what would be restored, ask, and restore it.
-
-    Raises:
-        AskError: it cannot be done.
-    """
+    app = AppContext()
     progress = ProgressLine(app)
-    selected_sets = select_backup_sets(read_backup_sets(app.app_dirs.data), selection, app)
+    selected_sets = select_backup_sets(read_backup_sets(app.app_dirs.data), conversation_id, flags, app)
     with lock_backup_sets(selected_sets):
         # Read them again: they may have changed before they were locked.
         reread_sets = (read_backup_set(backup_set.folder) for backup_set in selected_sets)
         current_sets = [add_folder_changes(backup_set) for backup_set in reread_sets if backup_set]
         changes = merge_changes(current_sets)
-        steps = plan_restore(changes, force=selection.force, progress=progress)
+        steps = plan_restore(changes, force=flags["force"], progress=progress)
         progress.clear()
         newest = selected_sets[-1]
         runs = f"{len(selected_sets)} runs until" if len(selected_sets) > 1 else "the run of"
@@ -244,25 +210,28 @@ def run_undo(selection: UndoSelection, app: AppContext) -> None:
         }
         if uncopied_folders:
             print_notice(f"{format_folders(uncopied_folders)} was not backed up: changes there are not restored")
-        if selection.list_only:
+        if flags["list_only"]:
             rows = [{"file": format_change_name(step.change), "what": str(step.status)} for step in steps]
             write_table(rows, as_json=False)
             return
-        print_diffs(steps, app, diff_only=selection.dry_run)
-        check_restorable(steps, force=selection.force)
-        if not selection.dry_run:
-            confirm_and_restore(steps, selected_sets, selection, app, progress)
+        print_diffs(steps, app, diff_only=flags["dry_run"])
+        check_restorable(steps, force=flags["force"])
+        if not flags["dry_run"]:
+            confirm_and_restore(steps, selected_sets, flags, app, progress)
 
 
-def select_backup_sets(backup_sets: Sequence[BackupSet], selection: UndoSelection, app: AppContext) -> list[BackupSet]:
-    """Select the backup sets to restore, oldest first.
+def select_backup_sets(
+    backup_sets: Sequence[BackupSet], conversation_id: str | None, flags: Mapping[str, bool], app: AppContext
+) -> list[BackupSet]:
+    """Select the backup sets to restore, oldest first: those of a conversation, or else of this terminal.
 
     Raises:
         UsageError: there are none, or the options contradict each other.
     """
-    if selection.redo and selection.all_runs:
+    redo, all_runs = flags["redo"], flags["all_runs"]
+    if redo and all_runs:
         raise UsageError("--redo reverses the whole last undo", "leave out --all")
-    kind = UNDO if selection.redo else RUN
+    kind = UNDO if redo else RUN
     undone_names = find_undone_names(backup_sets)
     of_kind = [
         backup_set
@@ -270,23 +239,23 @@ def select_backup_sets(backup_sets: Sequence[BackupSet], selection: UndoSelectio
         if backup_set.header.kind == kind and (backup_set.changes or backup_set.has_snapshot or backup_set.complete)
     ]
     restorable = [backup_set for backup_set in of_kind if backup_set.name not in undone_names]
-    matching = filter_backup_sets(restorable, selection.conversation_id, app)
+    matching = filter_backup_sets(restorable, conversation_id, app)
     if not matching:
-        problem = "there is no undo to reverse" if selection.redo else "no files to restore"
-        scope = f"in conversation {selection.conversation_id}" if selection.conversation_id else "from here"
+        problem = "there is no undo to reverse" if redo else "no files to restore"
+        scope = f"in conversation {conversation_id}" if conversation_id else "from here"
         raise UsageError(f"{problem} {scope}", "ask undo ID undoes a conversation from ask history list")
     newest = matching[-1]
-    if selection.conversation_id is None and not selection.redo:
-        check_last_run(newest, backup_sets, selection, app)
-    if selection.redo:  # an undo that was killed and repeated has several backup sets
+    if conversation_id is None and not redo:
+        check_last_run(newest, backup_sets, flags, app)
+    if redo:  # an undo that was killed and repeated has several backup sets
         return [backup_set for backup_set in restorable if backup_set.header.of == newest.header.of]
-    if selection.all_runs:
+    if all_runs:
         return [backup_set for backup_set in restorable if backup_set.header.conversation == newest.header.conversation]
     return [newest]
 
 
 def check_last_run(
-    selected: BackupSet, backup_sets: Sequence[BackupSet], selection: UndoSelection, app: AppContext
+    selected: BackupSet, backup_sets: Sequence[BackupSet], flags: Mapping[str, bool], app: AppContext
 ) -> None:
     """Print a notice if an earlier run than the last is selected.
 
@@ -301,7 +270,7 @@ def check_last_run(
             last_run = find_last_run(store, terminal, directory)
     except (FileError, UsageError):
         return  # without a history, the newest backup is all that is known
-    if last_run is None or (selection.all_runs and selected.header.conversation == last_run[0]):
+    if last_run is None or (flags["all_runs"] and selected.header.conversation == last_run[0]):
         return
     conversation, started = last_run
     for backup_set in backup_sets:
@@ -310,7 +279,7 @@ def check_last_run(
             return
     last = f"the last run (conversation {conversation}, {format_local_time(started)})"
     message = f"{last} changed no files that can be restored"
-    if selection.yes and not (selection.dry_run or selection.list_only):
+    if flags["yes"] and not (flags["dry_run"] or flags["list_only"]):
         hint = f"ask undo offers an earlier run; ask undo -y {selected.header.conversation} undoes that one"
         raise UsageError(message, hint)
     print_notice(f"{message}; this is an earlier one")
@@ -371,7 +340,7 @@ def check_restorable(steps: Sequence[RestoreStep], *, force: bool) -> None:
 def confirm_and_restore(
     steps: list[RestoreStep],
     backup_sets: Sequence[BackupSet],
-    selection: UndoSelection,
+    flags: Mapping[str, bool],
     app: AppContext,
     progress: ProgressLine,
 ) -> None:
@@ -385,32 +354,26 @@ def confirm_and_restore(
     lost_count = count_too_large(change for change, status in steps if status in ACTION_STATUSES)
     if lost_count:
         print_notice(f"--redo cannot restore {lost_count} of these files, which are too large to back up")
-    if summary and not selection.yes:
-        answer = confirm(f"{summary.capitalize()}?")
-        if answer is None:
-            raise UsageError(
-                "no terminal to confirm on", "pass --yes to skip the question, or --dry-run to only show the diff"
-            )
-        if not answer:
-            print_notice("nothing was restored")
-            raise click.Abort
+    if summary and not flags["yes"]:
+        hint = "pass --yes to skip the question, or --dry-run to only show the diff"
+        require_confirmation(f"{summary.capitalize()}?", hint)
     changes = [step.change for step in steps]
     # The files may have changed while the user was asked.
-    if not selection.yes and plan_restore(changes, force=selection.force, progress=progress) != steps:
+    if not flags["yes"] and plan_restore(changes, force=flags["force"], progress=progress) != steps:
         raise FileError("nothing was restored: a file has just changed", "try again")
     terminal, directory = identify_place(app)
     header = JournalHeader(
         conversation=backup_sets[-1].header.conversation,
         directory=directory,
         terminal=terminal,
-        kind=REDO if selection.redo else UNDO,
+        kind=REDO if flags["redo"] else UNDO,
         of=tuple(backup_set.name for backup_set in backup_sets),
     )
     failed_steps = apply_restore(steps, FileBackups(app.app_dirs.data, header, print_notice), progress)
     progress.clear()
     failed_paths = {step.change.path for step in failed_steps}
     summary = summarize_steps(step for step in steps if step.change.path not in failed_paths)
-    redo_hint = "" if selection.redo else "; ask undo --redo reverses this"
+    redo_hint = "" if flags["redo"] else "; ask undo --redo reverses this"
     print_notice(f"done: {summary}{redo_hint}" if summary else "there is nothing to restore")
     if failed_steps:
         raise FileError(f"not removed: {format_steps(failed_steps)}", "check its content and remove it yourself")

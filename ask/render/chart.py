@@ -25,11 +25,12 @@ Chart = Sequence[tuple[str, Sequence[str], float]]
 """Rows of a name, formatted numbers, and the amount that the row's bar shows."""
 
 
-def write_charts(output: StandardOutput, statistics: UsageStatistics, first_day: str) -> None:
+def write_charts(statistics: UsageStatistics, first_day: str) -> None:
     """Write the total and the charts on a terminal, or tab-separated rows in a pipe.
 
     `first_day` is the first day that is counted.
     """
+    output = StandardOutput()
     if not output.is_terminal:
         output.write("".join("\t".join(map(format_cell, row)) + "\n" for row in to_statistics_rows(statistics)))
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from shutil import get_terminal_size
 from typing import Any
@@ -31,10 +32,10 @@ def to_hit_row(hit: SearchHit) -> dict[str, Any]:
     }
 
 
-def write_hit(output: StandardOutput, hit: SearchHit, now: float) -> None:
-    """Write a search hit to a terminal. `now` is a Unix time."""
+def write_hit(output: StandardOutput, hit: SearchHit) -> None:
+    """Write a search hit to a terminal."""
     width = get_terminal_size().columns
-    prefix = f"{hit.conversation.id}  {format_age(hit.time, now):>6}  "
+    prefix = f"{hit.conversation.id}  {format_age(hit.time, time.time()):>6}  "
     output.write(prefix + truncate_text(format_one_line(hit.conversation.title), width - len(prefix)) + "\n")
     label = f"{MARGIN}{hit.role}: "
     output.write(label, DIM)
