@@ -76,14 +76,5 @@ def edit_until_valid(copy: Path, path: Path, validate: FileValidator) -> bytes:
 
 
 def read_current_content(path: Path) -> bytes:
-    """Read the file; return b"" if it does not exist.
-
-    Raises:
-        ConfigError: the file cannot be read.
-    """
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return b""
-    except OSError as error:
-        raise ConfigError(f"cannot read {path} ({error.strerror})") from error
+    """Read the file; return b"" if it does not exist."""
+    return path.read_bytes() if path.exists() else b""

@@ -18,7 +18,7 @@ import click
 from ask.app_dirs import AppDirs
 from ask.cli.groups import JSON_OPTION, CommandGroup, print_notice, print_text, require_confirmation
 from ask.console import StandardOutput, StderrConsole
-from ask.errors import FileError, UsageError
+from ask.errors import UsageError
 from ask.history.conversations import find_conversation, find_newest_conversation
 from ask.history.entries import Conversation, read_runs
 from ask.history.ids import generate_conversation_id
@@ -242,20 +242,12 @@ def import_command(*, files: tuple[str, ...], as_new: bool, as_json: bool) -> No
 
 
 def copy_import_file(name: str, copy: BinaryIO) -> ImportFile:
-    """Copy a file, or standard input, which cannot be read twice; return the copy with its name for errors.
-
-    Raises:
-        FileError: it cannot be read.
-    """
+    """Copy a file, or standard input, which cannot be read twice; return the copy with its name for errors."""
     from shutil import copyfileobj
 
-    display_name = "stdin" if name == STDIN else decode_argument(name)
-    try:
-        with nullcontext(sys.stdin.buffer) if name == STDIN else Path(name).open("rb") as file:
-            copyfileobj(file, copy)
-    except (OSError, ValueError) as error:
-        raise FileError(f"cannot read {display_name} ({getattr(error, 'strerror', None) or error})") from error
-    return display_name, copy
+    with nullcontext(sys.stdin.buffer) if name == STDIN else Path(name).open("rb") as file:
+        copyfileobj(file, copy)
+    return "stdin" if name == STDIN else decode_argument(name), copy
 
 
 def read_imported_conversations(files: Sequence[ImportFile]) -> Iterator[ConversationExport]:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import click
 
-from ask.atomic_files import write_private_file
 from ask.cli.groups import subcommand
+from ask.config_file import replace_file_content
 from ask.errors import FileError
 
 SHELLS = ("bash", "zsh", "fish")
@@ -114,17 +114,10 @@ def find_install_path(shell: str, environment: Mapping[str, str]) -> Path:
 
 
 def is_installed_by_ask(file: Path) -> bool:
-    """Check whether a file is a completion script that ask has installed.
-
-    Raises:
-        FileError: it cannot be read.
-    """
-    try:
-        return any(line.startswith(COMPLETIONS_MARKER) for line in file.read_text(errors="replace").splitlines()[:2])
-    except FileNotFoundError:
+    """Check whether a file is a completion script that ask has installed."""
+    if not file.exists():
         return False
-    except OSError as error:
-        raise FileError(f"cannot read {file} ({error.strerror})") from error
+    return any(line.startswith(COMPLETIONS_MARKER) for line in file.read_text(errors="replace").splitlines()[:2])
 
 
 def install_completions(shell: str, environment: Mapping[str, str]) -> None:
@@ -136,10 +129,7 @@ def install_completions(shell: str, environment: Mapping[str, str]) -> None:
     file = find_install_path(shell, environment)
     if os.path.lexists(file) and not is_installed_by_ask(file):
         raise FileError(f"{file} was not created by ask", "move it away first")
-    try:
-        write_private_file(file, find_completion_script(shell).read_bytes(), keep_mode=True)
-    except OSError as error:
-        raise FileError(f"cannot write {file} ({error.strerror})") from error
+    replace_file_content(file, find_completion_script(shell).read_bytes())
     click.echo(f"Installed completions for {shell} in {file}.", err=True)
     if shell == "zsh":
         click.echo(f"zsh needs this line in ~/.zshrc, before compinit: fpath+=({file.parent})", err=True)
@@ -160,8 +150,5 @@ def uninstall_completions(shell: str, environment: Mapping[str, str]) -> None:
         return
     if not is_installed_by_ask(file):
         raise FileError(f"{file} was not created by ask", "nothing was removed")
-    try:
-        file.unlink()
-    except OSError as error:
-        raise FileError(f"cannot remove {file} ({error.strerror})") from error
+    file.unlink()
     click.echo(f"Removed {file}. Lines in {RC_FILES[shell].partition(',')[0]} are unchanged.", err=True)

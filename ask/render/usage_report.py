@@ -42,8 +42,8 @@ class Metric(NamedTuple):
     """One of the charts: what it shows, how it reads a row, and how it formats its axis."""
 
     title: str
-    legend: Sequence[str]
-    """The names of the front and the back bars; only one for a chart without back bars."""
+    legend: Mapping[str, str]
+    """The names of the front and the back bars."""
     make_bar: Callable[[UsageRow], Bar]
     format_tick: Callable[[float], str]
     css_class: str = "neutral"
@@ -71,14 +71,9 @@ def make_response_time_bar(row: UsageRow) -> Bar:
     return Bar(f"{format_duration(median)}, 95% within {format_duration(p95)}", median, p95)
 
 
-def make_failure_bar(row: UsageRow) -> Bar:
+def make_call_bar(failures: int, calls: int) -> Bar:
     """Return the failed tool calls in front of all calls."""
-    return Bar(format_failures(row.calls.failures, row.calls.total), row.calls.failures, row.calls.total)
-
-
-def format_failures(failures: int, calls: int) -> str:
-    """Format the number of failed calls: "2 of 30 failed"."""
-    return f"{failures:,} of {calls:,} failed"
+    return Bar(f"{failures:,} of {calls:,} failed", failures, calls)
 
 
 def format_count_tick(amount: float) -> str:
@@ -87,10 +82,17 @@ def format_count_tick(amount: float) -> str:
 
 
 METRICS = (
-    Metric("Cost", ("US dollars",), make_cost_bar, format_dollars),
-    Metric("Tokens", ("input", "output"), make_token_bar, format_count_tick, min_scale=2),
-    Metric("Response time", ("median", "95th percentile"), make_response_time_bar, format_duration),
-    Metric("Tool calls", ("failed", "all"), make_failure_bar, format_count_tick, "failures", min_scale=2),
+    Metric("Cost", {"front": "US dollars"}, make_cost_bar, format_dollars),
+    Metric("Tokens", {"front": "input", "back": "output"}, make_token_bar, format_count_tick, min_scale=2),
+    Metric("Response time", {"front": "median", "back": "95th percentile"}, make_response_time_bar, format_duration),
+    Metric(
+        "Tool calls",
+        {"front": "failed", "back": "all"},
+        lambda row: make_call_bar(row.calls.failures, row.calls.total),
+        format_count_tick,
+        "failures",
+        min_scale=2,
+    ),
 )
 
 
@@ -102,7 +104,7 @@ def render_usage_report(statistics: UsageStatistics, first_day: date, today: dat
     if statistics.total.runs:
         yield from _render_facts(statistics.total)
         yield from _render_days(statistics, first_day, today)
-        yield from _render_models(statistics)
+        yield from _render_models(statistics.models)
         yield from _render_tools(statistics.tools)
         yield from _render_tables(statistics)
         yield (
@@ -122,7 +124,7 @@ def _render_facts(total: UsageRow) -> Iterator[str]:
         "Tokens": make_token_bar(total).label,
         "Cost": make_cost_bar(total).label,
         "Median response": UNKNOWN if median is None else format_duration(median),
-        "Tool calls": make_failure_bar(total).label,
+        "Tool calls": make_call_bar(total.calls.failures, total.calls.total).label,
     }
     items = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts.items())
     yield f'<dl class="facts">{items}</dl>\n'
@@ -139,18 +141,16 @@ def _render_days(statistics: UsageStatistics, first_day: date, today: date) -> I
     yield '<div class="charts">\n'
     for metric in METRICS:
         yield from _render_day_chart(metric, days, rows)
-    yield "</div>\n"
-    yield "</section>\n"
+    yield "</div>\n</section>\n"
 
 
 def _render_day_chart(metric: Metric, days: Sequence[str], rows: Mapping[str, UsageRow]) -> Iterator[str]:
     bars = {position: metric.make_bar(rows[day]) for position, day in enumerate(days) if day in rows}
     scale = round_up_scale(max((max(bar.front, bar.back) for bar in bars.values()), default=0), metric.min_scale)
     ticks = (metric.format_tick(scale), metric.format_tick(scale / 2), "0")
-    yield from _render_chart_head(metric.title, metric.legend, metric.css_class)
-    yield '<div class="plot"><div class="ticks" aria-hidden="true">'
-    yield "".join(f"<span>{tick}</span>" for tick in ticks)
-    yield f'</div><svg viewBox="0 0 {len(days)} {PLOT_HEIGHT}" preserveAspectRatio="none" role="img" '
+    yield _render_chart_head(metric)
+    yield f'<div class="plot"><div class="ticks" aria-hidden="true">{_wrap_each("span", ticks)}</div>'
+    yield f'<svg viewBox="0 0 {len(days)} {PLOT_HEIGHT}" preserveAspectRatio="none" role="img" '
     yield f'aria-label="{metric.title} by day, as in the table">'
     for y in (0, PLOT_HEIGHT // 2, PLOT_HEIGHT):
         yield f'<line x1="0" x2="{len(days)}" y1="{y}" y2="{y}" vector-effect="non-scaling-stroke"/>'
@@ -162,25 +162,23 @@ def _render_day_chart(metric: Metric, days: Sequence[str], rows: Mapping[str, Us
                 yield f'<rect class="{layer}" x="{position + 0.1:.1f}" width="0.8" '
                 yield f'y="{PLOT_HEIGHT - height:.2f}" height="{height:.2f}"/>'
         yield "</g>"
-    yield f'</svg><div class="dates"><span>{days[0]}</span><span>{days[-1]}</span></div></div>\n</figure>\n'
+    yield f'</svg><div class="dates">{_wrap_each("span", (days[0], days[-1]))}</div></div>\n</figure>\n'
 
 
-def _render_models(statistics: UsageStatistics) -> Iterator[str]:
+def _render_models(models: Sequence[UsageRow]) -> Iterator[str]:
     yield '<section>\n<h2>By model</h2>\n<div class="charts">\n'
     for metric in METRICS:
-        bars = [(row.name, metric.make_bar(row)) for row in statistics.models]
-        yield from _render_bar_chart(metric.title, metric.legend, metric.css_class, bars)
-    yield "</div>\n"
-    yield "</section>\n"
+        yield from _render_bar_chart(metric, [(row.name, metric.make_bar(row)) for row in models])
+    yield "</div>\n</section>\n"
 
 
 def _render_tools(tools: Sequence[ToolUsageRow]) -> Iterator[str]:
-    if not tools:
-        return
-    bars = [(tool.name, Bar(format_failures(tool.failures, tool.calls), tool.failures, tool.calls)) for tool in tools]
-    yield "<section>\n<h2>By tool</h2>\n"
-    yield from _render_bar_chart("Tool calls", ("failed", "all"), "failures", bars)
-    yield "</section>\n"
+    if tools:
+        yield "<section>\n<h2>By tool</h2>\n"
+        yield from _render_bar_chart(
+            METRICS[-1], [(tool.name, make_call_bar(tool.failures, tool.calls)) for tool in tools]
+        )
+        yield "</section>\n"
 
 
 def _render_tables(statistics: UsageStatistics) -> Iterator[str]:
@@ -188,40 +186,32 @@ def _render_tables(statistics: UsageStatistics) -> Iterator[str]:
     yield from _render_usage_table("Day", statistics.days, statistics.total)
     yield from _render_usage_table("Model", statistics.models)
     if statistics.tools:
-        rows = (
-            (tool.name, f"{tool.calls:,}", f"{tool.failures:,}", format_duration(tool.seconds))
-            for tool in statistics.tools
-        )
+        tools = statistics.tools
+        rows = ((tool.name, f"{tool.calls:,}", f"{tool.failures:,}", format_duration(tool.seconds)) for tool in tools)
         yield from _render_table(("Tool", "Calls", "Failed", "Run time"), rows)
     yield "</section>\n"
 
 
-def _render_bar_chart(
-    title: str, legend: Sequence[str], css_class: str, bars: Sequence[tuple[str, Bar]]
-) -> Iterator[str]:
+def _render_bar_chart(metric: Metric, bars: Sequence[tuple[str, Bar]]) -> Iterator[str]:
     """Render the longest bars, one below the other, each with its name and amounts."""
     shown = sorted(bars, key=lambda item: -max(item[1].front, item[1].back))[:MAX_BARS]
     scale = max((max(bar.front, bar.back) for _, bar in shown), default=0)
-    yield from _render_chart_head(title, legend, css_class)
-    yield "<ol>\n"
+    yield f"{_render_chart_head(metric)}<ol>\n"
     for name, bar in shown:
-        rects = "".join(
-            f'<rect class="{layer}" width="{measure_bar(amount, scale):.2f}%" height="100%"/>'
-            for layer, amount in (("back", bar.back), ("front", bar.front))
-        )
         yield f"<li><span><bdi>{_escape_name(name)}</bdi></span><span>{bar.label}</span>"
-        yield f'<svg aria-hidden="true">{rects}</svg></li>\n'
+        yield '<svg aria-hidden="true">'
+        for layer, amount in (("back", bar.back), ("front", bar.front)):
+            yield f'<rect class="{layer}" width="{measure_bar(amount, scale):.2f}%" height="100%"/>'
+        yield "</svg></li>\n"
     yield "</ol>\n"
     if len(bars) > len(shown):
         yield f"<p>{len(shown)} of {len(bars)}; the table lists all.</p>\n"
     yield "</figure>\n"
 
 
-def _render_chart_head(title: str, legend: Sequence[str], css_class: str) -> Iterator[str]:
-    yield f'<figure class="{css_class}"><figcaption><b>{title}</b>'
-    layers = ("front", "back")[: len(legend)]
-    yield "".join(f'<span class="{layer}">{name}</span>' for layer, name in zip(layers, legend, strict=True))
-    yield "</figcaption>\n"
+def _render_chart_head(metric: Metric) -> str:
+    legend = "".join(f'<span class="{layer}">{name}</span>' for layer, name in metric.legend.items())
+    return f'<figure class="{metric.css_class}"><figcaption><b>{metric.title}</b>{legend}</figcaption>\n'
 
 
 def _render_usage_table(heading: str, rows: Sequence[UsageRow], total: UsageRow | None = None) -> Iterator[str]:
@@ -242,15 +232,15 @@ def _render_table(headings: Sequence[str], rows: Iterable[Sequence[str]], total:
     yield f'<div class="table" role="region" tabindex="0" aria-label="By {headings[0].lower()}"><table>\n'
     yield f"<thead><tr>{columns}</tr></thead>\n<tbody>\n"
     for name, *cells in rows:
-        yield f'<tr><th scope="row"><bdi>{_escape_name(name)}</bdi></th>{_render_cells(cells)}</tr>\n'
+        yield f'<tr><th scope="row"><bdi>{_escape_name(name)}</bdi></th>{_wrap_each("td", cells)}</tr>\n'
     yield "</tbody>\n"
     if total:
-        yield f'<tfoot><tr><th scope="row">Total</th>{_render_cells(total[1:])}</tr></tfoot>\n'
+        yield f'<tfoot><tr><th scope="row">Total</th>{_wrap_each("td", total[1:])}</tr></tfoot>\n'
     yield "</table></div>\n"
 
 
-def _render_cells(cells: Sequence[str]) -> str:
-    return "".join(f"<td>{cell}</td>" for cell in cells)
+def _wrap_each(tag: str, texts: Iterable[str]) -> str:
+    return "".join(f"<{tag}>{text}</{tag}>" for text in texts)
 
 
 def _escape_name(name: str) -> str:
