@@ -21,8 +21,8 @@ _ask_about() {  # COMMAND: what it takes
             rest='conversation' ;;
         compare)
             commands=''
-            options='-m --model -p --provider -s --system -f --file -o --option --race --judge --combine --json --plain -q --quiet --no-stdin --timeout -h --help'
-            values='-m=model --model=model -p=provider --provider=provider -s=system --system=system -f=file --file=file -o=parameter --option=parameter --judge=model --combine=model --timeout=nothing'
+            options='-p --provider -s --system -f --file -o --option --plain -q --quiet --no-stdin --timeout -m --model --race --judge --combine --json -h --help'
+            values='-p=provider --provider=provider -s=system --system=system -f=file --file=file -o=parameter --option=parameter --timeout=nothing -m=model --model=model --judge=model --combine=model'
             rest='nothing' ;;
         config)
             commands='list get set unset path edit'
@@ -151,8 +151,8 @@ _ask_about() {  # COMMAND: what it takes
             rest='provider' ;;
         map)
             commands=''
-            options='-O --output -p --provider -m --model --base-url --key -s --system -f --file -o --option -t --template --var --schema --input-format -0 --null --files -j --jobs --rpm --tpm --unordered --limit --sample --dry-run --retry-failed --fresh --max-cost --max-failures --tools --safe --context --safe-files --workdir-template --max-rounds --batch --detach --cancel --poll-interval --engine --timeout --no-save --plain -q --quiet --list --forget -h --help'
-            values='-O=file --output=file -p=provider --provider=provider -m=model --model=model --base-url=nothing --key=nothing -s=system --system=system -f=file --file=file -o=parameter --option=parameter -t=template --template=template --var=nothing --schema=file --input-format=choice:jsonl,csv,tsv,lines,nul,files -j=nothing --jobs=nothing --rpm=nothing --tpm=nothing --limit=nothing --sample=nothing --max-cost=nothing --max-failures=nothing --workdir-template=directory --max-rounds=nothing --poll-interval=nothing --engine=choice:dask --timeout=nothing --forget=conversation'
+            options='-p --provider --base-url --key -s --system -o --option --var --plain -q --quiet -O --output -m --model -f --file -t --template --schema --input-format -0 --null --files -j --jobs --rpm --tpm --unordered --limit --sample --dry-run --retry-failed --fresh --max-cost --max-failures --tools --safe --context --safe-files --workdir-template --max-rounds --batch --detach --cancel --poll-interval --engine --timeout --no-save --list --forget -h --help'
+            values='-p=provider --provider=provider --base-url=nothing --key=nothing -s=system --system=system -o=parameter --option=parameter --var=nothing -O=file --output=file -m=model --model=model -f=file --file=file -t=template --template=template --schema=file --input-format=choice:jsonl,csv,tsv,lines,nul,files -j=nothing --jobs=nothing --rpm=nothing --tpm=nothing --limit=nothing --sample=nothing --max-cost=nothing --max-failures=nothing --workdir-template=directory --max-rounds=nothing --poll-interval=nothing --engine=choice:dask --timeout=nothing --forget=conversation'
             rest='file' ;;
         mcp)
             commands='list add remove login logout test'

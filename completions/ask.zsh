@@ -136,25 +136,25 @@ _ask_arguments() {  # COMMAND
         '*: :_ask_conversation' ;;
     compare)
       _arguments -s -S -A '-*' \
-        '*-m+[Model to ask; repeat for each one]:NAME:_ask_model' \
-        '*--model=[Model to ask; repeat for each one]:NAME:_ask_model' \
-        '(-p --provider)-p+[Provider of the models]:NAME:_ask_provider' \
-        '(-p --provider)--provider=[Provider of the models]:NAME:_ask_provider' \
+        '(-p --provider)-p+[Provider to use (see ask providers)]:NAME:_ask_provider' \
+        '(-p --provider)--provider=[Provider to use (see ask providers)]:NAME:_ask_provider' \
         '(-s --system)-s+[Extra system prompt; @file reads a file]:TEXT:_ask_system' \
         '(-s --system)--system=[Extra system prompt; @file reads a file]:TEXT:_ask_system' \
         '*-f+[Attach a file, folder, image, PDF or URL]:PATH:_files' \
         '*--file=[Attach a file, folder, image, PDF or URL]:PATH:_files' \
         '*-o+[Model parameter, such as temperature=0.2]:KEY=VALUE:_ask_parameter' \
         '*--option=[Model parameter, such as temperature=0.2]:KEY=VALUE:_ask_parameter' \
+        '(--plain)--plain[No color, layout or animation]' \
+        '(-q --quiet)-q[Print nothing to stderr except the final error]' \
+        '(-q --quiet)--quiet[Print nothing to stderr except the final error]' \
+        '(--no-stdin)--no-stdin[Do not read stdin]' \
+        '(--timeout)--timeout=[Stop if no text arrives for S seconds (300)]:S:' \
+        '*-m+[Model to ask; repeat for each one]:NAME:_ask_model' \
+        '*--model=[Model to ask; repeat for each one]:NAME:_ask_model' \
         '(--race)--race[Print the first complete answer; cancel the others]' \
         '(--judge)--judge=[Have this model name the best answer and the reason]:NAME:_ask_model' \
         '(--combine)--combine=[Have this model write one answer from all]:NAME:_ask_model' \
         '(--json)--json[Print one JSON object at the end, as in a pipe]' \
-        '(--plain)--plain[No color and no columns]' \
-        '(-q --quiet)-q[Print nothing to stderr except the final error]' \
-        '(-q --quiet)--quiet[Print nothing to stderr except the final error]' \
-        '(--no-stdin)--no-stdin[Do not read stdin]' \
-        '(--timeout)--timeout=[Stop a model if no text arrives for S seconds (300)]:S:' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
         '*: :' ;;
@@ -325,23 +325,26 @@ _ask_arguments() {  # COMMAND
         '*: :_ask_provider' ;;
     map)
       _arguments -s -S -A '-*' \
+        '(-p --provider)-p+[Provider to use (see ask providers)]:NAME:_ask_provider' \
+        '(-p --provider)--provider=[Provider to use (see ask providers)]:NAME:_ask_provider' \
+        '(--base-url)--base-url=[Base URL of the provider]:URL:' \
+        '(--key)--key=[API key]:KEY:' \
+        '(-s --system)-s+[Extra system prompt; @file reads a file]:TEXT:_ask_system' \
+        '(-s --system)--system=[Extra system prompt; @file reads a file]:TEXT:_ask_system' \
+        '*-o+[Model parameter, such as temperature=0.2]:KEY=VALUE:_ask_parameter' \
+        '*--option=[Model parameter, such as temperature=0.2]:KEY=VALUE:_ask_parameter' \
+        '*--var=[With -t\: value for a {{placeholder}}]:K=V:' \
+        '(--plain)--plain[No color, layout or animation]' \
+        '(-q --quiet)-q[Print nothing to stderr except the final error]' \
+        '(-q --quiet)--quiet[Print nothing to stderr except the final error]' \
         '(-O --output)-O+[Write a .jsonl, .csv or .tsv file instead of JSONL to stdout]:FILE:_files' \
         '(-O --output)--output=[Write a .jsonl, .csv or .tsv file instead of JSONL to stdout]:FILE:_files' \
-        '(-p --provider)-p+[Ask this provider]:NAME:_ask_provider' \
-        '(-p --provider)--provider=[Ask this provider]:NAME:_ask_provider' \
         '*-m+[Ask this model; repeat to ask several]:NAME:_ask_model' \
         '*--model=[Ask this model; repeat to ask several]:NAME:_ask_model' \
-        '(--base-url)--base-url=[Use this base URL for the provider]:URL:' \
-        '(--key)--key=[Use this API key]:KEY:' \
-        '(-s --system)-s+[Add to the system prompt; @file reads a file]:TEXT:_ask_system' \
-        '(-s --system)--system=[Add to the system prompt; @file reads a file]:TEXT:_ask_system' \
         '*-f+[Add a file to each row, such as {{path}}]:PATH:_files' \
         '*--file=[Add a file to each row, such as {{path}}]:PATH:_files' \
-        '*-o+[Set a model parameter]:KEY=VALUE:_ask_parameter' \
-        '*--option=[Set a model parameter]:KEY=VALUE:_ask_parameter' \
         '(-t --template)-t+[Use this template as the prompt; all arguments are inputs]:NAME:_ask_template' \
         '(-t --template)--template=[Use this template as the prompt; all arguments are inputs]:NAME:_ask_template' \
-        '*--var=[With -t\: fill in a placeholder]:K=V:' \
         '(--schema)--schema=[Answer with JSON matching a schema; one column per field]:S:_files' \
         '(--input-format)--input-format=[Format of the input (by file name)]:CHOICE:(jsonl csv tsv lines nul files)' \
         '(-0 --null)-0[Rows of text end with NUL instead of a newline]' \
@@ -372,9 +375,6 @@ _ask_arguments() {  # COMMAND
         '(--engine)--engine=[Run the rows on a Dask cluster]:dask[=ADDRESS]:(dask)' \
         '(--timeout)--timeout=[Give up on an answer after S seconds (300)]:S:' \
         '(--no-save)--no-save[Keep no answers once the job is complete]' \
-        '(--plain)--plain[No color]' \
-        '(-q --quiet)-q[Print nothing to standard error except the final error]' \
-        '(-q --quiet)--quiet[Print nothing to standard error except the final error]' \
         '(--list)--list[List jobs]' \
         '(--forget)--forget=[Delete a job and its answers; output files stay]:ID:_ask_conversation' \
         '(-h --help)-h[Show this message and exit]' \

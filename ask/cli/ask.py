@@ -345,6 +345,11 @@ def command(ctx: click.Context, /, **flags: Any) -> int:
     return run_prompt(flags, ctx.meta["ask.words"], ctx.meta["ask.literal_options"])
 
 
+def select_options(*names: str) -> list[click.Parameter]:
+    """Return the options of `ask` with these parameter names, for a command where they mean the same."""
+    return [param for param in command.params if param.name in names]
+
+
 def get_default_options() -> dict[str, Any]:
     """Return the options of `ask` with the values they have when they are not given."""
     options = [param for param in command.params if isinstance(param, click.Option)]

@@ -6,24 +6,17 @@ from typing import Any
 
 import click
 
-from ask.cli.ask import command as ask_command
-from ask.cli.ask import get_default_options
-from ask.cli.groups import PromptHintCommand
+from ask.cli.ask import get_default_options, select_options
+from ask.cli.groups import subcommand
 
-OPTIONS = frozenset(
-    {"provider", "model", "base_url", "key", "options", "as_json", "no_stream", "plain", "quiet", "verbose", "timeout"}
+OPTIONS = select_options(
+    *("provider", "model", "base_url", "key", "options"),
+    *("as_json", "no_stream", "plain", "quiet", "verbose", "timeout"),
 )
-"""Parameter names of the `ask` options that also apply here."""
 
 
-@click.command(
-    "compact",
-    cls=PromptHintCommand,
-    params=[
-        click.Argument(["conversation"], metavar="[ID]", required=False),
-        *(param for param in ask_command.params if param.name in OPTIONS),
-    ],
-)
+@subcommand("compact", OPTIONS)
+@click.argument("conversation", metavar="[ID]", required=False)
 def command(*, conversation: str | None, **flags: Any) -> None:
     """Replace the older messages of a conversation with a summary, and print it.
 

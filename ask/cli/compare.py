@@ -15,7 +15,7 @@ from ask.agent.app_context import AppContext
 from ask.agent.comparison import ModelAnswer, ask_model, ask_models, combine_answers, judge_answers
 from ask.agent.request import RunRequest, add_models, prepare_without_prompt, read_user_message
 from ask.agent.toolset import Toolset
-from ask.cli.ask import get_default_options, parse_seconds
+from ask.cli.ask import get_default_options, select_options
 from ask.cli.groups import subcommand
 from ask.cli.run import create_text_renderer, open_session
 from ask.console import StandardOutput, StderrConsole, can_redraw
@@ -23,24 +23,16 @@ from ask.errors import UsageError
 from ask.render.comparison import ColumnComparison, JsonComparison, SectionComparison, fits_columns
 from ask.render.live_region import LiveRegion
 
+OPTIONS = select_options("provider", "system", "files", "options", "plain", "quiet", "no_stdin", "timeout")
 
-@subcommand("compare")
+
+@subcommand("compare", OPTIONS)
 @click.argument("words", metavar="[PROMPT]...", nargs=-1)
 @click.option("-m", "--model", "models", metavar="NAME", multiple=True, help="Model to ask; repeat for each one.")
-@click.option("-p", "--provider", metavar="NAME", help="Provider of the models.")
-@click.option("-s", "--system", metavar="TEXT", help="Extra system prompt; @file reads a file.")
-@click.option("-f", "--file", "files", metavar="PATH", multiple=True, help="Attach a file, folder, image, PDF or URL.")
-@click.option(
-    "-o", "--option", "options", metavar="KEY=VALUE", multiple=True, help="Model parameter, such as temperature=0.2."
-)
 @click.option("--race", is_flag=True, help="Print the first complete answer; cancel the others.")
 @click.option("--judge", metavar="NAME", help="Have this model name the best answer and the reason.")
 @click.option("--combine", metavar="NAME", help="Have this model write one answer from all.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end, as in a pipe.")
-@click.option("--plain", is_flag=True, help="No color and no columns.")
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing to stderr except the final error.")
-@click.option("--no-stdin", is_flag=True, help="Do not read stdin.")
-@click.option("--timeout", metavar="S", type=parse_seconds, help="Stop a model if no text arrives for S seconds (300).")
 def command(**flags: Any) -> None:
     """Ask several models the same question, at the same time.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -74,9 +74,9 @@ def make_usage_error(error: click.UsageError, ctx: click.Context, arguments: lis
     return UsageError(reason, f"see {ctx.command_path} --help{question}")
 
 
-def subcommand(name: str) -> Callable[[Callable[..., Any]], click.Command]:
-    """Declare a subcommand that belongs to no group."""
-    return click.command(name, cls=PromptHintCommand)
+def subcommand(name: str, params: Sequence[click.Parameter] = ()) -> Callable[[Callable[..., Any]], click.Command]:
+    """Declare a subcommand that belongs to no group; `params` come before those of its decorators."""
+    return click.command(name, cls=PromptHintCommand, params=list(params))
 
 
 def print_notice(text: str) -> None:

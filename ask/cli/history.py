@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from ask.app_dirs import AppDirs
+from ask.atomic_files import Ownership, replace_file
 from ask.cli.groups import JSON_OPTION, CommandGroup, print_notice, print_text, require_confirmation
 from ask.console import StandardOutput, StderrConsole
-from ask.errors import UsageError
+from ask.errors import BrokenOutputError, FileError, UsageError
 from ask.history.conversations import find_conversation, find_newest_conversation
 from ask.history.entries import Conversation, read_runs
 from ask.history.ids import generate_conversation_id
@@ -184,19 +185,31 @@ def export_conversations(ids: Iterable[str], output: str, format_name: str = "",
 
 
 def write_output(output: str, chunks: Iterable[str]) -> None:
-    """Write text to a file, or to standard output for "-".
+    """Write text to a file, which is replaced only after everything is written, or to standard output for "-".
+
+    A symbolic link is followed. A path that is not a regular file, such as /dev/stdout or a pipe, is written directly.
 
     Raises:
         FileError: the file cannot be written.
+        BrokenOutputError: it is a pipe whose reader has closed it.
     """
-    from ask.render.file_output import write_file
-
-    if output != STDOUT:
-        write_file(Path(output), chunks)
+    if output == STDOUT:
+        standard_output = StandardOutput()
+        for chunk in chunks:
+            standard_output.write(chunk)
         return
-    standard_output = StandardOutput()
-    for chunk in chunks:
-        standard_output.write(chunk)
+    target = Path(os.path.realpath(output))
+    content = (chunk.encode(errors="replace") for chunk in chunks)
+    try:
+        if target.exists() and not target.is_file():
+            with open(output, "wb") as file:
+                file.writelines(content)
+        else:
+            replace_file(target, content, Ownership.from_status(target.stat()) if target.exists() else None)
+    except BrokenPipeError:
+        raise BrokenOutputError("standard output was closed by its reader") from None
+    except OSError as error:
+        raise FileError(f"cannot write {output} ({error.strerror})") from error
 
 
 def format_export(format_name: str, store: Store, conversations: list[Conversation]) -> Iterator[str]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ask.agent.app_context import AppContext
-from ask.cli.ask import get_default_options, parse_dollars, parse_seconds
+from ask.cli.ask import get_default_options, parse_dollars, parse_seconds, select_options
 from ask.cli.groups import subcommand
 from ask.console import StderrConsole
 from ask.errors import RowsFailedError, RunInterruptedError, UsageError
@@ -73,18 +73,15 @@ def parse_engine(_: click.Context, __: click.Parameter, value: str | None) -> st
     return address
 
 
-@subcommand("map")
+OPTIONS = select_options("provider", "base_url", "key", "system", "options", "variables", "plain", "quiet")
+
+
+@subcommand("map", OPTIONS)
 @click.argument("arguments", metavar="PROMPT [INPUT]...", nargs=-1)
 @click.option("-O", "--output", metavar="FILE", help="Write a .jsonl, .csv or .tsv file instead of JSONL to stdout.")
-@click.option("-p", "--provider", metavar="NAME", help="Ask this provider.")
 @click.option("-m", "--model", "models", metavar="NAME", multiple=True, help="Ask this model; repeat to ask several.")
-@click.option("--base-url", metavar="URL", help="Use this base URL for the provider.")
-@click.option("--key", metavar="KEY", help="Use this API key.")
-@click.option("-s", "--system", metavar="TEXT", help="Add to the system prompt; @file reads a file.")
 @click.option("-f", "--file", "files", metavar="PATH", multiple=True, help="Add a file to each row, such as {{path}}.")
-@click.option("-o", "--option", "options", metavar="KEY=VALUE", multiple=True, help="Set a model parameter.")
 @click.option("-t", "--template", metavar="NAME", help="Use this template as the prompt; all arguments are inputs.")
-@click.option("--var", "variables", metavar="K=V", multiple=True, help="With -t: fill in a placeholder.")
 @click.option("--schema", metavar="S", help="Answer with JSON matching a schema; one column per field.")
 @click.option("--input-format", type=click.Choice(INPUT_FORMATS), help="Format of the input (by file name).")
 @click.option("-0", "--null", "is_null_separated", is_flag=True, help="Rows of text end with NUL instead of a newline.")
@@ -113,8 +110,6 @@ def parse_engine(_: click.Context, __: click.Parameter, value: str | None) -> st
 @click.option("--engine", metavar="dask[=ADDRESS]", callback=parse_engine, help="Run the rows on a Dask cluster.")
 @click.option("--timeout", metavar="S", type=parse_seconds, help="Give up on an answer after S seconds (300).")
 @click.option("--no-save", is_flag=True, help="Keep no answers once the job is complete.")
-@click.option("--plain", is_flag=True, help="No color.")
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing to standard error except the final error.")
 @click.option("--list", "list_jobs", is_flag=True, help="List jobs.")
 @click.option("--forget", metavar="ID", help="Delete a job and its answers; output files stay.")
 def command(**flags: Any) -> None:

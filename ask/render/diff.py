@@ -26,21 +26,19 @@ def write_diff(output: StandardOutput, display_name: str, old_path: Path | None,
         OSError: a file cannot be read.
     """
     sizes = [path.stat().st_size if path else None for path in (old_path, new_path)]
-    if max(size or 0 for size in sizes) > MAX_FILE_SIZE:
-        output.write(_format_sizes(display_name, sizes, "too large to show"), BOLD)
-        return
-    contents = [path.read_bytes() if path else b"" for path in (old_path, new_path)]
-    if any(b"\0" in content for content in contents):
-        output.write(_format_sizes(display_name, sizes, "binary"), BOLD)
-        return
-    before, after = (content.decode("utf-8", "backslashreplace") for content in contents)
-    hunks = format_unified_diff(before, after)
+    hunks, reason = None, "too large to show"
+    if max(size or 0 for size in sizes) <= MAX_FILE_SIZE:
+        contents = [path.read_bytes() if path else b"" for path in (old_path, new_path)]
+        reason = "binary"
+        if not any(b"\0" in content for content in contents):
+            hunks = format_unified_diff(*(content.decode("utf-8", "backslashreplace") for content in contents))
+            reason = "too different to show"
     if hunks is None:
-        output.write(_format_sizes(display_name, sizes, "too different to show"), BOLD)
+        now, then = ("no file" if size is None else f"{size:,} bytes" for size in sizes)
+        output.write(f"{display_name} ({reason}): {now} now, {then} after undo\n", BOLD)
         return
-    output.write(
-        f"--- {display_name if old_path else '/dev/null'}\n+++ {display_name if new_path else '/dev/null'}\n", BOLD
-    )
+    old_name, new_name = (display_name if path else "/dev/null" for path in (old_path, new_path))
+    output.write(f"--- {old_name}\n+++ {new_name}\n", BOLD)
     _write_hunks(output, hunks)
 
 
@@ -52,8 +50,3 @@ def _write_hunks(output: StandardOutput, lines: Sequence[str]) -> None:
         # A terminal would not show a difference in line endings.
         text = line.replace("\r", "\\r") if output.is_terminal else line
         output.write(f"{text}\n", LINE_STYLES.get(line[0], ""))
-
-
-def _format_sizes(display_name: str, sizes: Sequence[int | None], reason: str) -> str:
-    now, then = ("no file" if size is None else f"{size:,} bytes" for size in sizes)
-    return f"{display_name} ({reason}): {now} now, {then} after undo\n"

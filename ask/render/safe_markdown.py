@@ -44,9 +44,13 @@ def to_html(text: str) -> str:
         return f"<pre>{escape(text)}</pre>\n"
     parser = _get_web_parser()
     tokens = parse_with_all_cells(parser, text)
-    for token in tokens:
+    for token in _flatten_tokens(tokens):
         if token.type in ("heading_open", "heading_close"):
             token.tag = f"h{min(6, int(token.tag[1:]) + 2)}"  # below the page's own headings
+        elif token.type == "link_open":
+            token.attrSet("rel", "noopener noreferrer nofollow")
+        elif "style" in token.attrs:  # a table cell: the page's Content-Security-Policy forbids inline styles
+            token.attrSet("class", str(token.attrs.pop("style")).removeprefix("text-align:"))
     return str(parser.renderer.render(tokens, parser.options, {}))
 
 
@@ -140,13 +144,7 @@ def _get_permissive_parser() -> MarkdownIt:
 def _get_web_parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False, "maxNesting": MAX_NESTING}).enable(["table", "strikethrough"])
     parser.validateLink = lambda url: bool(WEB_LINK_PATTERN.match(url))  # type: ignore[method-assign]
-    for name, rule in (
-        ("image", _render_image),
-        ("link_open", _render_link),
-        ("th_open", _render_cell),
-        ("td_open", _render_cell),
-    ):
-        parser.add_render_rule(name, rule)
+    parser.add_render_rule("image", _render_image)
     return parser
 
 
@@ -155,20 +153,3 @@ def _render_image(renderer: RendererHTML, tokens: Sequence[Token], index: int, o
     token = tokens[index]
     text = renderer.renderInlineAsText(token.children or [], options, env)
     return f'<span class="image" title="{escape(str(token.attrGet("src")))}">{escape(text)}</span>'
-
-
-def _render_link(renderer: RendererHTML, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
-    tokens[index].attrSet("rel", "noopener noreferrer nofollow")
-    return renderer.renderToken(tokens, index, options, env)
-
-
-def _render_cell(renderer: RendererHTML, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
-    """Render a table cell aligned by a class.
-
-    The page's Content-Security-Policy forbids inline styles.
-    """
-    token = tokens[index]
-    style = str(token.attrs.pop("style", ""))
-    if style:
-        token.attrSet("class", style.removeprefix("text-align:"))
-    return renderer.renderToken(tokens, index, options, env)

@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ask.agent.tool_loop import RunResult
@@ -24,7 +25,6 @@ from ask.plugin_api.provider import ReasoningDelta, TextDelta, ToolCallDelta
 from ask.render.amounts import format_count
 from ask.render.live_region import LiveRegion, TerminalRow
 from ask.render.plain import PlainRenderer, format_call
-from ask.render.spinner import SPINNER_DELAY, SPINNER_FRAMES, Ticker
 from ask.render.text_layout import measure_width, truncate_text
 from ask.text import format_one_line
 
@@ -32,6 +32,48 @@ if TYPE_CHECKING:
     from ask.render.markdown_answer import MarkdownStreamRenderer
 
 SECONDS_PER_MINUTE = 60
+TICK_INTERVAL = 0.1
+"""Time between two redraws of the spinner and of the answer, in seconds."""
+SPINNER_DELAY = 0.5
+"""Time before the spinner appears, in seconds."""
+SPINNER_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+
+
+class Ticker:
+    """Calls a function periodically in its own thread, between `start` and `stop`. Its first error ends the thread."""
+
+    def __init__(self, on_tick: Callable[[], None]) -> None:
+        self._on_tick = on_tick
+        self._is_active = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Start or continue ticking."""
+        self._is_active.set()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="ask ticker", daemon=True)
+            # Signals must be delivered to the main thread, which blocks them where it cannot be interrupted.
+            previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+            try:
+                self._thread.start()
+            except RuntimeError:
+                pass  # no thread is available: there is no animation, but all output is shown
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, previous_mask)
+
+    def stop(self) -> None:
+        """Stop ticking; a tick that has started may still be running."""
+        self._is_active.clear()
+
+    def _run(self) -> None:
+        pause = threading.Event()
+        try:
+            while True:
+                self._is_active.wait()
+                self._on_tick()
+                pause.wait(TICK_INTERVAL)
+        except Exception:  # noqa: BLE001 - the main thread gets the same error, and reports it
+            return
 
 
 class TerminalRenderer(PlainRenderer):

@@ -199,7 +199,7 @@ def test_export_to_a_pipe(ask: Ask, home: Home, two: list[str]) -> None:
 
 
 def test_missing_history_exports_nothing_and_is_not_created(ask: Ask, home: Home) -> None:
-    assert "no conversation" in check_refused(ask("history", "export"), 2)
+    assert "no saved conversations" in check_refused(ask("history", "export"), 2)
     result = ask("history", "export", "--all", "--json")
     assert (result.code, result.stdout, result.stderr) == (0, b"", "")
     assert not home.data.exists()

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ask.cli.ask import AskCommand
+from ask.cli.ask import AskCommand, get_default_options
 from ask.cli.ask import command as ask_command
 
 EXCLUDED_OPTIONS = frozenset({"cmd", "code", "no_stdin", "schema", "version"})
@@ -40,5 +40,6 @@ def command(ctx: click.Context, /, **flags: Any) -> int:
     """
     from ask.cli.chat.loop import run_chat
 
-    defaults = ask_command.make_context("ask", []).params
-    return run_chat({**defaults, **flags, "no_stdin": True}, ctx.meta["ask.words"], ctx.meta["ask.literal_options"])
+    return run_chat(
+        {**get_default_options(), **flags, "no_stdin": True}, ctx.meta["ask.words"], ctx.meta["ask.literal_options"]
+    )
