@@ -95,14 +95,19 @@ def parse_input(text: str) -> tuple[SlashCommand, str] | str:
 @slash_command("[NAME]", "Ask this model from now on, also as provider:model.")
 def model(session: ChatSession, name: str) -> None:
     if name:
-        session.select_model(name)
+        from ask.agent.model_selection import ModelSelection
+
+        current = session.request.endpoint.provider_name
+        session.switch_endpoint(ModelSelection(model=name, conversation_model=(current, "")))
     print_endpoint(session)
 
 
 @slash_command("[NAME]", "Ask this provider from now on.")
 def provider(session: ChatSession, name: str) -> None:
     if name:
-        session.select_provider(name)
+        from ask.agent.model_selection import ModelSelection
+
+        session.switch_endpoint(ModelSelection(provider=name))
     print_endpoint(session)
     if not name:
         session.print_line(f"Providers: {', '.join(session.app.provider_names)}")
@@ -167,15 +172,15 @@ def file(session: ChatSession, path: str) -> None:
 
 @slash_command("", "Send the last message again, replacing its answer.")
 def retry(session: ChatSession, _: str) -> None:
-    session.retry_last_message()
+    session.resend_last_message()
 
 
 @slash_command("[TEXT]", "Edit the last message and send it again.", is_multiline=True)
 def edit(session: ChatSession, text: str) -> None:
     if text:
-        session.edit_last_message(text)
+        session.resend_last_message(text)
     else:
-        session.draft = f"/edit {session.get_last_words()}"
+        session.draft = f"/edit {session.find_last_turn().words}"
 
 
 @slash_command("", "Remove the last message and its answer.")

@@ -73,7 +73,7 @@ def run_interactive_chat(session: ChatSession, first_message: str) -> None:
                 if error.exit_code != RunInterruptedError.exit_code:
                     raise
                 prompt.discard_typeahead()
-                session.print_notice(format_one_line(str(error)))
+                session.command_console.print_notice(format_one_line(str(error)))
 
 
 def print_greeting(session: ChatSession) -> None:
@@ -89,13 +89,13 @@ def handle_input(session: ChatSession, text: str) -> str:
     try:
         parsed = parse_input(text)
     except UsageError as error:
-        session.print_notice(str(error))
+        session.command_console.print_notice(str(error))
         return text
     if isinstance(parsed, str):
-        report_errors(session, lambda: session.send_message(parsed))
+        report_errors(session, partial(session.send_message, parsed))
     else:
         command, argument = parsed
-        report_errors(session, lambda: command.execute(session, argument))
+        report_errors(session, partial(command.execute, session, argument))
     draft, session.draft = session.draft, ""
     return draft
 
@@ -111,7 +111,7 @@ def report_errors(session: ChatSession, action: Callable[[], None]) -> int:
     except (BrokenOutputError, RunInterruptedError):
         raise
     except AskError as error:
-        session.print_notice(format_one_line(str(error)))
+        session.command_console.print_notice(format_one_line(str(error)))
         return error.exit_code
     return 0
 

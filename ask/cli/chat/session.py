@@ -66,6 +66,7 @@ class ChatSession:
 
     Attributes:
         request: The next request, complete except for the message.
+        command_console: Prints the output of slash commands and errors, also with --quiet.
         totals: Usage and rounds of all messages so far.
         message_count: Number of messages sent.
         is_saved: Whether any part of the conversation is in the history.
@@ -76,13 +77,12 @@ class ChatSession:
         self.flags = dict(flags)
         self.app = app
         self.console = console
-        self._unmuted_console = StderrConsole(app.environment, quiet=False, plain=flags["plain"])
+        self.command_console = StderrConsole(app.environment, quiet=False, plain=flags["plain"], redact=self.redact)
         self._cleanup = cleanup
         self._toolset = Toolset(app, console, cleanup, flags["functions"])
         self.request, self._selected_template = prepare_without_prompt(self.flags, app, console, cleanup, self._toolset)
-        self._pending_template = (
-            self._selected_template if self._selected_template and self._selected_template.has_prompt else None
-        )
+        template = self._selected_template
+        self._pending_template = template if template and template.has_prompt else None
         self._pending_inputs = self._read_inputs(flags["files"]) if flags["files"] else None
         self._tools_override: bool | None = None
         self.totals = RunResult([], partial(calculate_cost, app))
@@ -113,41 +113,36 @@ class ChatSession:
         self._pending_template = None
         return compose_message(text, template, inputs.texts, inputs.stdin_text, inputs.attachments)
 
-    def retry_last_message(self) -> None:
-        """Send the last message again, in place of its previous answer."""
-        last = self._find_last_turn()
-        self._replace_last_turn(last, last.user_message)
+    def resend_last_message(self, new_words: str = "") -> None:
+        """Send the last message again, perhaps with other words but the same files.
 
-    def edit_last_message(self, text: str) -> None:
-        """Send the last message with other words but the same files, in place of the message and its answer."""
-        last = self._find_last_turn()
-        blocks = last.user_message.content.removeprefix(last.words)
-        content = text + (blocks if last.words or not blocks else f"\n\n{blocks}")
-        self._replace_last_turn(last, last.user_message._replace(content=content))
-
-    def get_last_words(self) -> str:
-        """Return the last message without its files."""
-        return self._find_last_turn().words
-
-    def _replace_last_turn(self, last: ChatTurn, message: Message) -> None:
-        """Send a message in place of the last one, which stays in the history.
-
-        Nothing is replaced until there is a new answer.
+        It replaces the message and its answer, which stay in the history, once there is a new answer.
         """
+        last = self.find_last_turn()
+        message = last.user_message
+        if new_words:
+            blocks = message.content.removeprefix(last.words)
+            content = new_words + (blocks if last.words or not blocks else f"\n\n{blocks}")
+            message = message._replace(content=content)
         original_request = self.request
         self._replace_history(original_request.message_history[: last.message_index])
         result = self._run_message(message)
-        if result.has_answer or not last.has_response:
-            self._replace_run(last, result.saved_run_number)
+        new_run_number = result.saved_run_number
+        if not last.has_response:
+            self._delete_run(last.run_number)
+        elif result.has_answer:
+            if last.run_number is not None and new_run_number is not None:
+                with self._open_history() as store:
+                    replace_run(store, last.run_number, new_run_number)
         else:
             self.request = original_request
-            self._delete_run(result.saved_run_number)
+            self._delete_run(new_run_number)
             result.messages = list(original_request.message_history)
         self._continue_from(result)
 
     def drop_last_message(self) -> None:
         """Remove the last message and its answers from the conversation and the history."""
-        last = self._find_last_turn()
+        last = self.find_last_turn()
         self._delete_run(last.run_number)
         self._replace_history(self.request.message_history[: last.message_index])
         self._reload_conversation()
@@ -198,7 +193,7 @@ class ChatSession:
             reported_usage=conversation.reported_usage if is_same_model else ReportedUsage(),
         )
 
-    def _find_last_turn(self) -> ChatTurn:
+    def find_last_turn(self) -> ChatTurn:
         """Find the last message of the user.
 
         Raises `UsageError` if there is none, or if the conversation was continued by another process: removing a
@@ -218,14 +213,6 @@ class ChatSession:
         has_response = index < len(messages) - 1
         return ChatTurn(index, messages[index], has_response, last_run.number if last_run else None)
 
-    def _replace_run(self, last: ChatTurn, new_run_number: int | None) -> None:
-        """Mark the run of the last message as replaced; delete it if it has nothing worth keeping."""
-        if not last.has_response:
-            self._delete_run(last.run_number)
-        elif last.run_number is not None and new_run_number is not None:
-            with self._open_history() as store:
-                replace_run(store, last.run_number, new_run_number)
-
     def _delete_run(self, number: int | None) -> None:
         if number is not None:
             with self._open_history() as store:
@@ -239,14 +226,8 @@ class ChatSession:
 
     # Settings of the next request
 
-    def select_model(self, model: str) -> None:
-        """Use this model from now on, of the current provider unless given as `provider:model`."""
-        self._switch_endpoint(ModelSelection(model=model, conversation_model=(self.request.endpoint.provider_name, "")))
-
-    def select_provider(self, provider: str) -> None:
-        self._switch_endpoint(ModelSelection(provider=provider))
-
-    def _switch_endpoint(self, selection: ModelSelection) -> None:
+    def switch_endpoint(self, selection: ModelSelection) -> None:
+        """Use this provider and model from now on."""
         current = self.request.endpoint
         endpoint = resolve_other_endpoint(self.app, selection, current)
         fallback_keys = (fallback.key for fallback in self.request.fallbacks)
@@ -355,7 +336,7 @@ class ChatSession:
         try:
             endpoint = original_request.endpoint
             if conversation.last_model != (endpoint.provider_name, endpoint.model):
-                self._switch_endpoint(ModelSelection(conversation_model=conversation.last_model))
+                self.switch_endpoint(ModelSelection(conversation_model=conversation.last_model))
             self.set_extra_system_prompt(conversation.system)
         except BaseException:
             self.request = original_request
@@ -369,12 +350,8 @@ class ChatSession:
         self.is_saved = True
 
     def print_line(self, text: str) -> None:
-        """Print the output of a slash command or an error to stderr, also with --quiet."""
-        self._unmuted_console.print_line(self.redact(text))
-
-    def print_notice(self, text: str) -> None:
-        """Print a line after the name of the program, also with --quiet."""
-        self._unmuted_console.print_notice(self.redact(text))
+        """Print the output of a slash command."""
+        self.command_console.print_line(text)
 
     def redact(self, text: str) -> str:
         """Redact the keys known so far; the set changes when another provider is selected."""
