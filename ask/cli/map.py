@@ -10,8 +10,9 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -22,11 +23,10 @@ from ask.agent.app_context import AppContext
 from ask.cli.ask import get_default_options, parse_dollars, parse_seconds, select_options
 from ask.cli.groups import subcommand
 from ask.console import StderrConsole
-from ask.errors import RowsFailedError, RunInterruptedError, UsageError
+from ask.errors import AskError, RowsFailedError, RunInterruptedError, UsageError
 from ask.map.rows import (
     INPUT_FORMATS,
     STDIN,
-    Input,
     InputFormat,
     Row,
     check_inputs,
@@ -38,7 +38,6 @@ from ask.map.rows import (
 if TYPE_CHECKING:
     from subprocess import Popen
 
-    from ask.agent.request import RunRequest
     from ask.map.agent_runner import AgentOptions
     from ask.map.engine import Engine, Progress, RowTask, TaskResult
     from ask.map.job import Job
@@ -61,6 +60,15 @@ def parse_failure_limit(_: click.Context, __: click.Parameter, value: str | None
     if not 0 < number < 1e9:
         raise click.BadParameter(f"must be a positive number or a percentage, not {value!r}")
     return number, value.endswith("%")
+
+
+def parse_jobs(_: click.Context, __: click.Parameter, value: str | None) -> int | None:
+    """Parse a number of requests at a time; None for "auto"."""
+    if value in (None, "auto"):
+        return None
+    if not (value.isdigit() and int(value) > 0):
+        raise click.BadParameter(f"must be a positive number or auto, not {value!r}")
+    return int(value)
 
 
 def parse_engine(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
@@ -86,7 +94,13 @@ OPTIONS = select_options("provider", "base_url", "key", "system", "options", "va
 @click.option("--input-format", type=click.Choice(INPUT_FORMATS), help="Format of the input (by file name).")
 @click.option("-0", "--null", "is_null_separated", is_flag=True, help="Rows of text end with NUL instead of a newline.")
 @click.option("--files", "rows_are_files", is_flag=True, help="Each INPUT is a row, even a table.")
-@click.option("-j", "--jobs", metavar="N", help="Send N requests at a time, or auto to adapt to the service (auto).")
+@click.option(
+    "-j",
+    "--jobs",
+    metavar="N",
+    callback=parse_jobs,
+    help="Send N requests at a time, or auto to adapt to the service (auto).",
+)
 @click.option("--rpm", metavar="N", type=click.FloatRange(0, min_open=True), help="Send at most N requests a minute.")
 @click.option("--tpm", metavar="N", type=click.FloatRange(0, min_open=True), help="Use at most N tokens a minute.")
 @click.option("--unordered", is_flag=True, help="Write rows as they finish, not in the order of the input.")
@@ -136,7 +150,7 @@ def command(**flags: Any) -> None:
             if not ledger.forget_job(flags["forget"]):
                 raise UsageError(f"there is no job {flags['forget']!r}", "ask map --list shows all jobs")
         else:
-            run_map(flags, app, console, ledger, cleanup)
+            MapCommand(flags, app, console, ledger, cleanup).run()
 
 
 def list_jobs(ledger: Ledger) -> None:
@@ -152,183 +166,277 @@ def list_jobs(ledger: Ledger) -> None:
     write_table(rows, as_json=not sys.stdout.isatty())
 
 
-def run_map(
-    flags: Mapping[str, Any], app: AppContext, console: StderrConsole, ledger: Ledger, cleanup: ExitStack
-) -> None:
-    """Run a job.
+class MapCommand:
+    """Prepares and runs one job.
 
-    Raises:
-        AskError: what stopped it, or that rows failed.
-    """
-    import gc
-
-    from ask.cli.map_batch import check_batch_flags, run_batches
-    from ask.map.output import ColumnNames, FileWriter, StdoutWriter
-
-    gc.enable()
-    job, inputs = prepare(flags, app, console, cleanup)
-    reread_rows = open_row_reader(flags, inputs)
-    first_row, rows = peek_row(reread_rows())
-    if not first_row.error:
-        job.prompt.check(first_row)
-    system_prompts = job.build_system_prompts(app.environment)
-    if flags["dry_run"]:
-        print_estimate(job, rows, ledger, system_prompts, app)
-        return
-    check_output_is_ours(job, ledger, fresh=flags["fresh"])
-    check_batch_flags(flags, job, ledger)
-    cleanup.enter_context(lock_job(app, job))
-    if flags["fresh"]:
-        ledger.forget_answers(job.id)
-    ledger.begin_job(job.id, job.description, ", ".join(job.models), str(job.output or ""))
-    start, finished_earlier = time.monotonic(), None
-    if flags["batch"]:
-        finished_earlier = run_batches(flags, app, console, job, ledger, read_rows=reread_rows)
-        if finished_earlier is None:
-            return
-        ledger.restart_rows()
-        rows = reread_rows()
-    schema = job.requests[0].response_schema
-    agent_options = make_agent_options(flags, job.requests[0]) if flags["with_tools"] else None
-    has_patch = agent_options is not None and agent_options.directory_template is not None
-    names = ColumnNames(tuple(first_row.columns), schema.json_schema if schema else None, has_patch=has_patch)
-    writer = FileWriter(job.output, names.all) if job.output else StdoutWriter()
-    cleanup.callback(writer.close)
-    endpoints = [request.endpoint for request in job.requests]
-    if not all(endpoint.provider.is_builtin for endpoint in endpoints):
-        from ask.plugin_api.import_guard import redact_output
-
-        # Also what plugins print in the processes that the runner starts.
-        cleanup.enter_context(redact_output(app.collect_secrets(*[endpoint.key for endpoint in endpoints]).redactor))
-    open_runner, max_concurrency = choose_runner(flags, job, system_prompts, agent_options, app=app, cleanup=cleanup)
-    engine = create_engine(flags, job, ledger, app, open_runner=open_runner, max_concurrency=max_concurrency)
-    is_announced = finished_earlier is None and console.is_terminal
-    if is_announced:
-        announce_earlier_answers(job, ledger, console)
-    available_rows = read_in_background(rows) if reads_stdin(inputs) else rows
-    with stop_on_interrupt(engine, console):
-        progress = engine.run(available_rows, names, writer, open_progress_bar(flags, job, inputs, console))
-    if finished_earlier is not None:
-        progress = progress._replace(resumed=finished_earlier)
-    console.show_status("")
-    summary = format_summary(progress, time.monotonic() - start, flags["output"], is_announced=is_announced)
-    console.print_notice(f"{summary}")
-    finish(engine, progress, job, ledger)
-
-
-def choose_runner(
-    flags: Mapping[str, Any],
-    job: Job,
-    system_prompts: Sequence[str],
-    agent_options: AgentOptions | None,
-    *,
-    app: AppContext,
-    cleanup: ExitStack,
-) -> tuple[Callable[[], Callable[[RowTask], TaskResult]], int]:
-    """Return a function that creates what answers rows, for each thread, and the limit for concurrent rows.
-
-    `agent_options` are those of rows with tools.
-    """
-    from ask.map.rate_limit import MAX_CONCURRENCY
-
-    if flags["batch"]:
-        from ask.cli.map_batch import refuse_row
-
-        return lambda: refuse_row, MAX_CONCURRENCY
-    if flags["engine"] is not None:
-        from ask.map.cluster import describe_job, open_cluster
-
-        cluster_job = describe_job(job, system_prompts, agent_options, flags["base_url"])
-        cluster = open_cluster(flags["engine"], cluster_job, job.requests[0].secrets.redactor, cleanup)
-        return lambda: cluster.run, min(cluster.thread_count, MAX_CONCURRENCY)
-    if agent_options is None:
-        from ask.map.row_runner import RowRunner
-
-        return lambda: RowRunner(job.requests, system_prompts, app).run, MAX_CONCURRENCY
-    from ask.map.agent_runner import AgentRunner, stop_processes
-
-    processes: set[Popen[bytes]] = set()
-    cleanup.callback(stop_processes, processes)
-    runner = AgentRunner(job.requests, agent_options, processes)
-    return lambda: runner.run, MAX_CONCURRENCY
-
-
-def prepare(
-    flags: Mapping[str, Any], app: AppContext, console: StderrConsole, cleanup: ExitStack
-) -> tuple[Job, tuple[Input, ...]]:
-    """Return the job and its inputs.
+    `flags` are the options by parameter name; `cleanup` is closed at the end of the command.
 
     Raises:
         AskError: an option, the configuration or an input is invalid.
     """
-    from ask.map.job import prepare_job
 
-    has_template = flags["template"] is not None
-    if not has_template and not flags["arguments"]:
-        raise UsageError("no prompt given", 'try: ask map "Language of this text: {{text}}" tickets.jsonl')
-    paths = flags["arguments"][0 if has_template else 1 :]
-    check_inputs(paths)
-    if flags["engine"] is not None and flags["key"]:
-        raise UsageError("--key does not work with --engine", "set the key in the environment of the workers")
-    # Rows with tools run in processes of their own, which also open the sandbox.
-    options = {**get_default_options(), **flags, "no_tools": True, "safe": False, "safe_files": False}
-    options["safe_rows"] = get_safe_option(flags)
-    job = prepare_job(options, app, console, cleanup)
-    input_format: InputFormat | None = (
-        "nul" if flags["is_null_separated"] else "files" if flags["rows_are_files"] else flags["input_format"]
-    )
-    return job, select_inputs(paths, input_format, rows_are_files=job.prompt.uses_path or has_template)
+    def __init__(
+        self, flags: Mapping[str, Any], app: AppContext, console: StderrConsole, ledger: Ledger, cleanup: ExitStack
+    ) -> None:
+        from ask.map.job import prepare_job
 
+        self.flags = flags
+        self.app = app
+        self.console = console
+        self.ledger = ledger
+        self.cleanup = cleanup
+        has_template = flags["template"] is not None
+        if not has_template and not flags["arguments"]:
+            raise UsageError("no prompt given", 'try: ask map "Language of this text: {{text}}" tickets.jsonl')
+        paths = flags["arguments"][0 if has_template else 1 :]
+        check_inputs(paths)
+        if flags["engine"] is not None and flags["key"]:
+            raise UsageError("--key does not work with --engine", "set the key in the environment of the workers")
+        # Rows with tools run in processes of their own, which also open the sandbox.
+        options = {**get_default_options(), **flags, "no_tools": True, "safe": False, "safe_files": False}
+        self.job = prepare_job({**options, "safe_rows": get_safe_option(flags)}, app, console, cleanup)
+        input_format: InputFormat | None = (
+            "nul" if flags["is_null_separated"] else "files" if flags["rows_are_files"] else flags["input_format"]
+        )
+        rows_are_files = self.job.prompt.uses_path or has_template
+        self.inputs = select_inputs(paths, input_format, rows_are_files=rows_are_files)
+        self.reads_stdin = any(one.path == STDIN for one in self.inputs)
+        self.system_prompts = self.job.build_system_prompts(app.environment)
 
-def reads_stdin(inputs: Sequence[Input]) -> bool:
-    return any(one.path == STDIN for one in inputs)
+    def run(self) -> None:
+        """Run the job.
 
+        Raises:
+            AskError: what stopped it, or that rows failed.
+        """
+        import gc
 
-def open_row_reader(flags: Mapping[str, Any], inputs: Sequence[Input]) -> Callable[[], Iterator[Row]]:
-    """Return a function that reads the rows from the first one."""
-    if flags["batch"] and reads_stdin(inputs):
-        rows = list(open_rows(flags, inputs))  # standard input can be read only once
-        return lambda: iter(rows)
-    return lambda: open_rows(flags, inputs)
+        from ask.cli.map_batch import check_batch_flags, run_batches
 
+        gc.enable()
+        flags, job, ledger = self.flags, self.job, self.ledger
+        reread_rows = self._open_row_reader()
+        first_row, rows = peek_row(reread_rows())
+        if not first_row.error:
+            job.prompt.check(first_row)
+        if flags["dry_run"]:
+            self._print_estimate(rows)
+            return
+        if not flags["fresh"]:
+            self._check_output_is_ours()
+        check_batch_flags(flags, job, ledger)
+        self.cleanup.enter_context(lock_job(self.app, job))
+        if flags["fresh"]:
+            ledger.forget_answers(job.id)
+        ledger.begin_job(job.id, job.description, ", ".join(job.models), str(job.output or ""))
+        start, finished_earlier = time.monotonic(), None
+        if flags["batch"]:
+            finished_earlier = run_batches(flags, job, ledger, self.system_prompts[0], reread_rows)
+            if finished_earlier is None:
+                return
+            ledger.restart_rows()
+            rows = reread_rows()
+        is_announced = finished_earlier is None and self.console.is_terminal
+        if is_announced:
+            self._announce_earlier_answers()
+        engine, progress = self._run_engine(rows, first_row)
+        if finished_earlier is not None:
+            progress = progress._replace(resumed=finished_earlier)
+        self.console.show_status("")
+        seconds = time.monotonic() - start
+        self.console.print_notice(format_summary(progress, seconds, flags["output"], is_announced=is_announced))
+        self._finish(engine.stop_error, progress.failed)
 
-def open_progress_bar(
-    flags: Mapping[str, Any], job: Job, inputs: Sequence[Input], console: StderrConsole
-) -> Callable[[Progress], None]:
-    """Return a function that shows the progress of a job, if standard error is a terminal."""
-    if not console.is_terminal:
-        return lambda _: None
-    from ask.map.rows import estimate_row_count
-    from ask.render.progress_bar import ProgressBar
+    def _finish(self, stop_error: AskError | None, failed_count: int) -> None:
+        """Raise the error of a job that has ended, if there is one."""
+        if stop_error is not None:
+            stop_error.hint = "; ".join(filter(None, (stop_error.hint, CONTINUE_HINT)))
+            raise stop_error
+        if not self.job.requests[0].settings.save:
+            self.ledger.forget_answers(self.job.id)
+        if failed_count:
+            from ask.render.amounts import format_count
 
-    count = estimate_row_count(inputs)
-    limits = [limit for limit in (count, flags["limit"], flags["sample"]) if limit is not None]
-    return ProgressBar(console, None if count is None else min(limits) * len(job.requests)).show
+            raise RowsFailedError(f"{format_count(failed_count, 'row')} failed", "--retry-failed sends them again")
 
+    def _open_row_reader(self) -> Callable[[], Iterator[Row]]:
+        """Return a function that reads the rows from the first one."""
+        if self.flags["batch"] and self.reads_stdin:
+            return partial(iter, list(self._read_rows()))  # standard input can be read only once
+        return self._read_rows
 
-def finish(engine: Engine, progress: Progress, job: Job, ledger: Ledger) -> None:
-    """Raise the error of a job that has ended, if there is one.
+    def _read_rows(self) -> Iterator[Row]:
+        """Read the rows to use, from the first one."""
+        rows = read_rows(self.inputs)
+        if self.flags["sample"]:
+            return iter(draw_sample(rows, self.flags["sample"]))
+        return itertools.islice(rows, self.flags["limit"]) if self.flags["limit"] else rows
 
-    Raises:
-        AskError: what stopped it, or that rows failed.
-    """
-    if engine.stop_error is not None:
-        engine.stop_error.hint = "; ".join(filter(None, (engine.stop_error.hint, CONTINUE_HINT)))
-        raise engine.stop_error
-    if not job.requests[0].settings.save:
-        ledger.forget_answers(job.id)
-    if progress.failed:
-        from ask.render.amounts import format_count
+    def _run_engine(self, rows: Iterator[Row], first_row: Row) -> tuple[Engine, Progress]:
+        """Send the rows; return the engine and its final progress."""
+        from ask.map.output import ColumnNames, FileWriter, StdoutWriter
 
-        raise RowsFailedError(f"{format_count(progress.failed, 'row')} failed", "--retry-failed sends them again")
+        job, schema = self.job, self.job.requests[0].response_schema
+        agent_options = self._make_agent_options() if self.flags["with_tools"] else None
+        has_patch = agent_options is not None and agent_options.directory_template is not None
+        names = ColumnNames(tuple(first_row.columns), schema.json_schema if schema else None, has_patch=has_patch)
+        writer = FileWriter(job.output, names.all) if job.output else StdoutWriter()
+        self.cleanup.callback(writer.close)
+        endpoints = [request.endpoint for request in job.requests]
+        if not all(endpoint.provider.is_builtin for endpoint in endpoints):
+            from ask.plugin_api.import_guard import redact_output
 
+            # Also what plugins print in the processes that the runner starts.
+            secrets = self.app.collect_secrets(*[endpoint.key for endpoint in endpoints])
+            self.cleanup.enter_context(redact_output(secrets.redactor))
+        engine = self._create_engine(*self._choose_runner(agent_options))
+        available_rows = read_in_background(rows) if self.reads_stdin else rows
+        with stop_on_interrupt(engine, self.console):
+            return engine, engine.run(available_rows, names, writer, self._open_progress_bar())
 
-def open_rows(flags: Mapping[str, Any], inputs: Sequence[Input]) -> Iterator[Row]:
-    """Return the rows to use, of all that are read."""
-    rows = read_rows(inputs)
-    if flags["sample"]:
-        return iter(draw_sample(rows, flags["sample"]))
-    return itertools.islice(rows, flags["limit"]) if flags["limit"] else rows
+    def _choose_runner(
+        self, agent_options: AgentOptions | None
+    ) -> tuple[Callable[[], Callable[[RowTask], TaskResult]], int]:
+        """Return a function that creates what answers rows, for each thread, and the limit for concurrent rows.
+
+        `agent_options` are those of rows with tools.
+        """
+        from ask.map.rate_limit import MAX_CONCURRENCY
+
+        job, app, system_prompts = self.job, self.app, self.system_prompts
+        if self.flags["batch"]:
+            from ask.cli.map_batch import refuse_row
+
+            return lambda: refuse_row, MAX_CONCURRENCY
+        if self.flags["engine"] is not None:
+            from ask.map.cluster import describe_job, open_cluster
+
+            cluster_job = describe_job(job, system_prompts, agent_options, self.flags["base_url"])
+            redactor = job.requests[0].secrets.redactor
+            cluster = open_cluster(self.flags["engine"], cluster_job, redactor, self.cleanup)
+            return lambda: cluster.run, min(cluster.thread_count, MAX_CONCURRENCY)
+        if agent_options is None:
+            from ask.map.row_runner import RowRunner
+
+            return lambda: RowRunner(job.requests, system_prompts, app).run, MAX_CONCURRENCY
+        from ask.map.agent_runner import AgentRunner, stop_processes
+
+        processes: set[Popen[bytes]] = set()
+        self.cleanup.callback(stop_processes, processes)
+        runner = AgentRunner(job.requests, agent_options, processes)
+        return lambda: runner.run, MAX_CONCURRENCY
+
+    def _open_progress_bar(self) -> Callable[[Progress], None]:
+        """Return a function that shows the progress of the job, if standard error is a terminal."""
+        if not self.console.is_terminal:
+            return lambda _: None
+        from ask.map.rows import estimate_row_count
+        from ask.render.progress_bar import ProgressBar
+
+        count = estimate_row_count(self.inputs)
+        limits = [limit for limit in (count, self.flags["limit"], self.flags["sample"]) if limit is not None]
+        return ProgressBar(self.console, None if count is None else min(limits) * len(self.job.requests)).show
+
+    def _print_estimate(self, rows: Iterator[Row]) -> None:
+        """Print how many rows would be sent and what they would cost."""
+        from ask.agent.pricing import to_priced_model
+        from ask.map.job import estimate_input
+        from ask.messages import Usage
+        from ask.render.amounts import format_count, format_dollars
+
+        estimate = estimate_input(self.job, rows, self.ledger, self.system_prompts)
+        parts = [format_count(estimate.rows, "row"), f"about {estimate.input_tokens:,} input tokens"]
+        model = to_priced_model(self.app, self.job.requests[0].endpoint)
+        cost = self.app.price_finder.calculate_cost(model, [Usage(estimate.input_tokens, 0)]).dollars
+        parts.append("price unknown" if cost is None else f"{format_dollars(cost)} for the input alone")
+        if estimate.finished_rows:
+            parts.append(f"{format_count(estimate.finished_rows, 'row')} finished before")
+        if estimate.invalid_rows:
+            parts.append(f"{format_count(estimate.invalid_rows, 'row')} cannot be sent")
+        self.console.print_notice(f"{', '.join(parts)}; nothing was sent")
+
+    def _check_output_is_ours(self) -> None:
+        """Refuse to replace a file that this job did not write.
+
+        Raises:
+            UsageError: the file exists, and is another job's or not one's of `ask map`.
+        """
+        output = self.job.output
+        if output is None or not output.exists() or output.stat().st_size == 0:
+            return
+        owner = self.ledger.find_job_with_output(str(output))
+        if owner != self.job.id:
+            whose = "of a job with another prompt, model or option" if owner else "not from this job"
+            hint = "use another -O, or --fresh to replace the file and start over"
+            raise UsageError(f"{output} has rows that are {whose}", hint)
+
+    def _make_agent_options(self) -> AgentOptions:
+        """Return how rows with tools run.
+
+        Raises:
+            UsageError: there is no folder to copy.
+        """
+        from ask.map.agent_runner import AgentOptions
+
+        flags, request = self.flags, self.job.requests[0]
+        schema = request.response_schema
+        texts = {
+            "--system": request.extra_system_prompt,
+            "--schema": schema.schema_text if schema else "",
+            "--max-rounds": str(flags["max_rounds"] or ""),
+            "--timeout": str(flags["timeout"] or ""),
+        }
+        arguments = [f"{option}={text}" for option, text in texts.items() if text]
+        arguments.append("--context" if flags["context"] else "--no-context")
+        arguments += [f"-o{name}={json.dumps(value)}" for name, value in request.settings.options.items()]
+        # Safe rows always run in a copy, because rows that run at the same time must not share files.
+        safe_option = get_safe_option(flags)
+        template = flags["workdir_template"] or ("." if safe_option else None)
+        folder = Path(template).absolute() if template else None
+        if folder and not folder.is_dir():
+            raise UsageError(f"there is no folder {folder}", "name an existing one with --workdir-template")
+        return AgentOptions(safe_option, folder, tuple(arguments), schema is not None)
+
+    def _create_engine(
+        self, open_runner: Callable[[], Callable[[RowTask], TaskResult]], max_concurrency: int
+    ) -> Engine:
+        from ask.agent.pricing import to_priced_model
+        from ask.map.engine import Engine, EngineOptions
+        from ask.map.rate_limit import RateLimiter
+
+        flags, job, finder = self.flags, self.job, self.app.price_finder
+        settings = job.requests[0].settings
+        limit, is_percentage = flags["max_failures"] or (None, False)
+        options = EngineOptions(
+            ordered=not flags["unordered"],
+            retry_failed=flags["retry_failed"] and not flags["batch"],
+            max_cost=settings.max_cost,
+            max_failures=limit,
+            is_percentage=is_percentage,
+            tries=settings.tries,
+            backoff=settings.backoff,
+        )
+        models = [to_priced_model(self.app, request.endpoint) for request in job.requests]
+        return Engine(
+            job.id,
+            job.models,
+            self.ledger,
+            RateLimiter(flags["jobs"], flags["rpm"], flags["tpm"], max_concurrency),
+            open_runner=open_runner,
+            identify=job.identify,
+            calculate_cost=lambda number, usage: finder.calculate_cost(models[number], [usage]).dollars,
+            options=options,
+        )
+
+    def _announce_earlier_answers(self) -> None:
+        """Print how many rows were answered in earlier runs."""
+        count, newest = self.ledger.count_answers(self.job.id)
+        if count:
+            from ask.render.amounts import format_age, format_count
+
+            age = format_age(newest, time.time())
+            when = "just now" if age == "now" else f"{age} ago"
+            self.console.print_notice(f"{format_count(count, 'row')} answered earlier ({when}); --fresh asks again")
 
 
 def draw_sample(rows: Iterator[Row], size: int) -> list[Row]:
@@ -352,44 +460,6 @@ def peek_row(rows: Iterator[Row]) -> tuple[Row, Iterator[Row]]:
     if not read:
         raise UsageError("the input has no rows")
     return read[-1], itertools.chain(read, rows)
-
-
-def print_estimate(
-    job: Job, rows: Iterator[Row], ledger: Ledger, system_prompts: Sequence[str], app: AppContext
-) -> None:
-    """Print how many rows would be sent and what they would cost."""
-    from ask.agent.pricing import to_priced_model
-    from ask.map.job import estimate_input
-    from ask.messages import Usage
-    from ask.render.amounts import format_count, format_dollars
-
-    estimate = estimate_input(job, rows, ledger, system_prompts)
-    parts = [format_count(estimate.rows, "row"), f"about {estimate.input_tokens:,} input tokens"]
-    model = to_priced_model(app, job.requests[0].endpoint)
-    cost = app.price_finder.calculate_cost(model, [Usage(estimate.input_tokens, 0)]).dollars
-    parts.append("price unknown" if cost is None else f"{format_dollars(cost)} for the input alone")
-    if estimate.finished_rows:
-        parts.append(f"{format_count(estimate.finished_rows, 'row')} finished before")
-    if estimate.invalid_rows:
-        parts.append(f"{format_count(estimate.invalid_rows, 'row')} cannot be sent")
-    job.console.print_notice(f"{', '.join(parts)}; nothing was sent")
-
-
-def check_output_is_ours(job: Job, ledger: Ledger, *, fresh: bool) -> None:
-    """Refuse to replace a file that this job did not write.
-
-    Raises:
-        UsageError: the file exists, and is another job's or not one's of `ask map`.
-    """
-    if fresh or job.output is None or not job.output.exists() or job.output.stat().st_size == 0:
-        return
-    owner = ledger.find_job_with_output(str(job.output))
-    if owner == job.id:
-        return
-    whose = "of a job with another prompt, model or option" if owner else "not from this job"
-    raise UsageError(
-        f"{job.output} has rows that are {whose}", "use another -O, or --fresh to replace the file and start over"
-    )
 
 
 @contextmanager
@@ -425,74 +495,6 @@ def get_safe_option(flags: Mapping[str, Any]) -> str:
     return "--safe" if flags["safe"] else "--safe-files" if flags["safe_files"] else ""
 
 
-def make_agent_options(flags: Mapping[str, Any], request: RunRequest) -> AgentOptions:
-    """Return how rows with tools run.
-
-    Raises:
-        UsageError: there is no folder to copy.
-    """
-    from ask.map.agent_runner import AgentOptions
-
-    schema = request.response_schema
-    texts = {
-        "--system": request.extra_system_prompt,
-        "--schema": schema.schema_text if schema else "",
-        "--max-rounds": str(flags["max_rounds"] or ""),
-        "--timeout": str(flags["timeout"] or ""),
-    }
-    arguments = [f"{option}={text}" for option, text in texts.items() if text]
-    arguments.append("--context" if flags["context"] else "--no-context")
-    arguments += [f"-o{name}={json.dumps(value)}" for name, value in request.settings.options.items()]
-    # Safe rows always run in a copy, because rows that run at the same time must not share files.
-    safe_option = get_safe_option(flags)
-    template = flags["workdir_template"] or ("." if safe_option else None)
-    folder = Path(template).absolute() if template else None
-    if folder and not folder.is_dir():
-        raise UsageError(f"there is no folder {folder}", "name an existing one with --workdir-template")
-    return AgentOptions(safe_option, folder, tuple(arguments), schema is not None)
-
-
-def create_engine(
-    flags: Mapping[str, Any],
-    job: Job,
-    ledger: Ledger,
-    app: AppContext,
-    *,
-    open_runner: Callable[[], Callable[[RowTask], TaskResult]],
-    max_concurrency: int,
-) -> Engine:
-    """Create the engine of a job."""
-    from ask.agent.pricing import to_priced_model
-    from ask.map.engine import Engine, EngineOptions
-    from ask.map.rate_limit import RateLimiter
-
-    jobs = flags["jobs"] or "auto"
-    if jobs != "auto" and not (jobs.isdigit() and int(jobs) > 0):
-        raise UsageError(f"-j must be a positive number or auto, not {jobs!r}", "leave it out to adapt to the service")
-    settings = job.requests[0].settings
-    limit, is_percentage = flags["max_failures"] or (None, False)
-    options = EngineOptions(
-        ordered=not flags["unordered"],
-        retry_failed=flags["retry_failed"] and not flags["batch"],
-        max_cost=settings.max_cost,
-        max_failures=limit,
-        is_percentage=is_percentage,
-        tries=settings.tries,
-        backoff=settings.backoff,
-    )
-    models, finder = [to_priced_model(app, request.endpoint) for request in job.requests], app.price_finder
-    return Engine(
-        job.id,
-        job.models,
-        ledger,
-        RateLimiter(None if jobs == "auto" else int(jobs), flags["rpm"], flags["tpm"], max_concurrency),
-        open_runner=open_runner,
-        identify=job.identify,
-        calculate_cost=lambda number, usage: finder.calculate_cost(models[number], [usage]).dollars,
-        options=options,
-    )
-
-
 @contextmanager
 def stop_on_interrupt(engine: Engine, console: StderrConsole) -> Iterator[None]:
     """Handle Ctrl-C: the first one lets the requests in flight finish, the second one ends the process."""
@@ -512,17 +514,6 @@ def stop_on_interrupt(engine: Engine, console: StderrConsole) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, previous)
-
-
-def announce_earlier_answers(job: Job, ledger: Ledger, console: StderrConsole) -> None:
-    """Print how many rows were answered in earlier runs."""
-    count, newest = ledger.count_answers(job.id)
-    if count:
-        from ask.render.amounts import format_age, format_count
-
-        age = format_age(newest, time.time()).replace("now", "just now")
-        when = age if age == "just now" else f"{age} ago"
-        console.print_notice(f"{format_count(count, 'row')} answered earlier ({when}); --fresh asks again")
 
 
 def format_summary(progress: Progress, seconds: float, output: str | None, *, is_announced: bool) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn
 
-from ask.agent.app_context import AppContext
 from ask.agent.model_selection import create_client
 from ask.console import StderrConsole
 from ask.errors import AskError, FileError, RunInterruptedError, UsageError
@@ -52,13 +51,7 @@ def check_batch_flags(flags: Mapping[str, Any], job: Job, ledger: Ledger) -> Non
 
 
 def run_batches(
-    flags: Mapping[str, Any],
-    app: AppContext,
-    console: StderrConsole,
-    job: Job,
-    ledger: Ledger,
-    *,
-    read_rows: Callable[[], Iterator[Row]],
+    flags: Mapping[str, Any], job: Job, ledger: Ledger, system_prompt: str, read_rows: Callable[[], Iterator[Row]]
 ) -> int | None:
     """Submit the rows of a job and wait for the answers.
 
@@ -68,8 +61,7 @@ def run_batches(
     Raises:
         AskError: a request failed, or Ctrl-C.
     """
-    system_prompt = job.build_system_prompts(app.environment)[0]
-    request = job.requests[0]
+    request, console = job.requests[0], job.console
     client = create_client(request.endpoint, console.print_notice, request.settings, request.secrets.redactor)
     runner = BatchRunner(
         job, client, ledger, system_prompt=system_prompt, read_rows=read_rows, retry_failed=flags["retry_failed"]
