@@ -10,7 +10,7 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from copy import copy
 from functools import partial
 from pathlib import Path
@@ -456,16 +456,13 @@ def _probe_confinement(config: SandboxConfig) -> Iterator[CheckResult]:
     Raises:
         SafetyError: an attempt succeeds.
     """
-    confinement = FileConfinement(config)
-    try:
+    with closing(FileConfinement(config)) as confinement:
         yield ok("commands", "not offered; file tools only")
         for name, is_prevented in confinement.run_self_test():
             if not is_prevented:
                 raise SafetyError(f"path checks do not work here: {name} succeeded", "use --no-tools")
             yield ok(name, "blocked (verified)")
         yield from (warning("protected files", text) for text in confinement.warnings)
-    finally:
-        confinement.close()
 
 
 def check_shell(app: AppContext) -> Iterator[CheckResult]:

@@ -16,16 +16,9 @@ from ask.history.conversations import ToolCallStep, extract_summary, pair_calls_
 from ask.history.entries import Conversation, HistoryEntry, Run
 from ask.messages import Attachment
 from ask.prompt_blocks import split_prompt
-from ask.render.amounts import format_local_time, format_timestamp
+from ask.render.amounts import format_count, format_local_time, format_timestamp
 from ask.render.safe_markdown import to_html
-from ask.render.transcript import (
-    describe_conversation,
-    describe_ending,
-    format_call_arguments,
-    format_call_duration,
-    format_call_outcome,
-    summarize_call,
-)
+from ask.render.transcript import describe_call, describe_conversation, describe_ending
 from ask.text import escape_control_characters, format_one_line
 
 STYLESHEET_PATH, TEMPLATE_PATH = (Path(__file__).with_suffix(suffix) for suffix in (".css", ".html"))
@@ -80,12 +73,10 @@ def _render_conversation(conversation: Conversation, runs: Sequence[Run]) -> Ite
     yield f'<ul class="facts">{facts}<li><code>{escape_html(conversation.id)}</code></li></ul>\n</header>\n'
     previous_model = runs[0].model if runs else ""
     for run in runs:
-        model_note = (
-            f" · <bdi>{escape_html(format_one_line(f'{run.provider}:{run.model}'))}</bdi>"
-            if run.model != previous_model
-            else ""
-        )
-        yield f'<section>\n<p class="when">{_render_time(run.started)}{model_note}</p>\n'
+        model = escape_html(format_one_line(f"{run.provider}:{run.model}"))
+        note = f" · <bdi>{model}</bdi>" if run.model != previous_model else ""
+        time = f'<time datetime="{format_timestamp(run.started)}">{format_local_time(run.started)}</time>'
+        yield f'<section>\n<p class="when">{time}{note}</p>\n'
         previous_model = run.model
         yield from _render_run(run)
         yield "</section>\n"
@@ -125,8 +116,8 @@ def _render_prompt_part(title: str, text: str) -> str:
     if not title:
         return f'<div class="text" dir="auto">{escape_html(text)}</div>\n'
     state = "" if len(text) > MAX_OPEN_LENGTH else " open"
-    lines = text.count("\n") + 1
-    summary = f"<bdi>{escape_html(title)}</bdi> <small>{lines:,} {'line' if lines == 1 else 'lines'}</small>"
+    lines = format_count(text.count("\n") + 1, "line")
+    summary = f"<bdi>{escape_html(title)}</bdi> <small>{lines}</small>"
     return f"<details{state}><summary>{summary}</summary>\n<pre>{escape_html(text)}</pre>\n</details>\n"
 
 
@@ -139,17 +130,11 @@ def _render_attachment(attachment: Attachment) -> str:
 
 
 def _render_call(step: ToolCallStep) -> Iterator[str]:
-    record = step.record
-    outcome = format_call_outcome(step)
-    duration = f"<small>{format_call_duration(record)}</small>" if format_call_duration(record) else ""
+    name, summary, arguments, duration, outcome = describe_call(step)
+    duration = f"<small>{duration}</small>" if duration else ""
     badge = f'<small class="bad">{outcome}</small>' if outcome else ""
-    summary, arguments = summarize_call(record.call), format_call_arguments(record.call)
-    yield f'<details class="call"><summary><b><bdi>{escape_html(format_one_line(record.call.name))}</bdi></b> '
+    yield f'<details class="call"><summary><b><bdi>{escape_html(name)}</bdi></b> '
     yield f"<code><bdi>{escape_html(summary)}</bdi></code>{duration}{badge}</summary>\n"
     if summary != arguments:
         yield f'<pre class="arguments">{escape_html(arguments)}</pre>\n'
     yield f"<pre>{escape_html(step.result)}</pre>\n</details>\n"
-
-
-def _render_time(unix_time: float) -> str:
-    return f'<time datetime="{format_timestamp(unix_time)}">{format_local_time(unix_time)}</time>'

@@ -54,8 +54,16 @@ class JsonRenderer:
                 if not self._is_call_running:  # the call was denied
                     self._write_event("tool_call", **event.call._asdict())
                 self._is_call_running = False
-                self._tool_calls.append(event.call._asdict() | to_result_fields(event))
-                self._write_event("tool_result", **self._tool_calls[-1])
+                fields = {
+                    **event.call._asdict(),
+                    "result": event.result,
+                    "failed": event.failed,
+                    "decision": event.verdict,
+                    "exit_status": event.exit_status,
+                    "seconds": round(event.seconds, 3),
+                }
+                self._tool_calls.append(fields)
+                self._write_event("tool_result", **fields)
             case MessageAdded(message) if message.role == "assistant" and message.content and self._texts:
                 self._separator = "" if message.content.endswith("\n") else "\n"
             case FallbackStarted():
@@ -99,14 +107,3 @@ class JsonRenderer:
     def _write_event(self, event_type: str, **fields: Any) -> None:
         if self._json_lines:
             self._output.write(json.dumps({"type": event_type, **fields}, ensure_ascii=False) + "\n")
-
-
-def to_result_fields(event: ToolCallFinished) -> dict[str, Any]:
-    """Return the JSON fields of a tool call's result."""
-    return {
-        "result": event.result,
-        "failed": event.failed,
-        "decision": event.verdict,
-        "exit_status": event.exit_status,
-        "seconds": round(event.seconds, 3),
-    }

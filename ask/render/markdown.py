@@ -9,14 +9,7 @@ from ask.history.conversations import ToolCallStep, extract_summary, pair_calls_
 from ask.history.entries import Conversation, HistoryEntry, Run
 from ask.prompt_blocks import split_prompt
 from ask.render.safe_markdown import format_code_block, to_safe_markdown
-from ask.render.transcript import (
-    describe_conversation,
-    describe_ending,
-    format_call_arguments,
-    format_call_duration,
-    format_call_outcome,
-    summarize_call,
-)
+from ask.render.transcript import describe_call, describe_conversation, describe_ending
 from ask.text import escape_control_characters, format_one_line
 
 SPECIAL_CHARACTERS = re.compile(r"[\\`*_\[\]<>&~|$]|^(?:[#+=-]|\d+[.)]$|\d+[.)](?= ))", re.MULTILINE)
@@ -83,11 +76,9 @@ def _format_quote(title: str, text: str) -> str:
 
 
 def _render_call(step: ToolCallStep) -> Iterator[str]:
-    call = step.record.call
-    arguments = format_call_arguments(call)
-    is_summary_complete = arguments == summarize_call(call)
-    details = ", ".join(filter(None, [format_call_duration(step.record), format_call_outcome(step)]))
-    yield f"**{escape_markdown(format_one_line(call.name)) or 'tool'}**" + (f" ({details})" if details else "")
-    yield format_code_block(f"$ {arguments}" if is_summary_complete and call.name == "bash" else arguments)
+    name, summary, arguments, duration, outcome = describe_call(step)
+    details = ", ".join(filter(None, [duration, outcome]))
+    yield f"**{escape_markdown(name) or 'tool'}**" + (f" ({details})" if details else "")
+    yield format_code_block(f"$ {arguments}" if arguments == summary and name == "bash" else arguments)
     if step.result:
         yield format_code_block(step.result)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ask.console import BOLD, DIM, StandardOutput
 from ask.history.conversations import ToolCallStep, extract_summary, pair_calls_with_results
-from ask.history.entries import Conversation, HistoryEntry, Run, ToolCallRecord
+from ask.history.entries import Conversation, HistoryEntry, Run
 from ask.messages import ToolCall, Usage
 from ask.parsing import read_dict
 from ask.render.amounts import format_local_time
@@ -128,24 +128,36 @@ def list_fallbacks(run: Run) -> list[str]:
     return list(dict.fromkeys(f"{entry.provider}:{entry.model}" for entry in run.entries if entry.model))
 
 
-def summarize_call(call: ToolCall) -> str:
-    """Summarize a call on one line by its first string argument."""
-    texts = [value for value in parse_arguments(call).values() if isinstance(value, str)]
-    return format_one_line(repair_surrogates(texts[0]) if texts else call.arguments, MAX_SUMMARY_LENGTH)
+class CallDescription(NamedTuple):
+    """A tool call as the exports show it."""
+
+    name: str
+    summary: str
+    """The first string among the arguments, on one line."""
+    arguments: str
+    """All arguments with strings unquoted; without its name if there is only one and it is a string."""
+    duration: str
+    """How long the call ran; "" if that is unknown or negligible."""
+    outcome: str
+    """The outcome in a few words; "" if the call succeeded."""
 
 
-def format_call_arguments(call: ToolCall) -> str:
-    """Format the arguments of a call with strings unquoted.
-
-    The name is left out if there is only one argument and it is a string.
-    """
+def describe_call(step: ToolCallStep) -> CallDescription:
+    """Describe a call and its outcome."""
+    record, call = step.record, step.record.call
     values = list(parse_arguments(call).values())
-    if len(values) == 1 and isinstance(values[0], str):
-        return repair_surrogates(values[0])
-    return repair_surrogates("\n".join(format_arguments(call)))
+    texts = [repair_surrogates(value) for value in values if isinstance(value, str)]
+    is_single_text = len(values) == len(texts) == 1
+    return CallDescription(
+        name=format_one_line(call.name),
+        summary=format_one_line(texts[0] if texts else call.arguments, MAX_SUMMARY_LENGTH),
+        arguments=texts[0] if is_single_text else repair_surrogates("\n".join(format_arguments(call))),
+        duration=f"{record.seconds:.1f} s" if (record.seconds or 0) >= MIN_SHOWN_DURATION else "",
+        outcome=describe_outcome(step),
+    )
 
 
-def format_call_outcome(step: ToolCallStep) -> str:
+def describe_outcome(step: ToolCallStep) -> str:
     """Describe the outcome of a call in a few words; return "" if it succeeded."""
     record = step.record
     if not step.has_result:
@@ -157,21 +169,14 @@ def format_call_outcome(step: ToolCallStep) -> str:
     return "failed" if record.failed else ""
 
 
-def format_call_duration(record: ToolCallRecord) -> str:
-    """Format how long a call ran; return "" if that is unknown or negligible."""
-    return f"{record.seconds:.1f} s" if record.seconds is not None and record.seconds >= MIN_SHOWN_DURATION else ""
-
-
 def describe_conversation(conversation: Conversation, runs: Sequence[Run]) -> list[str]:
     """Return the time, models, directories, tokens and cost of a conversation."""
-    models = dict.fromkeys(model for run in runs for model in (f"{run.provider}:{run.model}", *list_fallbacks(run)))
-    directories = dict.fromkeys(run.directory for run in runs if run.directory)
+    facts = [format_local_time(conversation.created)]
+    facts += [model for run in runs for model in (f"{run.provider}:{run.model}", *list_fallbacks(run))]
+    facts += [run.directory for run in runs]
     usage = sum((run.usage for run in runs), start=Usage())
-    tokens = [f"{usage.input_tokens or 0:,} tokens in, {usage.output_tokens or 0:,} out"]
-    cost = [] if usage.cost is None else [f"${usage.cost:.4f}"]
-    usage_facts = [*tokens, *cost] if usage.input_tokens is not None or usage.output_tokens is not None else cost
-    return [
-        format_one_line(fact)
-        for fact in (format_local_time(conversation.created), *models, *directories, *usage_facts)
-        if fact
-    ]
+    if usage.input_tokens is not None or usage.output_tokens is not None:
+        facts.append(f"{usage.input_tokens or 0:,} tokens in, {usage.output_tokens or 0:,} out")
+    if usage.cost is not None:
+        facts.append(f"${usage.cost:.4f}")
+    return [format_one_line(fact) for fact in dict.fromkeys(facts) if fact]
