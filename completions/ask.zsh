@@ -39,8 +39,8 @@ _ask_arguments() {  # COMMAND
         '(-y --yes)--yes[Approve everything that --confirm asks]' \
         '(--safe)--safe[Confine tools to this folder, without network]' \
         '(--safe-files)--safe-files[Like --safe without a sandbox\: file tools only, no commands]' \
-        '*--allow-dir=[With --safe\: allow writing to this folder]:DIR:_files -/' \
-        '*--allow-host=[With --safe\: allow fetching from this host]:HOST:' \
+        '*--allow-dir=[With --safe\: make this folder writable]:DIR:_files -/' \
+        '*--allow-host=[With --safe\: allow this host]:HOST:' \
         '*--allow-tool=[With --safe\: allow this tool]:NAME:_ask_tool' \
         '(--cmd)--cmd[Answer with one shell command; on a terminal, offer to run it]' \
         '(--code)--code[Answer with code only]' \
@@ -97,8 +97,8 @@ _ask_arguments() {  # COMMAND
         '(-y --yes)--yes[Approve everything that --confirm asks]' \
         '(--safe)--safe[Confine tools to this folder, without network]' \
         '(--safe-files)--safe-files[Like --safe without a sandbox\: file tools only, no commands]' \
-        '*--allow-dir=[With --safe\: allow writing to this folder]:DIR:_files -/' \
-        '*--allow-host=[With --safe\: allow fetching from this host]:HOST:' \
+        '*--allow-dir=[With --safe\: make this folder writable]:DIR:_files -/' \
+        '*--allow-host=[With --safe\: allow this host]:HOST:' \
         '*--allow-tool=[With --safe\: allow this tool]:NAME:_ask_tool' \
         '(--json)--json[Print one JSON object at the end]' \
         '(--events)--events[Print events as JSON lines]' \
@@ -350,8 +350,8 @@ _ask_arguments() {  # COMMAND
         '(-0 --null)-0[Rows of text end with NUL instead of a newline]' \
         '(-0 --null)--null[Rows of text end with NUL instead of a newline]' \
         '(--files)--files[Each INPUT is a row, even a table]' \
-        '(-j --jobs)-j+[Send N requests at a time, or auto to adapt to the service (auto)]:N:' \
-        '(-j --jobs)--jobs=[Send N requests at a time, or auto to adapt to the service (auto)]:N:' \
+        '(-j --jobs)-j+[Send N requests at a time (auto\: adapt to the service)]:N:' \
+        '(-j --jobs)--jobs=[Send N requests at a time (auto\: adapt to the service)]:N:' \
         '(--rpm)--rpm=[Send at most N requests a minute]:N:' \
         '(--tpm)--tpm=[Use at most N tokens a minute]:N:' \
         '(--unordered)--unordered[Write rows as they finish, not in the order of the input]' \

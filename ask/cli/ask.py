@@ -302,12 +302,8 @@ def parse_comma_list(_: click.Context, __: click.Parameter, value: tuple[str, ..
 @click.option("-y", "--yes", is_flag=True, help="Approve everything that --confirm asks.")
 @click.option("--safe", is_flag=True, help="Confine tools to this folder, without network.")
 @click.option("--safe-files", is_flag=True, help="Like --safe without a sandbox: file tools only, no commands.")
-@click.option(
-    "--allow-dir", "allow_dirs", metavar="DIR", multiple=True, help="With --safe: allow writing to this folder."
-)
-@click.option(
-    "--allow-host", "allow_hosts", metavar="HOST", multiple=True, help="With --safe: allow fetching from this host."
-)
+@click.option("--allow-dir", "allow_dirs", metavar="DIR", multiple=True, help="With --safe: make this folder writable.")
+@click.option("--allow-host", "allow_hosts", metavar="HOST", multiple=True, help="With --safe: allow this host.")
 @click.option("--allow-tool", "allow_tools", metavar="NAME", multiple=True, help="With --safe: allow this tool.")
 @click.option("--cmd", is_flag=True, help="Answer with one shell command; on a terminal, offer to run it.")
 @click.option("--code", is_flag=True, help="Answer with code only.")

@@ -261,11 +261,9 @@ def get_command(*, key: str, as_json: bool) -> None:
     print_text(text)
 
 
-SET_CONTEXT_SETTINGS = {"ignore_unknown_options": True}
-"""Lets a value begin with a dash."""
-
-
-@command.command("set", short_help="Change a setting in config.toml.", context_settings=SET_CONTEXT_SETTINGS)
+@command.command(
+    "set", short_help="Change a setting in config.toml.", context_settings={"ignore_unknown_options": True}
+)
 @click.argument("key")
 @click.argument("value")
 def set_command(*, key: str, value: str) -> None:

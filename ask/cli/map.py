@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import heapq
 import itertools
 import json
@@ -20,28 +21,38 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ask.agent.app_context import AppContext
+from ask.agent.pricing import to_priced_model
 from ask.cli.ask import get_default_options, parse_dollars, parse_seconds, select_options
 from ask.cli.groups import subcommand
+from ask.cli.map_batch import check_batch_flags, refuse_row, run_batches
+from ask.cli.run import open_session
 from ask.console import StderrConsole
 from ask.errors import AskError, RowsFailedError, RunInterruptedError, UsageError
+from ask.map.engine import Engine, EngineOptions, Progress, RowTask, TaskResult
+from ask.map.job import Job, estimate_input, prepare_job
+from ask.map.ledger import Ledger
+from ask.map.output import ColumnNames, FileWriter, StdoutWriter
+from ask.map.rate_limit import MAX_CONCURRENCY, RateLimiter
 from ask.map.rows import (
     INPUT_FORMATS,
     STDIN,
     InputFormat,
     Row,
     check_inputs,
+    estimate_row_count,
     read_in_background,
     read_rows,
     select_inputs,
 )
+from ask.messages import Usage
+from ask.render.amounts import format_age, format_count, format_dollars, format_duration
+from ask.render.progress_bar import ProgressBar
+from ask.render.table import write_table
 
 if TYPE_CHECKING:
     from subprocess import Popen
 
     from ask.map.agent_runner import AgentOptions
-    from ask.map.engine import Engine, Progress, RowTask, TaskResult
-    from ask.map.job import Job
-    from ask.map.ledger import Ledger
 
 SAMPLE_SEED = 0
 """A fixed seed, so that the same sample is drawn each time."""
@@ -95,11 +106,7 @@ OPTIONS = select_options("provider", "base_url", "key", "system", "options", "va
 @click.option("-0", "--null", "is_null_separated", is_flag=True, help="Rows of text end with NUL instead of a newline.")
 @click.option("--files", "rows_are_files", is_flag=True, help="Each INPUT is a row, even a table.")
 @click.option(
-    "-j",
-    "--jobs",
-    metavar="N",
-    callback=parse_jobs,
-    help="Send N requests at a time, or auto to adapt to the service (auto).",
+    "-j", "--jobs", metavar="N", callback=parse_jobs, help="Send N requests at a time (auto: adapt to the service)."
 )
 @click.option("--rpm", metavar="N", type=click.FloatRange(0, min_open=True), help="Send at most N requests a minute.")
 @click.option("--tpm", metavar="N", type=click.FloatRange(0, min_open=True), help="Use at most N tokens a minute.")
@@ -138,9 +145,6 @@ def command(**flags: Any) -> None:
     ask map -f {{path}} "Summarize this" contracts/*.pdf -O out.jsonl
     ask map --batch "Language: {{text}}" tickets.jsonl -O languages.jsonl
     """
-    from ask.cli.run import open_session
-    from ask.map.ledger import Ledger
-
     with open_session(flags) as (app, console, cleanup):
         app.needs_keys = app.needs_keys and not flags["dry_run"]
         ledger = cleanup.enter_context(Ledger(app.app_dirs.data / LEDGER_NAME))
@@ -155,9 +159,6 @@ def command(**flags: Any) -> None:
 
 def list_jobs(ledger: Ledger) -> None:
     """Print all jobs as a table."""
-    from ask.render.amounts import format_age
-    from ask.render.table import write_table
-
     columns = ("id", "updated", "answered", "failed", "pending", "cost", "models", "output", "prompt")
     rows = []
     for job in ledger.list_jobs():
@@ -178,8 +179,6 @@ class MapCommand:
     def __init__(
         self, flags: Mapping[str, Any], app: AppContext, console: StderrConsole, ledger: Ledger, cleanup: ExitStack
     ) -> None:
-        from ask.map.job import prepare_job
-
         self.flags = flags
         self.app = app
         self.console = console
@@ -209,10 +208,6 @@ class MapCommand:
         Raises:
             AskError: what stopped it, or that rows failed.
         """
-        import gc
-
-        from ask.cli.map_batch import check_batch_flags, run_batches
-
         gc.enable()
         flags, job, ledger = self.flags, self.job, self.ledger
         reread_rows = self._open_row_reader()
@@ -255,8 +250,6 @@ class MapCommand:
         if not self.job.requests[0].settings.save:
             self.ledger.forget_answers(self.job.id)
         if failed_count:
-            from ask.render.amounts import format_count
-
             raise RowsFailedError(f"{format_count(failed_count, 'row')} failed", "--retry-failed sends them again")
 
     def _open_row_reader(self) -> Callable[[], Iterator[Row]]:
@@ -274,8 +267,6 @@ class MapCommand:
 
     def _run_engine(self, rows: Iterator[Row], first_row: Row) -> tuple[Engine, Progress]:
         """Send the rows; return the engine and its final progress."""
-        from ask.map.output import ColumnNames, FileWriter, StdoutWriter
-
         job, schema = self.job, self.job.requests[0].response_schema
         agent_options = self._make_agent_options() if self.flags["with_tools"] else None
         has_patch = agent_options is not None and agent_options.directory_template is not None
@@ -301,12 +292,8 @@ class MapCommand:
 
         `agent_options` are those of rows with tools.
         """
-        from ask.map.rate_limit import MAX_CONCURRENCY
-
         job, app, system_prompts = self.job, self.app, self.system_prompts
         if self.flags["batch"]:
-            from ask.cli.map_batch import refuse_row
-
             return lambda: refuse_row, MAX_CONCURRENCY
         if self.flags["engine"] is not None:
             from ask.map.cluster import describe_job, open_cluster
@@ -330,20 +317,12 @@ class MapCommand:
         """Return a function that shows the progress of the job, if standard error is a terminal."""
         if not self.console.is_terminal:
             return lambda _: None
-        from ask.map.rows import estimate_row_count
-        from ask.render.progress_bar import ProgressBar
-
         count = estimate_row_count(self.inputs)
         limits = [limit for limit in (count, self.flags["limit"], self.flags["sample"]) if limit is not None]
         return ProgressBar(self.console, None if count is None else min(limits) * len(self.job.requests)).show
 
     def _print_estimate(self, rows: Iterator[Row]) -> None:
         """Print how many rows would be sent and what they would cost."""
-        from ask.agent.pricing import to_priced_model
-        from ask.map.job import estimate_input
-        from ask.messages import Usage
-        from ask.render.amounts import format_count, format_dollars
-
         estimate = estimate_input(self.job, rows, self.ledger, self.system_prompts)
         parts = [format_count(estimate.rows, "row"), f"about {estimate.input_tokens:,} input tokens"]
         model = to_priced_model(self.app, self.job.requests[0].endpoint)
@@ -400,10 +379,6 @@ class MapCommand:
     def _create_engine(
         self, open_runner: Callable[[], Callable[[RowTask], TaskResult]], max_concurrency: int
     ) -> Engine:
-        from ask.agent.pricing import to_priced_model
-        from ask.map.engine import Engine, EngineOptions
-        from ask.map.rate_limit import RateLimiter
-
         flags, job, finder = self.flags, self.job, self.app.price_finder
         settings = job.requests[0].settings
         limit, is_percentage = flags["max_failures"] or (None, False)
@@ -432,8 +407,6 @@ class MapCommand:
         """Print how many rows were answered in earlier runs."""
         count, newest = self.ledger.count_answers(self.job.id)
         if count:
-            from ask.render.amounts import format_age, format_count
-
             age = format_age(newest, time.time())
             when = "just now" if age == "now" else f"{age} ago"
             self.console.print_notice(f"{format_count(count, 'row')} answered earlier ({when}); --fresh asks again")
@@ -518,8 +491,6 @@ def stop_on_interrupt(engine: Engine, console: StderrConsole) -> Iterator[None]:
 
 def format_summary(progress: Progress, seconds: float, output: str | None, *, is_announced: bool) -> str:
     """Describe the result of a run on one line; `is_announced` if --fresh was mentioned before."""
-    from ask.render.amounts import format_count, format_dollars, format_duration
-
     hint = "" if is_announced else "; --fresh asks again"
     earlier = f" ({progress.resumed:,} earlier{hint})" if progress.resumed else ""
     parts = [f"{format_count(progress.answered, 'row')} answered{earlier}"]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -17,14 +18,9 @@ from ask.parsing import read_dict, read_list
 from ask.render.amounts import format_count, format_since
 from ask.render.table import write_table
 from ask.safety.policy import BUILTIN_ORIGIN, is_offered
-from ask.settings import SANDBOX_LEVEL, get_working_directory, resolve_settings
+from ask.settings import SANDBOX_LEVEL, Settings, get_working_directory, resolve_settings
 from ask.text import decode_argument, escape_control_characters, repair_surrogates
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ask.settings import Settings
-    from ask.tools.base import Tool
+from ask.tools.base import Tool
 
 SANDBOXED, ASKS_FOR_HOSTS, NEEDS_ALLOW_TOOL = "sandboxed", "asks for hosts", "only with --allow-tool {}"
 CONFINED, NOT_OFFERED, READS_SKILLS = "confined by path checks", "not with --safe-files", "reads skills only"

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ask.errors import UsageError
+from ask.render.amounts import format_count, format_local_time
 from ask.suggestions import format_suggestion
 from ask.text import format_one_line
 
@@ -155,7 +156,6 @@ def safe(session: ChatSession, mode: str) -> None:
 @slash_command("PATH", "Add a file, folder, image, PDF or URL.")
 def file(session: ChatSession, path: str) -> None:
     from ask.attachments import describe_attachment
-    from ask.render.amounts import format_count
 
     inputs = session.attach_files(path)
     skipped, named = inputs.skipped_files, " will be sent with the next message"
@@ -227,7 +227,6 @@ def save(session: ChatSession, path: str) -> None:
 
 @slash_command("", "Tell what this chat has used.")
 def cost(session: ChatSession, _: str) -> None:
-    from ask.render.amounts import format_count
     from ask.render.plain import format_usage
 
     session.print_line(f"{format_count(session.message_count, 'message')}, {format_usage(session.totals)}")
@@ -241,8 +240,6 @@ def resume(session: ChatSession, reference: str) -> None:
             raise UsageError(f"no conversation matches {reference!r}", "/resume lists the newest")
         raise UsageError("no saved conversations")
     if reference and len(found) == 1:
-        from ask.render.amounts import format_count
-
         session.resume_conversation(found[0].id)
         messages = sum(message.role == "user" for message in session.request.message_history)
         session.print_line(f"Resumed {format_one_line(found[0].title)} ({format_count(messages, 'message')})")
@@ -256,7 +253,6 @@ def print_titles(session: ChatSession, titles: Sequence[ConversationTitle]) -> N
     """Print a line for each conversation, as wide as the terminal at most."""
     from shutil import get_terminal_size
 
-    from ask.render.amounts import format_local_time
     from ask.render.text_layout import truncate_text
 
     width = get_terminal_size().columns
