@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 from ask.atomic_files import create_private_folder, write_private_file
 from ask.errors import FileError
@@ -146,27 +146,25 @@ class Ledger:
 
     def begin_job(self, job: str, prompt: str, models: str, output: str) -> None:
         """Add a job, or note that it continues."""
-        with self._convert_errors():
-            self._connection.execute(
-                "INSERT INTO jobs VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET updated = excluded.updated",
-                (job, time.time(), time.time(), prompt, models, output),
-            )
+        now = time.time()
+        self._execute(
+            "INSERT INTO jobs VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET updated = excluded.updated",
+            (job, now, now, prompt, models, output),
+        )
 
     def find_job_with_output(self, output: str) -> str | None:
         """Return the newest job that writes to an output file."""
-        query = "SELECT id FROM jobs WHERE output = ? ORDER BY updated DESC"
-        with self._convert_errors():
-            found = self._connection.execute(query, (output,)).fetchone()
-        return found[0] if found else None
+        found = self._execute("SELECT id FROM jobs WHERE output = ? ORDER BY updated DESC", (output,))
+        return found[0][0] if found else None
 
     def find_results(self, job: str, digests: Sequence[bytes]) -> list[tuple[RowKey, RowResult | None]]:
         """Return the keys of the next rows, which have these digests, with their results if they were finished."""
         with self._convert_errors():
             keys = self._assign_keys(digests)
-            marks = ",".join("?" * len(digests))
-            query = "SELECT key, occurrence, status, answer, finish_reason, input_tokens, output_tokens, cost, error, "
-            query += f"patch FROM results WHERE job = ? AND key IN ({marks})"
-            stored = {row[:2]: RowResult._make(row[2:]) for row in self._connection.execute(query, (job, *digests))}
+        marks = ",".join("?" * len(digests))
+        query = "SELECT key, occurrence, status, answer, finish_reason, input_tokens, output_tokens, cost, error, "
+        query += f"patch FROM results WHERE job = ? AND key IN ({marks})"
+        stored = {row[:2]: RowResult._make(row[2:]) for row in self._execute(query, (job, *digests))}
         return [(key, stored.get(key)) for key in keys]
 
     def _assign_keys(self, digests: Sequence[bytes]) -> list[RowKey]:
@@ -186,7 +184,7 @@ class Ledger:
         """Save the results of rows in one transaction."""
         now = time.time()
         rows = [(job, *key, *result, now) for key, result in results]
-        with self._convert_errors(), self._transaction():
+        with self._transaction():
             self._connection.executemany("REPLACE INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
 
     def restart_rows(self) -> None:
@@ -196,68 +194,58 @@ class Ledger:
     def begin_batch(self, job: str, tag: str, keys: Sequence[RowKey]) -> None:
         """Save a batch that is about to be created, with the keys of its rows in order."""
         rows = [(tag, number, *key) for number, key in enumerate(keys)]
-        with self._convert_errors(), self._transaction():
+        with self._transaction():
             self._connection.execute("INSERT INTO batches VALUES (?, ?, '', ?)", (tag, job, time.time()))
             self._connection.executemany("INSERT INTO batch_rows VALUES (?, ?, ?, ?)", rows)
 
     def set_batch_id(self, tag: str, batch_id: str) -> None:
         """Save the provider's id of a batch."""
-        with self._convert_errors():
-            self._connection.execute("UPDATE batches SET batch = ? WHERE tag = ?", (batch_id, tag))
+        self._execute("UPDATE batches SET batch = ? WHERE tag = ?", (batch_id, tag))
 
     def end_batch(self, tag: str) -> None:
         """Delete a batch, whose results are saved or which was not created."""
-        with self._convert_errors():
-            self._connection.execute("DELETE FROM batches WHERE tag = ?", (tag,))
+        self._execute("DELETE FROM batches WHERE tag = ?", (tag,))
 
     def list_batches(self, job: str) -> list[PendingBatch]:
         """Return the batches of a job whose results have not been collected."""
         query = """SELECT tag, batch, created, count(*) FROM batches JOIN batch_rows USING (tag) WHERE job = ?
             GROUP BY tag ORDER BY batches.rowid"""
-        with self._convert_errors():
-            return [PendingBatch(*row) for row in self._connection.execute(query, (job,))]
+        return [PendingBatch(*row) for row in self._execute(query, (job,))]
 
     def is_batch_known(self, batch_id: str) -> bool:
         """Check whether a batch belongs to a job, this one or another."""
-        with self._convert_errors():
-            query = "SELECT 1 FROM batches WHERE batch = ?"
-            return self._connection.execute(query, (batch_id,)).fetchone() is not None
+        return bool(self._execute("SELECT 1 FROM batches WHERE batch = ?", (batch_id,)))
 
     def find_batch_rows(self, tag: str) -> list[RowKey]:
         """Return the keys of the rows of a batch, in order."""
         query = "SELECT key, occurrence FROM batch_rows WHERE tag = ? ORDER BY number"
-        with self._convert_errors():
-            return [RowKey(*row) for row in self._connection.execute(query, (tag,))]
+        return [RowKey(*row) for row in self._execute(query, (tag,))]
 
     def is_in_batch(self, job: str, key: RowKey) -> bool:
         """Check whether a row is in a batch whose results have not been collected."""
         query = "SELECT 1 FROM batch_rows JOIN batches USING (tag) WHERE job = ? AND key = ? AND occurrence = ?"
-        with self._convert_errors():
-            return self._connection.execute(query, (job, *key)).fetchone() is not None
+        return bool(self._execute(query, (job, *key)))
 
     def compute_cost(self, job: str) -> float:
         """Return the cost of all rows of a job, in US dollars, as far as it is known."""
-        query = "SELECT coalesce(sum(cost), 0) FROM results WHERE job = ?"
-        with self._convert_errors():
-            [(cost,)] = self._connection.execute(query, (job,)).fetchall()
+        [(cost,)] = self._execute("SELECT coalesce(sum(cost), 0) FROM results WHERE job = ?", (job,))
         return float(cost)
 
     def count_answers(self, job: str) -> tuple[int, float]:
         """Return how many rows of a job are answered, and when the last one was, in seconds since 1970."""
         query = "SELECT count(*), coalesce(max(time), 0) FROM results WHERE job = ? AND status = 'answered'"
-        with self._convert_errors():
-            [(count, newest)] = self._connection.execute(query, (job,)).fetchall()
+        [(count, newest)] = self._execute(query, (job,))
         return int(count), float(newest)
 
     def forget_answers(self, job: str) -> None:
         """Delete the results of a job."""
-        with self._convert_errors():
-            self._connection.execute("DELETE FROM results WHERE job = ?", (job,))
+        self._execute("DELETE FROM results WHERE job = ?", (job,))
 
     def forget_job(self, job: str) -> bool:
         """Delete a job; return whether there was one."""
-        with self._convert_errors():
-            return self._connection.execute("DELETE FROM jobs WHERE id = ?", (job,)).rowcount > 0
+        is_known = bool(self._execute("SELECT 1 FROM jobs WHERE id = ?", (job,)))
+        self._execute("DELETE FROM jobs WHERE id = ?", (job,))
+        return is_known
 
     def list_jobs(self) -> list[JobSummary]:
         """Return all jobs, the newest first."""
@@ -265,18 +253,19 @@ class Ledger:
             coalesce(sum(status = 'failed'), 0), sum(cost),
             (SELECT count(*) FROM batches JOIN batch_rows USING (tag) WHERE batches.job = jobs.id)
             FROM jobs LEFT JOIN results ON job = id GROUP BY id ORDER BY updated DESC"""
+        return [JobSummary(*row) for row in self._execute(query)]
+
+    def _execute(self, query: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Run a statement and return its rows."""
         with self._convert_errors():
-            return [JobSummary(*row) for row in self._connection.execute(query)]
+            return self._connection.execute(query, parameters).fetchall()
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            self._connection.execute("COMMIT")
-        finally:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
+        with self._convert_errors():
+            self._connection.execute("BEGIN IMMEDIATE")
+            with self._connection:  # commits, or rolls back after an exception
+                yield
 
     @contextmanager
     def _convert_errors(self) -> Iterator[None]:
