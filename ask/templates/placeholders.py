@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 INPUT_NAME = "input"
-"""The placeholder for the user's prompt, files and piped text."""
-PLACEHOLDER_PATTERN = re.compile(r"(\\?)\{\{ *([^\W\d][\w-]*) *(?:\|((?:(?!\}\}).)*))?\}\}", re.DOTALL)
+"""The placeholder for the user's prompt, files and piped text, or for the whole row of `ask map`."""
+VARIABLE_PATTERN = re.compile(r"(\\?)\{\{ *([^\W\d][\w-]*) *(?:\|((?:(?!\}\}).)*))?\}\}", re.DOTALL)
+COLUMN_PATTERN = re.compile(r"(\\?)\{\{ *([^{}|]*?) *(?:\|((?:(?!\}\}).)*))?\}\}", re.DOTALL)
+"""The placeholders of `ask map`, where a column may have any name."""
 
 
 class Placeholder(NamedTuple):
@@ -18,15 +21,17 @@ class Placeholder(NamedTuple):
     default: str | None
 
 
-def find_placeholders(text: str) -> Iterator[Placeholder]:
+def find_placeholders(text: str, pattern: re.Pattern[str] = VARIABLE_PATTERN) -> Iterator[Placeholder]:
     r"""Yield the placeholders in a text, except escaped ones: \{{name}}."""
-    for escaped, name, default in (match.groups() for match in PLACEHOLDER_PATTERN.finditer(text)):
+    for escaped, name, default in (match.groups() for match in pattern.finditer(text)):
         if not escaped:
             yield Placeholder(name, default)
 
 
-def fill_placeholders(text: str, values: Mapping[str, str]) -> str:
+def fill_placeholders(text: str, values: Mapping[str, Any], pattern: re.Pattern[str] = VARIABLE_PATTERN) -> str:
     """Replace the placeholders in a text; placeholders in the values themselves are not replaced.
+
+    Text is inserted as it is, None as nothing, and any other value as JSON.
 
     Raises:
         KeyError: A placeholder has neither a value nor a default.
@@ -36,6 +41,11 @@ def fill_placeholders(text: str, values: Mapping[str, str]) -> str:
         escaped, name, default = match.groups()
         if escaped:
             return match[0][1:]
-        return values[name] if name in values or default is None else default.strip()
+        if default is not None and name not in values:
+            return default.strip()
+        value = values[name]
+        if isinstance(value, str):
+            return value
+        return "" if value is None else json.dumps(value, ensure_ascii=False)
 
-    return PLACEHOLDER_PATTERN.sub(replace_match, text)
+    return pattern.sub(replace_match, text)
