@@ -6,15 +6,15 @@ parses shell syntax.
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from textwrap import dedent
-from typing import Any, NoReturn
+from typing import Any
 
 from ask.errors import IncompleteResponseError
+from ask.settings import JSON_ERRORS, STRICT_DECODER
 from ask.text import CONTROL_CHARACTERS, escape_non_ascii, format_one_line
 
 
@@ -162,29 +162,17 @@ def extract_json(response_text: str, find_problem: Callable[[Any], str]) -> tupl
 
 def iter_json_values(text: str) -> Iterator[Any]:
     """Yield the JSON values in a text: all of it, its fenced blocks, values in prose."""
-    decoder = json.JSONDecoder(parse_constant=_reject_constant, parse_float=_parse_finite_float)
     for candidate in (text, *iter_code_blocks(text)):
-        with suppress(ValueError, RecursionError):
-            yield decoder.decode(candidate.strip())
+        with suppress(*JSON_ERRORS):
+            yield STRICT_DECODER.decode(candidate.strip())
     position = 0
     for _ in range(MAX_ATTEMPTS):
         bracket = BRACKET_PATTERN.search(text, position)
         if not bracket:
             return
         try:
-            value, position = decoder.raw_decode(text, bracket.start())
-        except (ValueError, RecursionError):
+            value, position = STRICT_DECODER.raw_decode(text, bracket.start())
+        except JSON_ERRORS:
             position = bracket.end()
         else:
             yield value
-
-
-def _reject_constant(constant: str) -> NoReturn:
-    """Reject NaN and Infinity, which Python accepts but JSON does not allow."""
-    raise ValueError(constant)
-
-
-def _parse_finite_float(number: str) -> float:
-    """Parse a float; reject infinity, which JSON cannot represent."""
-    value = float(number)
-    return value if value - value == 0 else _reject_constant(number)

@@ -535,23 +535,13 @@ def parse_model_options(pairs: Iterable[str]) -> dict[str, Any]:
         if not key or not equals:
             raise UsageError(f"-o must be KEY=VALUE, not {pair!r}", "for example -o temperature=0.2")
         try:
-            options[key] = parse_strict_json(text)
+            options[key] = STRICT_DECODER.decode(text)
         except (ValueError, RecursionError):
             options[key] = text
         except OverflowError as error:
             raise ParameterError(f"{key} is {text}", str(error)) from None
         check_model_option(key, options[key])
     return options
-
-
-def parse_strict_json(text: str) -> Any:
-    """Parse JSON without Python's extensions NaN and Infinity.
-
-    Raises:
-        ValueError, RecursionError: it is not JSON.
-        OverflowError: a number in it is too large to be sent.
-    """
-    return json.loads(text, parse_constant=_reject_constant, parse_float=_parse_finite_float)
 
 
 def _reject_constant(constant: str) -> None:
@@ -563,6 +553,12 @@ def _parse_finite_float(text: str) -> float:
     if math.isinf(number):
         raise OverflowError(f"{text} is too large: the limit is {sys.float_info.max:.1e}")
     return number
+
+
+STRICT_DECODER = json.JSONDecoder(parse_constant=_reject_constant, parse_float=_parse_finite_float)
+"""Decodes JSON without Python's extensions NaN and Infinity."""
+JSON_ERRORS = (ValueError, RecursionError, OverflowError)
+"""What `STRICT_DECODER` raises; OverflowError for a number that is too large to be sent."""
 
 
 def check_model_option(key: str, value: Any) -> None:

@@ -12,7 +12,7 @@ from ask.errors import IncompleteResponseError, UsageError
 from ask.inputs.readers import read_text_file
 from ask.schemas.schema import JsonSchema, parse_schema
 from ask.schemas.short_form import parse_short_form
-from ask.settings import parse_strict_json
+from ask.settings import JSON_ERRORS, STRICT_DECODER
 from ask.text import decode_argument
 
 JSON_OBJECT_START = re.compile(r'\s*\{\s*(?:\}|"(?:[^"\\]|\\.)*"\s*:\s*["{\[tfn\d-])')
@@ -69,8 +69,8 @@ def read_response_schema(option_value: str) -> ResponseSchema:
     elif FILE_NAME_PATTERN.fullmatch(text) or ("." in text and os.path.isfile(text)):
         text = read_text_file(text)
     try:
-        value = parse_strict_json(text)
-    except (ValueError, RecursionError, OverflowError) as error:
+        value = STRICT_DECODER.decode(text)
+    except JSON_ERRORS as error:
         if not JSON_OBJECT_START.match(text):
             return ResponseSchema(JsonSchema(parse_short_form(text)))
         raise UsageError(f"--schema: invalid JSON: {error}", "correct it there") from None
