@@ -23,68 +23,44 @@ class MediaType(NamedTuple):
     Attributes:
         group: "image", "PDF" or "audio"; "" if no provider accepts it.
         title: the common name of the format.
+        signature: a regular expression that matches the beginning of the content.
         alternative: the formats to convert it to, if no provider accepts it.
     """
 
     group: str
     title: str
+    signature: bytes
     alternative: str = ""
 
 
 MEDIA_TYPES = {
-    "image/png": MediaType("image", "PNG"),
-    "image/jpeg": MediaType("image", "JPEG"),
-    "image/gif": MediaType("image", "GIF"),
-    "image/webp": MediaType("image", "WebP"),
-    "image/heic": MediaType("image", "HEIC"),
-    "application/pdf": MediaType("PDF", "PDF"),
-    "audio/wav": MediaType("audio", "WAV"),
-    "audio/mpeg": MediaType("audio", "MP3"),
-    "audio/ogg": MediaType("audio", "Ogg"),
-    "audio/flac": MediaType("audio", "FLAC"),
-    "audio/mp4": MediaType("audio", "M4A"),
-    "audio/aac": MediaType("audio", "AAC"),
-    "audio/aiff": MediaType("audio", "AIFF"),
-    "image/avif": MediaType("", "AVIF image", "PNG or JPEG"),
-    "image/bmp": MediaType("", "BMP image", "PNG or JPEG"),
-    "image/tiff": MediaType("", "TIFF image", "PNG or JPEG"),
-    "video/mp4": MediaType("", "video", "single images, or its sound"),
-    "video/webm": MediaType("", "video", "single images, or its sound"),
-    "application/zip": MediaType("", "ZIP archive or Office document", "a PDF or text"),
+    "image/png": MediaType("image", "PNG", rb"\x89PNG\r\n\x1a\n"),
+    "image/jpeg": MediaType("image", "JPEG", rb"\xff\xd8\xff"),
+    "image/gif": MediaType("image", "GIF", rb"GIF8[79]a"),
+    "image/webp": MediaType("image", "WebP", rb"RIFF....WEBP"),
+    "image/heic": MediaType("image", "HEIC", rb"....ftyp(?:heic|heix|hevc|heim|heis|mif1|msf1)"),
+    "application/pdf": MediaType("PDF", "PDF", rb"\s*%PDF-\d"),
+    "audio/wav": MediaType("audio", "WAV", rb"RIFF....WAVE"),
+    "audio/mpeg": MediaType("audio", "MP3", rb"ID3[\x02-\x04]|\xff[\xf2\xf3\xfa\xfb][\x10-\xef]"),
+    "audio/ogg": MediaType("audio", "Ogg", rb"OggS\0"),
+    "audio/flac": MediaType("audio", "FLAC", rb"fLaC"),
+    "audio/mp4": MediaType("audio", "M4A", rb"....ftypM4[AB] "),
+    "audio/aac": MediaType("audio", "AAC", rb"\xff[\xf0\xf1\xf8\xf9][\x40-\xbf]"),
+    "audio/aiff": MediaType("audio", "AIFF", rb"FORM....AIF[FC]"),
+    "image/avif": MediaType("", "AVIF image", rb"....ftypavi[fs]", "PNG or JPEG"),
+    "image/bmp": MediaType("", "BMP image", rb"BM.{4}\0\0\0\0", "PNG or JPEG"),
+    "image/tiff": MediaType("", "TIFF image", rb"II\*\0|MM\0\*", "PNG or JPEG"),
+    "video/mp4": MediaType("", "video", rb"....ftyp", "single images, or its sound"),
+    "video/webm": MediaType("", "video", rb"\x1a\x45\xdf\xa3", "single images, or its sound"),
+    "application/zip": MediaType("", "ZIP archive or Office document", rb"PK\x03\x04", "a PDF or text"),
 }
-"""The detected media types, by MIME type."""
+"""The detected media types, by MIME type; the first whose signature matches counts."""
 ATTACHABLE_MEDIA_TYPES = tuple(media_type for media_type, kind in MEDIA_TYPES.items() if kind.group)
 """The MIME types that at least one provider accepts."""
 MAX_FILE_BYTES = {"image": 20_000_000, "PDF": 32_000_000, "audio": 25_000_000}
 """The largest size of one file, in bytes."""
 MAX_TOTAL_BYTES = 50_000_000
 """The largest size of all files of a message, in bytes: services accept no larger requests."""
-
-SIGNATURES = [
-    (re.compile(pattern, re.DOTALL), media_type)
-    for pattern, media_type in (
-        (rb"\x89PNG\r\n\x1a\n", "image/png"),
-        (rb"\xff\xd8\xff", "image/jpeg"),
-        (rb"GIF8[79]a", "image/gif"),
-        (rb"RIFF....WEBP", "image/webp"),
-        (rb"....ftyp(?:heic|heix|hevc|heim|heis|mif1|msf1)", "image/heic"),
-        (rb"RIFF....WAVE", "audio/wav"),
-        (rb"ID3[\x02-\x04]|\xff[\xf2\xf3\xfa\xfb][\x10-\xef]", "audio/mpeg"),
-        (rb"OggS\0", "audio/ogg"),
-        (rb"fLaC", "audio/flac"),
-        (rb"....ftypM4[AB] ", "audio/mp4"),
-        (rb"\xff[\xf0\xf1\xf8\xf9][\x40-\xbf]", "audio/aac"),
-        (rb"FORM....AIF[FC]", "audio/aiff"),
-        (rb"....ftypavi[fs]", "image/avif"),
-        (rb"BM.{4}\0\0\0\0", "image/bmp"),
-        (rb"II\*\0|MM\0\*", "image/tiff"),
-        (rb"....ftyp", "video/mp4"),
-        (rb"\x1a\x45\xdf\xa3", "video/webm"),
-        (rb"PK\x03\x04", "application/zip"),
-    )
-]
-"""How the content of each media type begins; the first match counts."""
-_PDF_HEADER = re.compile(rb"\s*%PDF-\d")
 _PDF_PAGE = re.compile(rb"/Type\s*/Page(?!\w)")
 
 IMAGE_TOKENS = 1_600
@@ -104,11 +80,9 @@ def detect_media_type(data: bytes) -> str:
     except PDF: a PDF may be valid text.
     """
     head = data[:SNIFF_BYTES]
-    if _PDF_HEADER.match(head):
-        return "application/pdf"
-    if _is_text(head):
-        return ""
-    return next((media_type for pattern, media_type in SIGNATURES if pattern.match(head)), "")
+    matching = (name for name, kind in MEDIA_TYPES.items() if re.match(kind.signature, head, re.DOTALL))
+    media_type = next(matching, "")
+    return "" if media_type != "application/pdf" and _is_text(head) else media_type
 
 
 def _is_text(head: bytes) -> bool:

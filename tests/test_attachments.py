@@ -13,7 +13,6 @@ from ask.agent.context_window import estimate_message_tokens
 from ask.attachments import (
     ATTACHABLE_MEDIA_TYPES,
     MEDIA_TYPES,
-    SIGNATURES,
     SNIFF_BYTES,
     detect_media_type,
     format_supported_types,
@@ -79,10 +78,6 @@ def test_any_bytes_are_text_or_an_attachment_or_a_one_line_error(data: bytes) ->
     for attachment in kept.attachments:
         assert attachment.media_type in ATTACHABLE_MEDIA_TYPES
         assert attachment.data is data
-
-
-def test_media_types_and_signatures_match() -> None:
-    assert {media_type for _, media_type in SIGNATURES} | {"application/pdf"} == set(MEDIA_TYPES)
 
 
 # Notes for unsupported attachments
