@@ -129,6 +129,15 @@ def write_private_file(path: Path, content: bytes, *, keep_mode: bool = False, d
             os.fsync(file.fileno())
 
 
+@contextmanager
+def convert_write_errors(path: Path) -> Iterator[None]:
+    """Turn errors of the operating system into a `FileError` that names the file."""
+    try:
+        yield
+    except OSError as error:
+        raise FileError(f"cannot write {path} ({error.strerror})") from error
+
+
 def read_decisions(path: Path, parse: Callable[[Any], T]) -> T | None:
     """Read a private JSON file with decisions of the user; return None if it does not exist.
 
@@ -151,10 +160,8 @@ def write_decisions(path: Path, decisions: Any) -> None:
     Raises:
         FileError: it cannot be written.
     """
-    try:
+    with convert_write_errors(path):
         write_private_file(path, f"{json.dumps(decisions, indent=2)}\n".encode())
-    except OSError as error:
-        raise FileError(f"cannot write {path} ({error.strerror})") from error
 
 
 @contextmanager
@@ -170,11 +177,9 @@ def lock_file(path: Path) -> Iterator[None]:
     import fcntl
 
     folder = Path(os.path.realpath(path)).parent
-    try:
+    with convert_write_errors(path):
         create_private_folder(folder)
         descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError as error:
-        raise FileError(f"cannot write {path} ({error.strerror})") from error
     try:
         with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX)

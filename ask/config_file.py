@@ -8,8 +8,7 @@ from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 from typing import Any
 
-from ask.atomic_files import lock_file, write_private_file
-from ask.errors import FileError
+from ask.atomic_files import convert_write_errors, lock_file, write_private_file
 from ask.settings import check_config, read_toml
 
 UNSET = object()
@@ -106,9 +105,7 @@ def replace_file_content(path: Path, data: bytes) -> None:
     Raises:
         FileError: it cannot be written.
     """
-    try:
+    with convert_write_errors(path):
         if path.exists() and not os.access(path, os.W_OK):
             raise PermissionError(0, "it is read-only")
         write_private_file(path, data, keep_mode=True, durable=True)
-    except OSError as error:
-        raise FileError(f"cannot write {path} ({error.strerror})") from error

@@ -46,8 +46,8 @@ def can_redraw(output: StandardOutput, environment: Mapping[str, str]) -> bool:
 
     This needs a capable terminal and a process in the foreground.
     """
-    known_terminal = environment.get("TERM", "") not in ("", "unknown")
-    return output.is_terminal and known_terminal and environment["TERM"] != "dumb" and is_in_foreground()
+    is_capable = environment.get("TERM", "") not in ("", "unknown", "dumb")
+    return output.is_terminal and is_capable and is_in_foreground()
 
 
 def is_in_foreground() -> bool:
@@ -89,8 +89,7 @@ class StandardOutput:
         self._show_partial_lines = show_partial_lines
         self._pending_text = ""
         self._has_lock = False
-        if not os.get_blocking(self._stream.fileno()):
-            os.set_blocking(self._stream.fileno(), True)
+        os.set_blocking(self._stream.fileno(), True)
 
     def write(self, text: str, style: str = "") -> None:
         """Write and flush some text; `style` is an escape sequence that starts it.
@@ -208,17 +207,16 @@ class StderrConsole:
 
     def print_dim(self, text: str) -> None:
         """Print dimmed text, which may be an incomplete line."""
-        self._write(f"{self._dim_start}{escape_control_characters(self.redact(text))}{self._dim_end}")
+        self._write(self._dim(text))
 
     def show_status(self, text: str) -> None:
         """Show a short line on a terminal until the next output; "" erases it."""
         if self._dim_start and self.is_terminal and text != self._status:
-            self._write(
-                f"{CLEAR_LINE}{self._dim_start}{escape_control_characters(self.redact(text))}{self._dim_end}"
-                if text
-                else ""
-            )
+            self._write(CLEAR_LINE + self._dim(text) if text else "")
             self._status = text
+
+    def _dim(self, text: str) -> str:
+        return f"{self._dim_start}{escape_control_characters(self.redact(text))}{self._dim_end}"
 
     def _write(self, text: str) -> None:
         if self._quiet or sys.stderr is None:

@@ -9,14 +9,13 @@ from binascii import b2a_base64
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
 SUMMARY_PREFIX = "[This summary replaces the conversation so far.]\n\n"
 """The beginning of a summary, which is a user message."""
 
 
 Role = Literal["system", "user", "assistant", "tool"]
-Number = TypeVar("Number", int, float)
 
 EMPTY_MAPPING: Mapping[str, Any] = MappingProxyType({})
 """An immutable empty mapping, for use as a default value."""
@@ -166,16 +165,10 @@ class Usage(NamedTuple):
     cost: float | None = None
 
     def __add__(self, other: Usage) -> Usage:  # type: ignore[override]
-        return Usage(
-            _add_optional(self.input_tokens, other.input_tokens),
-            _add_optional(self.output_tokens, other.output_tokens),
-            _add_optional(self.cached_tokens, other.cached_tokens),
-            _add_optional(self.reasoning_tokens, other.reasoning_tokens),
-            _add_optional(self.cost, other.cost),
-        )
+        return Usage._make(map(_add_optional, self, other))
 
 
-def _add_optional(a: Number | None, b: Number | None) -> Number | None:
+def _add_optional(a: float | None, b: float | None) -> float | None:
     return b if a is None else a if b is None else a + b
 
 

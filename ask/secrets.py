@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ask.atomic_files import lock_file, write_private_file
-from ask.errors import ConfigError, FileError
+from ask.atomic_files import convert_write_errors, lock_file, write_private_file
+from ask.errors import ConfigError
 from ask.messages import EMPTY_MAPPING, Message, ToolCall
 from ask.settings import read_toml
 from ask.text import repair_surrogates
@@ -28,16 +28,21 @@ class Redactor:
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         forms = {form for secret in secrets if secret for form in _list_json_forms(secret)}
-        self._secrets = tuple(sorted(forms, key=len, reverse=True))  # a longer one may contain a shorter one
-        self._pattern = re.compile("|".join(map(re.escape, self._secrets)))
+        self.secrets = tuple(sorted(forms, key=len, reverse=True))  # a longer one may contain a shorter one
+        self._pattern = re.compile("|".join(map(re.escape, self.secrets)))
 
     def redact(self, text: str) -> str:
         """Replace the secrets in a text."""
-        return self._pattern.sub(REDACTED, text) if any(secret in text for secret in self._secrets) else text
+        return self._pattern.sub(REDACTED, text) if any(secret in text for secret in self.secrets) else text
+
+    def find_secrets(self, text: str) -> list[tuple[int, int]]:
+        """Return where the secrets in a text start and end."""
+        is_present = any(secret in text for secret in self.secrets)
+        return [match.span() for match in self._pattern.finditer(text)] if is_present else []
 
     def redact_json(self, text: str) -> str:
         """Replace the secrets in a JSON text, even escaped ones. The text may be invalid JSON."""
-        if not self._secrets:
+        if not self.secrets:
             return text
         if "\\" in text:
             try:
@@ -53,7 +58,7 @@ class Redactor:
 
     def redact_value(self, value: Any) -> Any:
         """Replace the secrets in all strings of a JSON value, including object keys."""
-        if not self._secrets:
+        if not self.secrets:
             return value
         if isinstance(value, str):
             return self.redact(value)
@@ -72,7 +77,7 @@ class Redactor:
 
         Provider state that contains a secret is removed: a provider would reject signed parts that were changed.
         """
-        if not self._secrets:
+        if not self.secrets:
             return message
         state = message.provider_state
         if state and json.dumps(self.redact_value(state.data)) != json.dumps(dict(state.data)):
@@ -88,7 +93,7 @@ class Redactor:
 
     def open_stream(self) -> StreamRedactor:
         """Create a redactor for a text that arrives in chunks."""
-        return StreamRedactor(self._secrets, self._pattern)
+        return StreamRedactor(self)
 
 
 NO_SECRETS = Redactor()
@@ -100,39 +105,33 @@ class StreamRedactor:
     Only an end of the text that may be the beginning of a secret is held back.
     """
 
-    def __init__(self, secrets: tuple[str, ...], pattern: re.Pattern[str]) -> None:
-        self._secrets = secrets
-        self._pattern = pattern
-        self._max_secret_length = len(secrets[0]) if secrets else 0
-        self._first_characters = {secret[0] for secret in secrets}
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self._max_secret_length = max(map(len, redactor.secrets), default=0)
+        self._first_characters = {secret[0] for secret in redactor.secrets}
         self._held_back = ""
 
     def feed(self, chunk: str) -> str:
         """Add a chunk; return the redacted text that cannot change any more."""
         text = self._held_back + chunk
-        safe_end = len(text) - self._count_held_back(text)
-        pieces, position = [], 0
-        if any(secret in text for secret in self._secrets):
-            for match in self._pattern.finditer(text):
-                if match.start() >= safe_end:
-                    break
-                pieces += [text[position : match.start()], REDACTED]
-                position = match.end()
-        end = max(position, safe_end)
+        end = len(text) - self._count_held_back(text)
+        for start, match_end in self._redactor.find_secrets(text):
+            if start < end:
+                end = max(end, match_end)
         self._held_back = text[end:]
-        return "".join([*pieces, text[position:end]])
+        return self._redactor.redact(text[:end])
 
     def finish(self) -> str:
         """Return the rest of the text at its end."""
         text, self._held_back = self._held_back, ""
-        return self._pattern.sub(REDACTED, text) if text else ""
+        return self._redactor.redact(text)
 
     def _count_held_back(self, text: str) -> int:
         """Count the characters at the end that may be the beginning of a secret."""
         for start in range(max(0, len(text) - self._max_secret_length + 1), len(text)):
             if text[start] in self._first_characters:
                 end = text[start:]
-                if any(len(secret) > len(end) and secret.startswith(end) for secret in self._secrets):
+                if any(len(secret) > len(end) and secret.startswith(end) for secret in self._redactor.secrets):
                     return len(end)
         return 0
 
@@ -255,10 +254,8 @@ class KeyStore:
             # The strings come first: what follows a table in TOML would belong to it.
             values = {name: saved for name, saved in keys.items() if saved is not None}
             tables = {name: {"keyring": True} for name, saved in keys.items() if saved is None}
-            try:
+            with convert_write_errors(self.path):
                 write_private_file(self.path, tomli_w.dumps(values | tables).encode(), durable=True)
-            except OSError as error:
-                raise FileError(f"cannot write {self.path} ({error.strerror})") from error
 
 
 def format_variable_prefix(name: str) -> str:

@@ -6,11 +6,12 @@ import csv
 import io
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
+from ask.atomic_files import convert_write_errors
 from ask.console import StandardOutput
 from ask.errors import FileError, UsageError
 from ask.map.ledger import RowResult
@@ -66,28 +67,18 @@ class ColumnNames:
         return record
 
 
-class RowWriter(Protocol):
-    """Writes output rows."""
-
-    def write(self, records: Sequence[Mapping[str, Any]]) -> None: ...
-
-    def publish(self) -> None:
-        """Replace the output of the previous run, once everything that it had finished is written again."""
-
-    def close(self) -> None: ...
-
-
 class StdoutWriter:
     """Writes JSONL to standard output."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: ColumnNames) -> None:
+        self.names = names
         self._output = StandardOutput(is_exclusive=True)
 
     def write(self, records: Sequence[Mapping[str, Any]]) -> None:
         self._output.write("".join(encode_json(record) + "\n" for record in records))
 
     def publish(self) -> None:
-        pass
+        """Do nothing: what is written cannot be replaced."""
 
     def close(self) -> None:
         self._output.close()
@@ -101,18 +92,18 @@ class FileWriter:
 
     Args:
         path: the file; its suffix decides the format.
-        columns: the columns of a table.
+        names: the columns.
     """
 
-    def __init__(self, path: Path, columns: Sequence[str]) -> None:
+    def __init__(self, path: Path, names: ColumnNames) -> None:
         self._path = path
-        self._columns = columns
+        self.names = names
         self._delimiter = {".csv": ",", ".tsv": "\t"}.get(path.suffix.lower())
         self._temporary_path: Path | None = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         with convert_write_errors(path):
             self._descriptor = os.open(self._temporary_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o666)
             if self._delimiter:
-                self._append(self._format_table([dict(zip(columns, columns, strict=True))]))
+                self._append(self._format_table([dict(zip(names.all, names.all, strict=True))]))
 
     def write(self, records: Sequence[Mapping[str, Any]]) -> None:
         if self._delimiter:
@@ -123,6 +114,7 @@ class FileWriter:
             self._append(text)
 
     def publish(self) -> None:
+        """Replace the output of the previous run, once everything that it had finished is written again."""
         if self._temporary_path:
             with convert_write_errors(self._path):
                 os.replace(self._temporary_path, self._path)
@@ -144,17 +136,11 @@ class FileWriter:
         buffer = io.StringIO()
         writer = csv.writer(buffer, delimiter=self._delimiter or ",", lineterminator="\n")
         for record in records:
-            writer.writerow([format_cell(record.get(column)) for column in self._columns])
+            writer.writerow([format_cell(record.get(column)) for column in self.names.all])
         return buffer.getvalue()
 
 
-@contextmanager
-def convert_write_errors(path: Path) -> Iterator[None]:
-    """Turn errors of the operating system into `FileError`."""
-    try:
-        yield
-    except OSError as error:
-        raise FileError(f"cannot write {path} ({error.strerror})") from error
+RowWriter = StdoutWriter | FileWriter
 
 
 def format_cell(value: Any) -> Any:
