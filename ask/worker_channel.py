@@ -12,11 +12,8 @@ from types import MappingProxyType
 MAX_FRAME_SIZE = 4 << 20
 """The largest payload of a worker's frame, in bytes."""
 
-READY, OUTPUT, OVERFLOW_OPEN, OVERFLOW_DATA, TEXT, DONE = b"R", b"O", b"F", b"S", b"T", b"D"
-"""Frames sent by the worker.
-
-It is ready; live output; an overflow file is opened; a chunk of that file; a chunk of the result's text; the result.
-"""
+READY, OUTPUT, DONE = b"R", b"O", b"D"
+"""Frames sent by the worker: it is ready; live output; the result of a call."""
 START, CALL = b"B", b"C"
 """Frames sent to the worker: the initial data, and a call."""
 
@@ -77,10 +74,10 @@ class WorkerChannel:
     `requests` is the descriptor to write to, which is made non-blocking, and `replies` the one to read from.
     """
 
-    def __init__(self, requests: int, replies: int) -> None:
+    def __init__(self, requests: int, replies: int, max_frame_size: int = MAX_FRAME_SIZE) -> None:
         self._requests = requests
         self._replies = replies
-        self._reader = FrameReader()
+        self._reader = FrameReader(max_frame_size)
         os.set_blocking(requests, False)
 
     def exchange_frames(

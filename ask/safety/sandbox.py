@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import codecs
 import json
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from io import RawIOBase
 from pathlib import Path
 from typing import Any, Self
 
@@ -25,16 +23,12 @@ from ask.safety.path_policy import check_folders_unmoved
 from ask.safety.placeholders import MountPlaceholders
 from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
 from ask.safety.self_test import SelfTestHost, SelfTestResult
-from ask.secrets import Redactor
 from ask.tools.base import Tool, ToolContext, ToolError, ToolResult
-from ask.tools.output_limits import open_private_file
-from ask.worker_channel import InvalidFrameError, WorkerDiedError, WorkerTimeoutError
+from ask.worker_channel import WorkerDiedError, WorkerTimeoutError
 
 _START_TIMEOUT = 10.0
 _TIMEOUT_GRACE = 7.0
 """Seconds after its timeout that a call has to end: its processes may ignore SIGTERM or be slow to exit."""
-_OVERFLOW_FILE_NAME = re.compile(rb"(?:stdout|stderr|result)-[0-9a-f]{16}\.txt")
-_MAX_OVERFLOW_FILES = 4
 _RESTART_NOTE = "The sandbox was restarted: /tmp and the home directory are empty again"
 
 
@@ -146,7 +140,7 @@ class Sandbox:
         """Send the start message to a worker and return its self-test report, None if that is invalid."""
         start_message = {
             "directory": str(self._config.working_directory),
-            "spill": str(self._config.overflow_directory),
+            "overflow_directory": str(self._config.overflow_directory),
             "limits": list(self._config.limits),
             "placeholders": [str(path) for path in self._placeholders.paths],
             "tasks": tasks,
@@ -154,13 +148,12 @@ class Sandbox:
         try:
             replies = process.exchange_frames(worker_channel.START, json.dumps(start_message).encode(), _START_TIMEOUT)
             self._during_start()
-            for kind, payload in replies:
-                return json.loads(payload) if kind == worker_channel.READY else None
+            kind, payload = next(replies)
+            return json.loads(payload) if kind == worker_channel.READY else None
         except (WorkerDiedError, WorkerTimeoutError):
             raise process.explain_start_failure() from None
         except ValueError:
-            pass
-        return None
+            return None
 
     def _run_tool(self, tool_name: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         """Run a call in the sandbox. Any error other than a failed tool kills the worker.
@@ -179,27 +172,21 @@ class Sandbox:
             "approved_file": context.approved_file,
         }
         timeout = context.command_timeout + _TIMEOUT_GRACE
-        overflow_files = OverflowFiles(self._config.overflow_directory, self._config.limits.output_size)
-        complete = False
         try:
             replies = process.exchange_frames(worker_channel.CALL, json.dumps(call).encode(), timeout)
-            payload = self._read_result(replies, overflow_files, context)
-            complete = True
-            return parse_tool_result(payload)
-        except WorkerTimeoutError:
-            text = f"timed out after {context.command_timeout:g} s; the sandbox had to be closed. {_RESTART_NOTE}"
-            raise ToolError(text) from None
-        except (WorkerDiedError, InvalidFrameError):
-            complete = False
-            raise ToolError(f"the sandbox was closed during this call. {_RESTART_NOTE}") from None
-        finally:
-            if not complete:
-                self._kill_process()
-            overflow_files.close(context.redactor if complete else None)
+            return parse_tool_result(self._read_result(replies, context))
+        except ToolError:  # of the tool itself
+            raise
+        except BaseException as error:
+            self._kill_process()
+            if isinstance(error, WorkerTimeoutError):
+                text = f"timed out after {context.command_timeout:g} s; the sandbox had to be closed. {_RESTART_NOTE}"
+                raise ToolError(text) from None
+            if isinstance(error, WorkerDiedError):
+                raise ToolError(f"the sandbox was closed during this call. {_RESTART_NOTE}") from None
+            raise
 
-    def _read_result(
-        self, replies: Iterator[tuple[bytes, bytes]], overflow_files: OverflowFiles, context: ToolContext
-    ) -> bytes:
+    def _read_result(self, replies: Iterator[tuple[bytes, bytes]], context: ToolContext) -> bytes:
         """Report the output of a call while it runs, and return its result message."""
         remaining_size = self._config.limits.output_size + 4096
         decode = codecs.getincrementaldecoder("utf-8")("replace").decode
@@ -209,14 +196,10 @@ class Sandbox:
             if kind == worker_channel.OUTPUT and len(payload) <= remaining_size:
                 remaining_size -= len(payload)
                 text = redacted_stream.feed(decode(payload))
-            elif kind == worker_channel.OVERFLOW_OPEN:
-                overflow_files.open(payload)
-            elif kind == worker_channel.OVERFLOW_DATA:
-                overflow_files.write(payload)
             elif kind == worker_channel.DONE:
                 text = redacted_stream.finish()
             else:
-                raise InvalidFrameError
+                break
             if text:
                 context.on_output(text)
             if kind == worker_channel.DONE:
@@ -252,60 +235,3 @@ def parse_tool_result(payload: bytes) -> ToolResult:
     if not isinstance(text, str) or not isinstance(failed, bool):
         raise WorkerDiedError
     return ToolResult(text, failed, status if type(status) is int and 0 <= status <= 255 else None)
-
-
-class OverflowFiles:
-    """Files for the long outputs of one call, each with at most `max_size` bytes.
-
-    They are written outside the sandbox from data that the worker sends. It is not trusted, so names and sizes are
-    checked.
-    """
-
-    def __init__(self, folder: Path, max_size: int) -> None:
-        self._folder = folder
-        self._max_size = max_size
-        self._files: dict[bytes, RawIOBase | None] = {}
-        self._sizes: dict[bytes, int] = {}
-
-    def open(self, name: bytes) -> None:
-        """Create a file.
-
-        Raises:
-            InvalidFrameError: the name is invalid, or there are too many files.
-        """
-        if not _OVERFLOW_FILE_NAME.fullmatch(name) or name in self._files or len(self._files) >= _MAX_OVERFLOW_FILES:
-            raise InvalidFrameError
-        self._files[name] = None
-        self._sizes[name] = 0
-        with suppress(OSError):
-            self._files[name] = open_private_file(self._folder / name.decode())
-
-    def write(self, payload: bytes) -> None:
-        """Append to a file. The payload is the name, a newline and the data.
-
-        Raises:
-            InvalidFrameError: the file does not exist or gets too long.
-        """
-        name, _, data = payload.partition(b"\n")
-        if name not in self._files or self._sizes[name] + len(data) > self._max_size:
-            raise InvalidFrameError
-        self._sizes[name] += len(data)
-        if file := self._files[name]:
-            with suppress(OSError):
-                file.write(data)
-
-    def close(self, redactor: Redactor | None) -> None:
-        """Close all files. Redact the keys in them, which the worker does not know, or else delete the files."""
-        for name, file in self._files.items():
-            if file is None:
-                continue
-            file.close()
-            path = self._folder / name.decode()
-            with suppress(OSError):
-                if redactor is None:
-                    path.unlink()
-                    continue
-                text = path.read_text("utf-8", "surrogateescape")
-                redacted = redactor.redact(text)
-                if redacted != text:
-                    path.write_text(redacted, "utf-8", "surrogateescape")

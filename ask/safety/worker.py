@@ -11,7 +11,6 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from io import RawIOBase
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,8 @@ _REQUESTS_FD, _REPLIES_FD, _STDERR_FD = 0, 1, 2
 _MAX_CALL_SIZE = 1 << 28
 _READ_SIZE = 1 << 20
 _PR_GET_DUMPABLE, _PR_SET_DUMPABLE = 3, 4
+_MAX_CHARACTER_SIZE = 4
+"""Maximum number of bytes of a character in UTF-8."""
 _KILLED_NOTE = "[background processes were killed: in safe mode nothing outlives its call]"
 _TRUNCATED_NOTE = b"\n[more output is not shown]\n"
 
@@ -67,9 +68,9 @@ def _serve_calls(start_message: Mapping[str, Any], calls: Iterator[Any], send_fr
             directory=Path(start_message["directory"]),
             environment=dict(os.environ),
             command_timeout=call["timeout"],
-            overflow_directory=Path(start_message["spill"]),
+            overflow_directory=Path(start_message["overflow_directory"]),
             on_output=_OutputForwarder(send_frame, limits.output_size),
-            open_overflow_file=partial(_OverflowWriter, send_frame, limits.output_size),
+            max_result_length=limits.output_size // _MAX_CHARACTER_SIZE,  # ask shortens it, and saves the rest
             niceness=NICENESS,
             placeholders=frozenset(map(Path, start_message["placeholders"])),
             approved_file=ApprovedFile(*call["approved_file"]) if call["approved_file"] else None,
@@ -155,22 +156,3 @@ class _OutputForwarder:
             data = text.encode("utf-8", "backslashreplace")[: self._remaining]
             self._remaining -= len(data)
             self._send_frame(worker_channel.OUTPUT, data if self._remaining else data + _TRUNCATED_NOTE)
-
-
-class _OverflowWriter(RawIOBase):
-    """A file that is written outside the sandbox. Data beyond the limit is dropped."""
-
-    def __init__(self, send_frame: FrameSender, limit: int, path: Path) -> None:
-        super().__init__()
-        self._send_frame = send_frame
-        self._name = path.name.encode()
-        self._remaining = limit
-        send_frame(worker_channel.OVERFLOW_OPEN, self._name)
-
-    def write(self, data: Any) -> int:
-        """Send as many bytes as the limit allows and return their number."""
-        chunk = bytes(data[: self._remaining])
-        self._remaining -= len(chunk)
-        if chunk:
-            self._send_frame(worker_channel.OVERFLOW_DATA, self._name + b"\n" + chunk)
-        return len(chunk)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from io import RawIOBase
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ask.messages import EMPTY_MAPPING, ToolSpec
 from ask.secrets import NO_SECRETS, Redactor
+
+MAX_RESULT_LENGTH = 30_000
+"""Maximum length of a result for the model, in characters."""
 
 
 class ToolError(Exception):
@@ -58,7 +60,7 @@ class ToolContext(NamedTuple):
         on_output: Called with the output of a running command as it arrives.
         before_write: Called before a file changes, with its path (symbolic links resolved) and its new content. Never
             raises because of a failed backup.
-        open_overflow_file: Creates a file in `overflow_directory`; None means that the tool creates it itself.
+        max_result_length: The length to which commands shorten their own output, in characters.
         redactor: Replaces secrets in a command's output before it is shown or saved.
         restrict_hosts: None allows all hosts. Otherwise only public addresses may be reached, and a redirect may lead
             to another host only if it is in this set, in the form that `network_policy.parse_host` returns.
@@ -75,7 +77,7 @@ class ToolContext(NamedTuple):
     overflow_directory: Path
     on_output: Callable[[str], None]
     before_write: Callable[[Path, bytes], None] = skip_backup
-    open_overflow_file: Callable[[Path], RawIOBase] | None = None
+    max_result_length: int = MAX_RESULT_LENGTH
     redactor: Redactor = NO_SECRETS
     restrict_hosts: frozenset[str] | None = None
     niceness: int = 0

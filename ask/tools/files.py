@@ -10,7 +10,7 @@ from typing import Any
 
 from ask.messages import ToolSpec
 from ask.suggestions import find_similar
-from ask.tools.base import Tool, ToolContext, ToolError, ToolResult, build_parameters_schema
+from ask.tools.base import MAX_RESULT_LENGTH, Tool, ToolContext, ToolError, ToolResult, build_parameters_schema
 from ask.tools.file_access import (
     check_approved_content,
     escape_for_display,
@@ -20,7 +20,6 @@ from ask.tools.file_access import (
     translate_os_errors,
     write_regular_file,
 )
-from ask.tools.output_limits import MAX_RESULT_LENGTH
 
 _MAX_ENTRIES = 1_000
 _MAX_NOTE_LENGTH = 200

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from contextlib import suppress
-from io import FileIO, RawIOBase
+from io import FileIO
 from pathlib import Path
 
 from ask.atomic_files import create_private_folder
-from ask.tools.base import ToolContext
+from ask.tools.base import MAX_RESULT_LENGTH, ToolContext
 
-MAX_RESULT_LENGTH = 30_000
-"""Maximum length of a result, in characters."""
 MAX_OVERFLOW_SIZE = 100_000_000
 """Maximum size of an overflow file, in bytes."""
-
-_HALF_LENGTH = MAX_RESULT_LENGTH // 2
 
 
 def truncate_result(text: str, context: ToolContext) -> str:
@@ -33,34 +28,35 @@ def truncate_result(text: str, context: ToolContext) -> str:
 
 
 class OutputCapture:
-    """Collects a text that arrives in pieces; keeps at most `MAX_RESULT_LENGTH` characters in memory.
+    """Collects a text that arrives in pieces; keeps at most `max_length` characters in memory.
 
-    A longer text goes to a file in `directory` whose name begins with `label`, created by `open_file`.
+    A longer text goes to a file in `directory` whose name begins with `label`.
     """
 
-    def __init__(self, directory: Path, label: str, open_file: Callable[[Path], RawIOBase] | None = None) -> None:
+    def __init__(self, directory: Path, label: str, max_length: int = MAX_RESULT_LENGTH) -> None:
         self.length = 0
         self._path = directory / f"{label}-{os.urandom(8).hex()}.txt"
-        self._open_file = open_file or open_private_file
+        self._max_length = max_length
         self._head = ""
         self._tail = ""
-        self._file: RawIOBase | None = None
+        self._file: FileIO | None = None
         self._saved_size = 0
         self._is_saved = True
 
     def feed(self, text: str) -> None:
         """Add the next piece."""
-        if self.length + len(text) > MAX_RESULT_LENGTH:
+        if self.length + len(text) > self._max_length:
             self._save(text)
-        remaining = _HALF_LENGTH - len(self._head)
+        half_length = self._max_length // 2
+        remaining = half_length - len(self._head)
         self._head += text[:remaining]
-        self._tail = (self._tail + text[remaining:])[-_HALF_LENGTH:]
+        self._tail = (self._tail + text[remaining:])[-half_length:]
         self.length += len(text)
 
     def truncate(self, max_length: int) -> str:
         """Return the text in at most `max_length` characters.
 
-        The limit cannot exceed `MAX_RESULT_LENGTH`. Nothing may be fed afterwards.
+        The limit cannot exceed that of the capture. Nothing may be fed afterwards.
         """
         kept = self._head + self._tail
         if self.length <= max_length:
@@ -85,8 +81,10 @@ class OutputCapture:
         data = (text if self._file else self._head + self._tail + text).encode("utf-8", "backslashreplace")
         written = 0
         with suppress(OSError):
-            self._file = self._file or self._open_file(self._path)
-            written = self._file.write(data[: MAX_OVERFLOW_SIZE - self._saved_size]) or 0
+            if not self._file:
+                create_private_folder(self._path.parent)
+                self._file = FileIO(self._path, "x", opener=lambda name, flags: os.open(name, flags, 0o600))
+            written = self._file.write(data[: MAX_OVERFLOW_SIZE - self._saved_size])
         self._saved_size += written
         self._is_saved = written == len(data)
 
@@ -98,9 +96,3 @@ class OutputCapture:
         else:
             location = "they could not be saved to a file"
         return f"\n[... {omitted_count:,} characters omitted; {location} ...]\n"
-
-
-def open_private_file(path: Path) -> RawIOBase:
-    """Create a file that only its owner can read, and its folder if necessary."""
-    create_private_folder(path.parent)
-    return FileIO(path, "x", opener=lambda name, flags: os.open(name, flags, 0o600))

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from ask.messages import ToolSpec
 from ask.tools.base import Tool, ToolContext, ToolError, ToolResult, build_parameters_schema
-from ask.tools.output_limits import MAX_RESULT_LENGTH, OutputCapture
+from ask.tools.output_limits import OutputCapture
 from ask.tools.process_tree import describe_exit, kill_process_tree, mark_environment
 
 if TYPE_CHECKING:
@@ -49,7 +49,8 @@ def run_bash(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     streams: list[_OutputStream] = []
     try:
         process = _start_shell(arguments["command"], context, environment)
-        streams = [_OutputStream(pipe, label, context) for label, pipe in _list_pipes(process)]
+        pipes = {"stdout": process.stdout, "stderr": process.stderr}
+        streams = [_OutputStream(pipe, label, context) for label, pipe in pipes.items() if pipe]
         exited = _read_until_exit(process, streams, time.monotonic() + seconds)
         if not exited:
             kill_process_tree(process.pid, mark)
@@ -61,19 +62,20 @@ def run_bash(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         kill_process_tree(process.pid if process else None, mark)
         raise
     finally:
+        for stream in streams:
+            stream.pipe.close()
         if process:
-            for _, pipe in _list_pipes(process):
-                pipe.close()
             with suppress(TimeoutExpired):  # a process stuck in the kernel never exits
                 process.wait(1)
+    max_length = context.max_result_length
     if not exited:
-        return ToolResult(
-            _format_result(f"timed out after {seconds:g} s; the command and its children were killed", streams),
-            failed=True,
-        )
-    status, line = _format_exit_status(process.returncode)
+        line = f"timed out after {seconds:g} s; the command and its children were killed"
+        return ToolResult(_format_result(line, streams, max_length), failed=True)
+    code = process.returncode
+    status = code if code >= 0 else 128 - code  # as shells count it
+    line = f"exit code: {status}" if code >= 0 else f"exit code: {status} ({describe_exit(code)})"
     note = "" if all(stream.is_closed for stream in streams) else _BACKGROUND_NOTE
-    return ToolResult(_format_result(line, streams, note), failed=status != 0, exit_status=status)
+    return ToolResult(_format_result(line, streams, max_length, note), failed=status != 0, exit_status=status)
 
 
 class _OutputStream:
@@ -82,7 +84,7 @@ class _OutputStream:
     def __init__(self, pipe: IO[bytes], label: str, context: ToolContext) -> None:
         self.pipe = pipe
         self.label = label
-        self.capture = OutputCapture(context.overflow_directory, label, context.open_overflow_file)
+        self.capture = OutputCapture(context.overflow_directory, label, context.max_result_length)
         self.is_closed = False
         self._redactor = context.redactor.open_stream()
         self._on_output: Callable[[str], None] = context.on_output
@@ -135,11 +137,6 @@ def _start_shell(command: str, context: ToolContext, environment: Mapping[str, s
         raise ToolError("nothing was run: the command contains a NUL or an unpaired surrogate") from None
 
 
-def _list_pipes(process: Popen[bytes]) -> list[tuple[str, IO[bytes]]]:
-    pipes = (("stdout", process.stdout), ("stderr", process.stderr))
-    return [(label, pipe) for label, pipe in pipes if pipe]
-
-
 def _read_until_exit(process: Popen[bytes], streams: Sequence[_OutputStream], deadline: float) -> bool:
     """Read until the shell has exited and its pipes are closed; return False on timeout.
 
@@ -172,21 +169,14 @@ def _read_until_exit(process: Popen[bytes], streams: Sequence[_OutputStream], de
     return exited
 
 
-def _format_exit_status(return_code: int) -> tuple[int, str]:
-    """Return the exit status as shells count it, and the line that describes it."""
-    if return_code >= 0:
-        return return_code, f"exit code: {return_code}"
-    return 128 - return_code, f"exit code: {128 - return_code} ({describe_exit(return_code)})"
-
-
-def _format_result(status_line: str, streams: Sequence[_OutputStream], note: str = "") -> str:
+def _format_result(status_line: str, streams: Sequence[_OutputStream], max_length: int, note: str = "") -> str:
     """Format the status line and the output of each stream.
 
     A stream may use the length that the other one leaves.
     """
     used_streams = [stream for stream in streams if stream.capture.length]
     fixed_lines = [status_line, *(f"{stream.label}:" for stream in used_streams), note]
-    available = MAX_RESULT_LENGTH - sum(len(line) + 2 for line in fixed_lines)
+    available = max_length - sum(len(line) + 2 for line in fixed_lines)
     total_length = sum(stream.capture.length for stream in used_streams)
     text = status_line
     for stream in used_streams:

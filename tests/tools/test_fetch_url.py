@@ -8,9 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from ask.tools.base import ToolContext, ToolError
+from ask.tools.base import MAX_RESULT_LENGTH, ToolContext, ToolError
 from ask.tools.fetch_url import FETCH_URL
-from ask.tools.output_limits import MAX_RESULT_LENGTH
 from tests import wire
 from tests.model_server import HOLD, ModelServer, Reply
 from tests.program import Ask, Home, run

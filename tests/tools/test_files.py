@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from ask.tools.base import Tool
+from ask.tools.base import MAX_RESULT_LENGTH, Tool
 from ask.tools.builtin import list_builtin_tools
 from ask.tools.file_access import MAX_FILE_SIZE
 from ask.tools.files import EDIT_FILE, LIST_DIR, READ_FILE, WRITE_FILE
-from ask.tools.output_limits import MAX_RESULT_LENGTH
 from ask.tools.web_search import SEARCH_WEB
 from tests.tools.conftest import Run, Unprivileged
 

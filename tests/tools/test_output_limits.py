@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.tools.base import ToolContext
-from ask.tools.output_limits import MAX_OVERFLOW_SIZE, MAX_RESULT_LENGTH, OutputCapture, truncate_result
+from ask.tools.base import MAX_RESULT_LENGTH, ToolContext
+from ask.tools.output_limits import MAX_OVERFLOW_SIZE, OutputCapture, truncate_result
 
 
 def find_overflow_file(text: str) -> Path:

@@ -15,8 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ask.tools.base import ToolContext, ToolError, ToolResult
-from ask.tools.output_limits import MAX_RESULT_LENGTH
+from ask.tools.base import MAX_RESULT_LENGTH, ToolContext, ToolError, ToolResult
 from ask.tools.shell import BASH
 from tests.tools.conftest import ROOT
 

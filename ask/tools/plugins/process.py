@@ -16,6 +16,7 @@ from ask.worker_channel import READ_SIZE, WorkerChannel, WorkerDiedError
 WORKER_CODE = "from ask.tools.plugins.worker import main; main()"
 MAX_FINAL_READS = 16
 """Maximum number of reads after a call has ended: a thread in the plugin may never stop printing."""
+MAX_REPLY_SIZE = 1 << 28
 EXIT_TIMEOUT = 1.0
 """Seconds that a process gets to exit by itself once it is no longer needed."""
 
@@ -47,7 +48,7 @@ class PluginProcess:
         self._pipes = [pipe for pipe in (self._process.stdin, self._process.stdout, self._process.stderr) if pipe]
         requests, replies, self._output = (pipe.fileno() for pipe in self._pipes)
         os.set_blocking(self._output, False)
-        self._channel = WorkerChannel(requests, replies)
+        self._channel = WorkerChannel(requests, replies, MAX_REPLY_SIZE)
 
     def exchange_frames(
         self, kind: bytes, message: Mapping[str, object], deadline: float, on_output: Callable[[str], None]

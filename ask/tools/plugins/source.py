@@ -17,9 +17,8 @@ from typing import Any, NamedTuple, cast
 
 from ask.messages import ToolSpec
 from ask.tools.base import Tool, ToolContext, ToolError, ToolResult
-from ask.tools.output_limits import MAX_RESULT_LENGTH, OutputCapture
 from ask.tools.plugins.process import PluginProcess
-from ask.worker_channel import CALL, DONE, START, WorkerDiedError, WorkerTimeoutError
+from ask.worker_channel import CALL, START, WorkerDiedError, WorkerTimeoutError
 
 RESTART_NOTE = "Its state in memory is lost; the next call starts it again"
 
@@ -124,40 +123,30 @@ class ToolPlugin:
         Raises:
             ToolError: It failed, took too long, or the process died.
         """
-        capture = OutputCapture(context.overflow_directory, "result")
         try:
             with self._kill_on_error():
                 process = self._process
                 if process is None:
                     process = self._start_process()
                     self._initialize_worker(process)
-                outcome = self._exchange_call(process, tool_name, arguments, context, capture)
-                text = capture.truncate(MAX_RESULT_LENGTH)
+                outcome = self._exchange_call(process, tool_name, arguments, context)
         except PluginLoadError as error:
             raise ToolError(f"nothing was run: {error}") from None
-        except BaseException as error:
-            capture.discard()
-            if isinstance(error, WorkerTimeoutError):
-                seconds = f"{context.command_timeout:g} s"
-                raise ToolError(
-                    f"timed out after {seconds}; the tool and its children were killed. {RESTART_NOTE}"
-                ) from None
-            if isinstance(error, WorkerDiedError):
-                raise ToolError(f"its process ended during the call ({error}). {RESTART_NOTE}") from None
-            raise
-        if outcome.get("error"):
+        except WorkerTimeoutError:
+            seconds = f"{context.command_timeout:g} s"
+            raise ToolError(
+                f"timed out after {seconds}; the tool and its children were killed. {RESTART_NOTE}"
+            ) from None
+        except WorkerDiedError as error:
+            raise ToolError(f"its process ended during the call ({error}). {RESTART_NOTE}") from None
+        text = context.redactor.redact(outcome["text"])
+        if outcome.get("is_error"):
             raise ToolError(text)
         return ToolResult(text, outcome["failed"], outcome["exit_status"])
 
     def _exchange_call(
-        self,
-        process: PluginProcess,
-        tool_name: str,
-        arguments: Mapping[str, Any],
-        context: ToolContext,
-        capture: OutputCapture,
+        self, process: PluginProcess, tool_name: str, arguments: Mapping[str, Any], context: ToolContext
     ) -> dict[str, Any]:
-        """Capture the text of a call's result; return the fields that follow it."""
         call = {
             "tool": tool_name,
             "arguments": arguments,
@@ -166,21 +155,15 @@ class ToolPlugin:
             "spill": str(context.overflow_directory),
             "hosts": None if context.restrict_hosts is None else sorted(context.restrict_hosts),
         }
-        redactor, output_redactor = context.redactor.open_stream(), context.redactor.open_stream()
+        redactor = context.redactor.open_stream()
 
         def report_output(text: str) -> None:
-            if output := output_redactor.feed(text):
+            if output := redactor.feed(text):
                 context.on_output(output)
 
-        outcome: dict[str, Any] = {}
         deadline = time.monotonic() + context.command_timeout
-        for kind, payload in process.exchange_frames(CALL, call, deadline, report_output):
-            if kind == DONE:
-                outcome = json.loads(payload)
-                break
-            capture.feed(redactor.feed(payload.decode()))
-        capture.feed(redactor.finish())
+        _, payload = next(process.exchange_frames(CALL, call, deadline, report_output))
         process.drain_output(report_output)
-        if output := output_redactor.finish():
+        if output := redactor.finish():
             context.on_output(output)
-        return outcome
+        return cast("dict[str, Any]", json.loads(payload))

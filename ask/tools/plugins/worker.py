@@ -19,10 +19,8 @@ from typing import Any
 from ask.tools.base import Tool, ToolContext, ToolError
 from ask.tools.plugins.functions import to_tool_result
 from ask.tools.plugins.loader import ToolTarget, format_plugin_error, load_tools
-from ask.worker_channel import DONE, READY, TEXT, FrameReader, encode_frame
+from ask.worker_channel import DONE, READY, FrameReader, encode_frame
 
-CHUNK_SIZE = 1 << 18
-"""Characters of a result in one frame."""
 MAX_CALL_SIZE = 1 << 28
 READ_SIZE = 1 << 20
 UNEXPECTED_ERROR_PREFIX = "the tool failed: "
@@ -52,14 +50,11 @@ def main() -> None:
     calls.is_busy = False
     write_all(replies_fd, encode_frame(READY, json.dumps({"tools": specs, "problem": problem}).encode()))
     for call in calls:
-        text, outcome = execute_call(tools[call["tool"]], call["arguments"], make_tool_context(call))
+        outcome = execute_call(tools[call["tool"]], call["arguments"], make_tool_context(call))
         for stream in (sys.stdout, sys.stderr):
             with suppress(Exception):  # the plugin may have replaced it
                 stream.flush()
         calls.is_busy = False
-        for offset in range(0, len(text), CHUNK_SIZE):
-            chunk = text[offset : offset + CHUNK_SIZE].encode("utf-8", "backslashreplace")
-            write_all(replies_fd, encode_frame(TEXT, chunk))
         write_all(replies_fd, encode_frame(DONE, json.dumps(outcome).encode()))
 
 
@@ -123,17 +118,20 @@ def write_output(text: str) -> None:
     write_all(STDOUT_FD, text.encode("utf-8", "backslashreplace"))
 
 
-def execute_call(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> tuple[str, dict[str, Any]]:
+def execute_call(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
     """Run a call; return its text, and whether it raised an error or reported a failure."""
     try:
         result = to_tool_result(tool.run(arguments, context))
     except ToolError as error:
-        return str(error), {"error": True}
+        return {"text": str(error), "is_error": True}
     except BaseException as error:  # noqa: BLE001 - no tool may end the process
-        return f"{UNEXPECTED_ERROR_PREFIX}{format_plugin_error(error)}", {"error": True}
+        return {"text": f"{UNEXPECTED_ERROR_PREFIX}{format_plugin_error(error)}", "is_error": True}
     status = result.exit_status
-    outcome = {"failed": bool(result.failed), "exit_status": status if type(status) is int else None}
-    return str(result.text), outcome
+    return {
+        "text": str(result.text),
+        "failed": bool(result.failed),
+        "exit_status": status if type(status) is int else None,
+    }
 
 
 def write_all(descriptor: int, data: bytes) -> None:
