@@ -11,12 +11,10 @@ import re
 import shlex
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Self
-
-if TYPE_CHECKING:
-    from subprocess import Popen
+from typing import NamedTuple, Self
 
 _TIMEOUT = 5.0
 _MAX_PROCESSES = 16
@@ -90,10 +88,7 @@ def find_git(environment: Mapping[str, str], writable_folders: Sequence[Path]) -
 
 
 class GitReader:
-    """Reads the git configuration of folders, with one timeout for all git processes.
-
-    Leaving the context kills those that are still running.
-    """
+    """Reads the git configuration of folders, with one timeout for all git processes."""
 
     def __init__(self, git: str, environment: Mapping[str, str]) -> None:
         inherited_variables = ("HOME", "XDG_CONFIG_HOME", "GIT_DISCOVERY_ACROSS_FILESYSTEM")
@@ -111,23 +106,28 @@ class GitReader:
             "GIT_TERMINAL_PROMPT": "0",
         }
         self._deadline = time.monotonic() + _TIMEOUT
-        self._started: dict[_GitCommand, Popen[bytes] | OSError] = {}
-        self._exit_stack = ExitStack()
-        self._included_files: dict[str, list[_GitSetting]] = {}
-        """The settings of included files whose include condition is not met at the moment. Each is read once."""
+        self._executor = ThreadPoolExecutor(_MAX_PROCESSES)
+        self._outputs: dict[_GitCommand, Future[tuple[str, str]]] = {}
+        self._included_paths: set[str] = set()
+        """The included files whose include condition is not met at the moment."""
         self._include_error = ""
 
     def start_reading(self, folders: Iterable[Path]) -> None:
         """Start reading in the background; `read_repositories` collects the output."""
-        for command in _list_commands(folders):
-            self._start(command)
+        for folder in folders:
+            for arguments in (_LOCATION_ARGUMENTS, _LISTING_ARGUMENTS):
+                self._start(folder, arguments)
 
     def read_repositories(self, folders: Sequence[Path]) -> list[GitRepository]:
         """Run git in each of the folders, which finds enclosing repositories too."""
-        outputs = self._run(_list_commands(folders))
+        self.start_reading(folders)
         return [
-            self._parse_repository(folder, *location, *listing)
-            for folder, location, listing in zip(folders, outputs[::2], outputs[1::2], strict=True)
+            self._parse_repository(
+                folder,
+                *self._start(folder, _LOCATION_ARGUMENTS).result(),
+                *self._start(folder, _LISTING_ARGUMENTS).result(),
+            )
+            for folder in folders
         ]
 
     def _parse_repository(
@@ -165,69 +165,49 @@ class GitReader:
         return all_settings
 
     def _read_included_files(self, paths: Sequence[str]) -> list[_GitSetting]:
-        new_paths = [path for path in paths if path not in self._included_files]
-        if len(self._included_files) + len(new_paths) > _MAX_INCLUDED_FILES:
-            self._include_error, new_paths = f"more than {_MAX_INCLUDED_FILES} files are included", []
-        outputs = self._run([(Path("/"), (*_LISTING_ARGUMENTS, "--file", path)) for path in new_paths])
-        for path, (text, error) in zip(new_paths, outputs, strict=True):
+        self._included_paths.update(paths)
+        if len(self._included_paths) > _MAX_INCLUDED_FILES:
+            self._include_error = f"more than {_MAX_INCLUDED_FILES} files are included"
+            return []
+        settings = []
+        for output in [self._start(Path("/"), (*_LISTING_ARGUMENTS, "--file", path)) for path in paths]:
+            text, error = output.result()
             self._include_error = self._include_error or error
-            self._included_files[path] = _parse_settings(text)
-        return [setting for path in paths for setting in self._included_files.get(path, ())]
+            settings += _parse_settings(text)
+        return settings
 
-    def _run(self, commands: Sequence[_GitCommand]) -> list[tuple[str, str]]:
-        """Run the commands, at most `_MAX_PROCESSES` at a time, and return the output and error of each."""
-        outputs = []
-        for start in range(0, len(commands), _MAX_PROCESSES):
-            batch = commands[start : start + _MAX_PROCESSES]
-            for command in batch:
-                self._start(command)
-            outputs += [self._read_output(self._started.pop(command)) for command in batch]
-        return outputs
+    def _start(self, folder: Path, arguments: tuple[str, ...]) -> Future[tuple[str, str]]:
+        """Start a command, unless it has been started already; its result is the output and the error."""
+        command = folder, arguments
+        if command not in self._outputs:
+            self._outputs[command] = self._executor.submit(self._run, folder, arguments)
+        return self._outputs[command]
 
-    def _start(self, command: _GitCommand) -> None:
-        """Start a command, unless it has been started already."""
-        from subprocess import DEVNULL, PIPE, Popen
+    def _run(self, folder: Path, arguments: tuple[str, ...]) -> tuple[str, str]:
+        from subprocess import DEVNULL, TimeoutExpired, run
 
-        if command in self._started:
-            return
-        folder, arguments = command
         try:
-            process = self._exit_stack.enter_context(
-                Popen(
-                    [*self._command, *arguments],
-                    stdin=DEVNULL,
-                    stdout=PIPE,
-                    stderr=PIPE,
-                    cwd=folder,
-                    env=self._environment,
-                    start_new_session=True,
-                )
+            result = run(
+                [*self._command, *arguments],
+                stdin=DEVNULL,
+                capture_output=True,
+                check=False,
+                cwd=folder,
+                env=self._environment,
+                start_new_session=True,
+                timeout=max(0.01, self._deadline - time.monotonic()),
             )
-            self._exit_stack.callback(process.kill)
-            self._started[command] = process
         except OSError as error:  # the folder is gone or not accessible
-            self._started[command] = error
-
-    def _read_output(self, process: Popen[bytes] | OSError) -> tuple[str, str]:
-        from subprocess import TimeoutExpired
-
-        if isinstance(process, OSError):
-            return "", process.strerror or "error"
-        try:
-            text, error = process.communicate(timeout=max(0.01, self._deadline - time.monotonic()))
+            return "", error.strerror or "error"
         except TimeoutExpired:
             return "", f"no response within {_TIMEOUT:g} s"
-        return os.fsdecode(text), _parse_error(error) if process.returncode else ""
+        return os.fsdecode(result.stdout), _parse_error(result.stderr) if result.returncode else ""
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._exit_stack.close()
-
-
-def _list_commands(folders: Iterable[Path]) -> list[_GitCommand]:
-    return [(folder, arguments) for folder in folders for arguments in (_LOCATION_ARGUMENTS, _LISTING_ARGUMENTS)]
+        self._executor.shutdown(cancel_futures=True)
 
 
 def _parse_error(text: bytes) -> str:

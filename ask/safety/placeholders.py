@@ -1,8 +1,8 @@
 """Empty files and folders on the host that prevent a sandbox from creating protected names.
 
 A mount needs a mount point, so a missing `.git` has to exist during a run. Each placeholder is recorded before it is
-created, in one manifest per folder that all runs in this folder keep locked. The last run removes the placeholders. If
-it was killed, its cleaner process removes them, or else the next run does.
+created, in the manifest of every run that uses it, which the run keeps locked. The last of these runs removes the
+placeholder. If it was killed, its cleaner process removes it, or else the next run does.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import stat
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,30 +46,40 @@ class MountPlaceholders:
     def __init__(self, state_folder: Path, overflow_directory: Path) -> None:
         self._state_folder = state_folder
         self._overflow_directory = overflow_directory
-        self._manifests = ExitStack()
+        self._recorded_paths: set[Path] = set()
         self._cleaner: Popen[bytes] | None = None
-        self.paths: frozenset[Path] = frozenset()
-        """The placeholders in the folders of this run, including those of other runs."""
         with _lock_state(state_folder):
             _remove_unused_placeholders(state_folder)
+            self._manifest = (state_folder / f"{os.urandom(8).hex()}{_MANIFEST_SUFFIX}").open("xb")
+            fcntl.flock(self._manifest, fcntl.LOCK_EX)
+
+    @property
+    def paths(self) -> frozenset[Path]:
+        """The placeholders that this run uses, including those that other runs created."""
+        return frozenset(self._recorded_paths - {self._overflow_directory})
 
     def create(self, requested_paths: Mapping[Path, bool]) -> None:
         """Create the paths that are missing. May be called again, because the user may have deleted some.
 
         `requested_paths` maps resolved paths to whether each must be a folder. Existing paths are never removed.
         """
-        names: dict[Path, dict[str, bool]] = {}
-        for path, is_folder in {**requested_paths, self._overflow_directory: True}.items():
-            names.setdefault(path.parent, {})[path.name] = is_folder
-        paths: set[Path] = set()
-        with _lock_state(self._state_folder), ExitStack() as manifests:
-            for folder, folder_names in names.items():
-                manifest_fd = _open_manifest(self._state_folder, folder)
-                manifests.callback(os.close, manifest_fd)
-                paths |= _create_missing(manifest_fd, folder, folder_names)
-            self._manifests.close()
-            self._manifests = manifests.pop_all()
-        self.paths = frozenset(paths - {self._overflow_directory})
+        requested = {**requested_paths, self._overflow_directory: True}
+        with _lock_state(self._state_folder):
+            # A path that contains a link now is another one.
+            missing = [path for path in requested if not os.path.lexists(path) and path.parent == path.parent.resolve()]
+            for manifest in self._state_folder.glob(f"*{_MANIFEST_SUFFIX}"):
+                self._recorded_paths |= requested.keys() & _read_manifest(manifest)
+            self._recorded_paths.update(missing)
+            self._manifest.seek(0)
+            self._manifest.write(b"\0".join(map(os.fsencode, self._recorded_paths)))
+            self._manifest.flush()
+            for path in missing:
+                with suppress(OSError), _open_folder(path.parent) as folder_fd:  # nor can a call create it then
+                    if requested[path]:
+                        os.mkdir(path.name, 0o700, dir_fd=folder_fd)
+                    else:
+                        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+                        os.close(os.open(path.name, flags, 0o644, dir_fd=folder_fd))
 
     def start_cleaner(self) -> None:
         """Start a process that removes the placeholders if this one is killed."""
@@ -93,7 +103,7 @@ class MountPlaceholders:
     def release(self) -> None:
         """Remove the placeholders in folders that no other run uses."""
         with _lock_state(self._state_folder):
-            self._manifests.close()
+            self._manifest.close()
             _remove_unused_placeholders(self._state_folder)
         if self._cleaner is not None:
             self._cleaner.kill()
@@ -123,24 +133,14 @@ def _lock_state(state_folder: Path) -> Iterator[None]:
         os.close(lock)
 
 
-def _open_manifest(state_folder: Path, folder: Path) -> int:
-    """Open the manifest of a folder with a shared lock, which prevents others from removing its placeholders."""
-    from hashlib import sha256
-
-    name = sha256(os.fsencode(folder)).hexdigest()[:32] + _MANIFEST_SUFFIX
-    manifest_fd = os.open(state_folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    fcntl.flock(manifest_fd, fcntl.LOCK_SH)
-    return manifest_fd
-
-
 @contextmanager
-def _open_folder(folder: str) -> Iterator[int]:
+def _open_folder(folder: Path) -> Iterator[int]:
     """Open a folder whose path contains no link; yield its descriptor.
 
     Raises:
         OSError: it does not exist any more, or its path now contains a link.
     """
-    folder_fd, missing_names = open_folders("/", Path(folder).parts[1:])
+    folder_fd, missing_names = open_folders("/", folder.parts[1:])
     try:
         if missing_names:
             raise FileNotFoundError(folder)
@@ -149,58 +149,29 @@ def _open_folder(folder: str) -> Iterator[int]:
         os.close(folder_fd)
 
 
-def _create_missing(manifest_fd: int, folder: Path, names: Mapping[str, bool]) -> set[Path]:
-    """Record and create the missing names in a folder. Return those of the names that are placeholders."""
-    manifest = _read_manifest(manifest_fd) or [str(folder)]
-    with suppress(OSError), _open_folder(str(folder)) as folder_fd:  # what ask cannot create, a call cannot either
-        missing = [name for name in names if _is_missing(name, folder_fd)]
-        manifest += [name for name in missing if name not in manifest[1:]]
-        os.pwrite(manifest_fd, "\0".join(manifest).encode("utf-8", "surrogateescape"), 0)
-        for name in missing:
-            with suppress(OSError):
-                if names[name]:
-                    os.mkdir(name, 0o700, dir_fd=folder_fd)
-                else:
-                    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-                    os.close(os.open(name, flags, 0o644, dir_fd=folder_fd))
-    return {folder / name for name in names if name in manifest[1:]}
-
-
 def _remove_unused_placeholders(state_folder: Path) -> None:
-    """Remove the placeholders in all folders that no run uses."""
+    """Remove the placeholders that no run uses any more, and the manifests of the runs that have ended."""
+    used, unused = set[Path](), set[Path]()
+    ended_manifests = []
     for path in state_folder.glob(f"*{_MANIFEST_SUFFIX}"):
-        manifest_fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        try:
-            fcntl.flock(manifest_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            folder, *names = _read_manifest(manifest_fd) or [""]
-            # A folder whose path now contains a link is another one: it is left as it is.
-            with suppress(OSError), _open_folder(folder) as folder_fd:
-                for name in names:
-                    _remove_empty(name, folder_fd)
-            path.unlink()
-        except BlockingIOError:
-            pass
-        finally:
-            os.close(manifest_fd)
+        with path.open("rb") as manifest:
+            try:
+                fcntl.flock(manifest, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                used |= _read_manifest(path)
+                continue
+        unused |= _read_manifest(path)
+        ended_manifests.append(path)
+    for path in unused - used:
+        with suppress(OSError), _open_folder(path.parent) as folder_fd:
+            status = os.stat(path.name, dir_fd=folder_fd, follow_symlinks=False)
+            if stat.S_ISDIR(status.st_mode):
+                os.rmdir(path.name, dir_fd=folder_fd)
+            elif stat.S_ISREG(status.st_mode) and status.st_size == 0:
+                os.unlink(path.name, dir_fd=folder_fd)
+    for path in ended_manifests:
+        path.unlink()
 
 
-def _remove_empty(name: str, folder_fd: int) -> None:
-    with suppress(OSError):
-        status = os.stat(name, dir_fd=folder_fd, follow_symlinks=False)
-        if stat.S_ISDIR(status.st_mode):
-            os.rmdir(name, dir_fd=folder_fd)
-        elif stat.S_ISREG(status.st_mode) and status.st_size == 0:
-            os.unlink(name, dir_fd=folder_fd)
-
-
-def _is_missing(name: str, folder_fd: int) -> bool:
-    try:
-        os.stat(name, dir_fd=folder_fd, follow_symlinks=False)
-    except FileNotFoundError:
-        return True
-    return False
-
-
-def _read_manifest(manifest_fd: int) -> list[str]:
-    data = os.pread(manifest_fd, os.fstat(manifest_fd).st_size, 0).decode("utf-8", "surrogateescape")
-    return data.split("\0") if data else []
+def _read_manifest(path: Path) -> set[Path]:
+    return {Path(os.fsdecode(name)) for name in path.read_bytes().split(b"\0") if name}
