@@ -23,10 +23,10 @@ from ask.safety.protected_paths import (
     PlaceholderCreator,
     ProtectedPaths,
     find_placeholder_names,
-    is_empty,
     is_in_any,
 )
 from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
+from ask.tools.file_access import is_empty
 
 MAX_SCANNED_ENTRIES = 20_000
 MAX_GIT_REPOSITORIES = 50

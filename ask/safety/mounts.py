@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from ask.errors import SafetyError
 from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
-from ask.tools.file_access import open_folders
+from ask.tools.file_access import open_existing_folder
 
 _OCTAL_ESCAPE = re.compile(rb"\\([0-7]{3})")
 
@@ -176,13 +176,8 @@ def _identify(path: str, root: str = "/") -> tuple[tuple[int, int], int]:
     """
     *folders, name = path.strip("/").split("/")
     try:
-        folder_fd, missing_folders = open_folders(root, folders)
-        try:
-            flags = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
-            # If a folder is missing, its name is looked up once more without following a link, and is not found.
-            descriptor = os.open(missing_folders[0] if missing_folders else name, flags, dir_fd=folder_fd)
-        finally:
-            os.close(folder_fd)
+        with open_existing_folder(root, folders) as folder_fd:
+            descriptor = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder_fd)
     except OSError:
         raise _make_changed_error(path) from None
     try:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ask.atomic_files import create_private_folder
-from ask.tools.file_access import open_folders
+from ask.tools.file_access import open_existing_folder
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -74,7 +74,10 @@ class MountPlaceholders:
             self._manifest.write(b"\0".join(map(os.fsencode, self._recorded_paths)))
             self._manifest.flush()
             for path in missing:
-                with suppress(OSError), _open_folder(path.parent) as folder_fd:  # nor can a call create it then
+                with (
+                    suppress(OSError),
+                    open_existing_folder("/", path.parent.parts[1:]) as folder_fd,
+                ):  # nor can a call create it then
                     if requested[path]:
                         os.mkdir(path.name, 0o700, dir_fd=folder_fd)
                     else:
@@ -133,22 +136,6 @@ def _lock_state(state_folder: Path) -> Iterator[None]:
         os.close(lock)
 
 
-@contextmanager
-def _open_folder(folder: Path) -> Iterator[int]:
-    """Open a folder whose path contains no link; yield its descriptor.
-
-    Raises:
-        OSError: it does not exist any more, or its path now contains a link.
-    """
-    folder_fd, missing_names = open_folders("/", folder.parts[1:])
-    try:
-        if missing_names:
-            raise FileNotFoundError(folder)
-        yield folder_fd
-    finally:
-        os.close(folder_fd)
-
-
 def _remove_unused_placeholders(state_folder: Path) -> None:
     """Remove the placeholders that no run uses any more, and the manifests of the runs that have ended."""
     used, unused = set[Path](), set[Path]()
@@ -163,7 +150,7 @@ def _remove_unused_placeholders(state_folder: Path) -> None:
         unused |= _read_manifest(path)
         ended_manifests.append(path)
     for path in unused - used:
-        with suppress(OSError), _open_folder(path.parent) as folder_fd:
+        with suppress(OSError), open_existing_folder("/", path.parent.parts[1:]) as folder_fd:
             status = os.stat(path.name, dir_fd=folder_fd, follow_symlinks=False)
             if stat.S_ISDIR(status.st_mode):
                 os.rmdir(path.name, dir_fd=folder_fd)

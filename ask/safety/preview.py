@@ -15,7 +15,7 @@ from ask.safety.policy import PendingToolCall
 from ask.text import escape_non_ascii
 from ask.text_diff import format_unified_diff
 from ask.tools.base import ApprovedFile, ToolError
-from ask.tools.file_access import FileTarget, open_target, resolve_path
+from ask.tools.file_access import FileTarget, compute_digest, open_target, resolve_path
 from ask.tools.files import replace_once
 
 CONTINUATION_PREFIX = "  | "
@@ -80,7 +80,7 @@ def build_preview(pending_call: PendingToolCall, can_read: Callable[[Path], bool
         if not can_read(path):
             return Preview(f"no diff: {path} is outside the readable folders", approved_file=ApprovedFile(str(path)))
         with open_target(path, pending_call.context, for_writing=True) as target:
-            file = target.to_approved_file()
+            file = ApprovedFile(str(target.path))
             return _build_diff_preview(pending_call, target, diff_arguments)
     except (ToolError, OSError, RuntimeError) as error:
         return Preview(f"no diff: {getattr(error, 'strerror', None) or error}", approved_file=file)
@@ -94,9 +94,9 @@ def _build_diff_preview(pending_call: PendingToolCall, target: FileTarget, shown
     """
     path = target.path
     if target.stat_result is None:
-        return Preview(f"{path} does not exist yet", approved_file=target.to_approved_file())
+        return Preview(f"{path} does not exist yet", approved_file=ApprovedFile(str(path), ""))
     data = target.read_content(str(path))
-    file = target.to_approved_file(data)
+    file = ApprovedFile(str(path), compute_digest(data))
     if b"\0" in data:
         return Preview(f"no diff: {path} is binary, {len(data):,} bytes", approved_file=file)
     try:

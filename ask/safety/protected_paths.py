@@ -9,13 +9,13 @@ documentation is checked against this table.
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from ask.errors import SafetyError
+from ask.tools.file_access import is_empty
 
 PlaceholderCreator = Callable[[Mapping[Path, bool]], None]
 """Creates placeholders for resolved paths; the value says whether to create a folder or an empty file.
@@ -186,16 +186,6 @@ def is_in_any(path: Path, folders: Iterable[Path]) -> bool:
 def _is_replaceable(path: Path, target: Path) -> bool:
     """Check whether a call could replace a path: it is missing, empty, or a file where a folder is expected."""
     return is_empty(path) or not os.path.lexists(path) or (path != target and not os.path.isdir(path))
-
-
-def is_empty(path: Path) -> bool:
-    with suppress(OSError):
-        status = path.lstat()
-        if stat.S_ISDIR(status.st_mode):
-            with os.scandir(path) as entries:
-                return next(entries, None) is None
-        return stat.S_ISREG(status.st_mode) and status.st_size == 0
-    return False
 
 
 def resolve_links(path: Path) -> tuple[Path, list[Path]]:

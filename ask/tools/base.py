@@ -26,15 +26,11 @@ class ApprovedFile(NamedTuple):
 
     Attributes:
         path: Its path, with symbolic links resolved.
-        folder_id: Device and inode of the innermost existing folder on the path; "" if only the path was shown.
-        file_id: Device and inode of the file; "" if it does not exist.
-        digest: SHA-256 of its content; "" if the content was not read.
+        digest: SHA-256 of its content; "" if it does not exist; None if only the path was shown.
     """
 
     path: str
-    folder_id: str = ""
-    file_id: str = ""
-    digest: str = ""
+    digest: str | None = None
 
 
 class FolderConfinement(NamedTuple):

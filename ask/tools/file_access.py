@@ -29,7 +29,6 @@ _MAX_NAMES_READ = 1_000
 _MAX_NAMES_LISTED = 20
 _OPEN_FOLDER_FLAGS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 """macOS has no O_PATH."""
-CHANGED_SINCE_APPROVAL = "{name} was not written: it changed after the user approved the call; read it and try again"
 _FILE_TYPE_DESCRIPTIONS = {
     stat.S_IFDIR: "a directory; use list_dir",
     stat.S_IFIFO: "a pipe (FIFO), not a file",
@@ -99,21 +98,22 @@ def open_listing(
             listing = [
                 entry
                 for entry in listing
-                if resolved / entry.name not in context.placeholders or not _is_empty_entry(entry, resolved)
+                if resolved / entry.name not in context.placeholders or not is_empty(resolved / entry.name)
             ]
         yield folder, listing
     finally:
         os.close(folder)
 
 
-def _is_empty_entry(entry: os.DirEntry[str], folder: Path) -> bool:
-    try:
-        if entry.is_dir(follow_symlinks=False):
-            with os.scandir(folder / entry.name) as entries:
+def is_empty(path: Path) -> bool:
+    """Check whether a path is an empty folder or an empty file."""
+    with suppress(OSError):
+        status = path.lstat()
+        if stat.S_ISDIR(status.st_mode):
+            with os.scandir(path) as entries:
                 return next(entries, None) is None
-        return entry.is_file(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_size == 0
-    except OSError:
-        return False
+        return stat.S_ISREG(status.st_mode) and status.st_size == 0
+    return False
 
 
 def read_allowed_file(display_name: str, path: Path, context: ToolContext) -> bytes:
@@ -173,15 +173,6 @@ class FileTarget(NamedTuple):
     dir_fd: int
     missing_folders: Sequence[str]
     stat_result: os.stat_result | None
-
-    def to_approved_file(self, content: bytes | None = None) -> ApprovedFile:
-        """Describe the file, and its content if that was read."""
-        return ApprovedFile(
-            str(self.path),
-            _format_file_id(os.fstat(self.dir_fd)),
-            _format_file_id(self.stat_result) if self.stat_result else "",
-            compute_digest(content) if content is not None else "",
-        )
 
     def read_content(self, display_name: str) -> bytes:
         """Read the file.
@@ -335,6 +326,22 @@ def open_folders(
     return folder, ()
 
 
+@contextmanager
+def open_existing_folder(start: Path | str, names: Sequence[str]) -> Iterator[int]:
+    """Open a folder as `open_folders` does; yield its descriptor.
+
+    Raises:
+        OSError: It does not exist, or a part of its path is a link or cannot be opened.
+    """
+    folder, missing = open_folders(start, names)
+    try:
+        if missing:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), missing[0])
+        yield folder
+    finally:
+        os.close(folder)
+
+
 def check_approved_target(display_name: str, approved_file: ApprovedFile | None, target: FileTarget) -> None:
     """Refuse a write to any file except the approved one, or if that file has changed since.
 
@@ -344,23 +351,13 @@ def check_approved_target(display_name: str, approved_file: ApprovedFile | None,
     """
     if approved_file is None:
         return
-    if approved_file.folder_id:
-        content = target.read_content(display_name) if approved_file.digest and target.stat_result else None
-        is_unchanged = target.to_approved_file(content) == approved_file
-    else:
-        is_unchanged = str(target.path) == approved_file.path
-    if not is_unchanged:
-        raise ToolError(CHANGED_SINCE_APPROVAL.format(name=display_name))
-
-
-def check_approved_content(display_name: str, approved_file: ApprovedFile | None, content: bytes) -> None:
-    """Refuse an edit of content that differs from what the user was shown.
-
-    Raises:
-        ToolError: The content differs.
-    """
-    if approved_file and approved_file.folder_id and compute_digest(content) != approved_file.digest:
-        raise ToolError(CHANGED_SINCE_APPROVAL.format(name=display_name))
+    digest = None
+    if approved_file.digest is not None:
+        digest = compute_digest(target.read_content(display_name)) if target.stat_result else ""
+    if approved_file != (str(target.path), digest):
+        raise ToolError(
+            f"{display_name} was not written: it changed after the user approved the call; read it and try again"
+        )
 
 
 def write_regular_file(display_name: str, path: Path, data: bytes, context: ToolContext) -> bool:
@@ -419,7 +416,7 @@ def rewrite_file_in_place(
     descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=dir_fd)
     with os.fdopen(descriptor, "wb") as file:
         status = os.fstat(descriptor)
-        if _format_file_id(status) != _format_file_id(expected_stat):
+        if not os.path.samestat(status, expected_stat):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
         if size > status.st_size:
             _allocate_space(descriptor, status.st_size, size)
@@ -452,10 +449,6 @@ def escape_for_display(name: str) -> str:
     """Return a file name on one line, with control characters and invalid UTF-8 escaped."""
     text = os.fsencode(name).decode("utf-8", "backslashreplace")
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def _format_file_id(status: os.stat_result) -> str:
-    return f"{status.st_dev}:{status.st_ino}"
 
 
 def _require_regular_file(display_name: str, status: os.stat_result) -> None:

@@ -12,7 +12,6 @@ from ask.messages import ToolSpec
 from ask.suggestions import find_similar
 from ask.tools.base import MAX_RESULT_LENGTH, Tool, ToolContext, ToolError, ToolResult, build_parameters_schema
 from ask.tools.file_access import (
-    check_approved_content,
     escape_for_display,
     open_listing,
     read_allowed_file,
@@ -70,7 +69,6 @@ def edit_file(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     new_text, note = _replace_lone_surrogates(arguments["new_text"])
     with translate_os_errors(name, path, context):
         old_content = read_allowed_file(name, path, context)
-        check_approved_content(name, context.approved_file, old_content)
         text = old_content.decode("utf-8", "surrogateescape")
         try:
             new_content, line = replace_once(text, arguments["old_text"], new_text)

@@ -94,15 +94,8 @@ def fetch_response(
         ToolError: The request failed or is not allowed.
     """
     target = parse_url(url)
-    fetcher = _Fetcher(
-        timeout,
-        timeout if body_timeout is None else body_timeout,
-        policy,
-        should_read_body,
-        {**_DEFAULT_HEADERS, **headers},
-        data,
-        max_redirects,
-    )
+    all_headers = {**_DEFAULT_HEADERS, **headers}
+    fetcher = _Fetcher(timeout, body_timeout or timeout, policy, should_read_body, all_headers, data, max_redirects)
     result: Future[FetchResponse] = Future()
 
     def run_fetcher() -> None:
@@ -135,14 +128,9 @@ class _Fetcher:
     canceled: bool = False
     start_time: float = field(default_factory=time.monotonic)
 
-    @property
-    def is_expired(self) -> bool:
-        """Whether the time is up or the caller has stopped waiting."""
-        return self.canceled or time.monotonic() >= self.start_time + self.timeout
-
-    @property
-    def _is_body_expired(self) -> bool:
-        return self.is_expired or time.monotonic() >= self.start_time + self.body_timeout
+    def get_time_left(self, timeout: float) -> float:
+        """Return the seconds until a timeout, none if the caller has stopped waiting."""
+        return 0.0 if self.canceled else self.start_time + timeout - time.monotonic()
 
     def make_timeout_error(self, target: HttpTarget) -> ToolError:
         return ToolError(f"{target.url} did not arrive within {self.timeout:g} s")
@@ -171,12 +159,12 @@ class _Fetcher:
         if self.policy is None:
             return self._send_request(session, target, target.host)
         session.trust_env = False
+        if not is_ip_address(target.host):
+            adapter = HTTPAdapter()
+            adapter.init_poolmanager(1, 1, server_hostname=target.host)  # the name that the certificate must match
+            session.mount(f"{target.scheme}://", adapter)
         errors = []
         for address in self.policy.resolve_allowed(target):
-            adapter = HTTPAdapter()
-            if not is_ip_address(target.host):
-                adapter.init_poolmanager(1, 1, server_hostname=target.host)  # the name that the certificate must match
-            session.mount(f"{target.scheme}://", adapter)
             try:
                 return self._send_request(session, target, address)
             except ToolError as error:
@@ -187,9 +175,9 @@ class _Fetcher:
         import requests
         from urllib3.exceptions import HTTPError
 
-        if self.is_expired:
+        time_left = self.get_time_left(self.timeout)
+        if time_left <= 0:
             raise self.make_timeout_error(target)
-        time_left = max(self.start_time + self.timeout - time.monotonic(), 0.01)
         bundle = None
         try:
             bundle = find_ca_bundle() if target.scheme == "https" else None
@@ -208,7 +196,7 @@ class _Fetcher:
                 proxies=settings["proxies"],
             )
         except (requests.RequestException, HTTPError, OSError, ValueError, ConfigError) as error:
-            if self.is_expired:
+            if self.get_time_left(self.timeout) <= 0:
                 raise self.make_timeout_error(target) from None
             reason = _explain_connection_error(error, bundle)
             raise ToolError(f"cannot connect to {target.authority}: {reason}") from None
@@ -239,10 +227,10 @@ class _Fetcher:
             raise ToolError(f"{target.url} was compressed with {encoding}, which was not requested")
         decoder = GzipDecoder() if encoding.endswith("gzip") else None
         body = bytearray()
-        note = ""
+        note, timeout = "", self.body_timeout
         try:
-            _set_body_timeout(response, self.start_time + self.body_timeout - time.monotonic())
-            while not self._is_body_expired and (chunk := response.raw.read1(_READ_SIZE, decode_content=False)):
+            _set_body_timeout(response, self.get_time_left(timeout))
+            while self.get_time_left(timeout) > 0 and (chunk := response.raw.read1(_READ_SIZE, decode_content=False)):
                 remaining = MAX_BODY_SIZE + 1 - len(body)
                 body += decoder.decode(chunk, remaining) if decoder else chunk[:remaining]
                 if len(body) > MAX_BODY_SIZE:
@@ -253,10 +241,10 @@ class _Fetcher:
             note = "cut off at an error in the compressed data"
         except (HTTPError, HTTPException, OSError):
             note = "cut off when the connection was lost"
-        if self._is_body_expired:
+        if self.get_time_left(timeout) <= 0:
             if not body:
                 raise self.make_timeout_error(target)
-            note = f"cut off after {self.body_timeout:g} s"
+            note = f"cut off after {timeout:g} s"
         return bytes(body), note
 
 
@@ -292,10 +280,6 @@ def _explain_connection_error(exc: Exception, bundle: CaBundle | None) -> str:
         return f"{explanation.reason} ({explanation.hint})"
     if isinstance(exc, requests.exceptions.ProxyError | requests.exceptions.InvalidProxyURL):
         return "the proxy did not connect"
-    if isinstance(exc, requests.exceptions.SSLError):
-        return "TLS failed"
-    if isinstance(exc, requests.exceptions.Timeout):
-        return "no response in time"
     if isinstance(exc, ValueError | ConfigError):
         return str(exc)
     return find_connect_reason(exc) or "it closed the connection without a response"

@@ -37,6 +37,7 @@ _MAX_TITLE_LENGTH, _MAX_SNIPPET_LENGTH = 200, 1_000
 _RATE_LIMIT_PAUSE = 1.1
 """Seconds before the only retry after a rate limit: Brave's free plan allows one request a second."""
 _INVALID_KEY_STATUSES, _QUOTA_STATUSES, _RATE_LIMIT_STATUS = (401, 403), (402, 432, 433), 429
+_TRY_LATER_HINT = "search again later, or continue without"
 _MAX_ERROR_LENGTH = 200
 """Maximum number of characters shown of an engine's error message."""
 
@@ -159,14 +160,17 @@ def _search_api(engine: SearchEngine, query: str, max_results: int, timeout: flo
         status, _, reason = response.status_line.partition(" ")
         if status == "200":
             return _parse_results(engine, response)
-        error = _parse_error(int(status), reason, response.body)
-        if len(keys) > 1 and (error.is_key_refused or error.status in (*_QUOTA_STATUSES, _RATE_LIMIT_STATUS)):
+        code, message = _parse_error(response.body)
+        problem, hint, can_other_key_help = _explain_error(engine.name, int(status), code)
+        is_rate_limit = int(status) == _RATE_LIMIT_STATUS
+        if can_other_key_help and len(keys) > 1:
             del keys[0]
-        elif error.status == _RATE_LIMIT_STATUS and not paused and time.monotonic() + _RATE_LIMIT_PAUSE < deadline:
+        elif is_rate_limit and not paused and time.monotonic() + _RATE_LIMIT_PAUSE < deadline:
             paused = True
             time.sleep(_RATE_LIMIT_PAUSE)
         else:
-            raise ToolError(Redactor(keys).redact(_format_error(engine.name, error)))
+            text = f"{engine.name} {problem} ({status}: {message or reason}): {hint}"
+            raise ToolError(Redactor(keys).redact(text))
 
 
 def _send_search(engine: SearchEngine, key: str, query: str, max_results: int, deadline: float) -> FetchResponse:
@@ -207,15 +211,8 @@ def _parse_results(engine: SearchEngine, response: FetchResponse) -> list[WebSea
     ]
 
 
-class _ErrorDetails(NamedTuple):
-    """An error response; `is_key_refused` means that the engine did not accept the API key."""
-
-    status: int
-    message: str
-    is_key_refused: bool
-
-
-def _parse_error(status: int, reason: str, response_body: bytes) -> _ErrorDetails:
+def _parse_error(response_body: bytes) -> tuple[str, str]:
+    """Return the code of an error response and its message, each "" if there is none."""
     body = _parse_body(response_body)
     error = body.get("error") or body.get("errors") or body.get("detail") or body
     if isinstance(error, list):
@@ -223,9 +220,7 @@ def _parse_error(status: int, reason: str, response_body: bytes) -> _ErrorDetail
     fields = read_dict(error)
     code = read_str(fields.get("code"))
     message = next((read_str(fields[name]) for name in ("detail", "error", "message", "msg") if fields.get(name)), "")
-    text = " ".join(f"{code} {message or read_str(error)}".split())
-    is_key_refused = status in _INVALID_KEY_STATUSES or code.startswith("SUBSCRIPTION_TOKEN")  # Brave's 422
-    return _ErrorDetails(status, text[:_MAX_ERROR_LENGTH] or reason, is_key_refused)
+    return code, " ".join(f"{code} {message or read_str(error)}".split())[:_MAX_ERROR_LENGTH]
 
 
 def _parse_body(body: bytes) -> dict[str, Any]:
@@ -235,21 +230,19 @@ def _parse_body(body: bytes) -> dict[str, Any]:
         return {}
 
 
-def _format_error(engine_name: str, error: _ErrorDetails) -> str:
-    """Describe the error, and what the model or the user can do."""
-    hint = "search again later, or continue without"
-    if error.is_key_refused or error.status in _QUOTA_STATUSES:
-        problem = "rejected the key" if error.is_key_refused else "reports that the key's plan is used up"
-        hint = _format_key_hint(engine_name)
-    elif error.status == _RATE_LIMIT_STATUS:
-        problem = "currently refuses more requests"
-    elif error.status in (400, 422):
-        problem, hint = "cannot search for that", "use a shorter query"
-    elif error.status >= 500:
-        problem = "failed"
-    else:
-        problem, hint = "did not search", _format_base_url_hint(engine_name)
-    return f"{engine_name} {problem} ({error.status}: {error.message}): {hint}"
+def _explain_error(engine_name: str, status: int, code: str) -> tuple[str, str, bool]:
+    """Return what went wrong, what the model or the user can do, and whether another key can help."""
+    if status in _INVALID_KEY_STATUSES or code.startswith("SUBSCRIPTION_TOKEN"):  # Brave's 422
+        return "rejected the key", _format_key_hint(engine_name), True
+    if status in _QUOTA_STATUSES:
+        return "reports that the key's plan is used up", _format_key_hint(engine_name), True
+    if status in (400, 422):
+        return "cannot search for that", "use a shorter query", False
+    if status == _RATE_LIMIT_STATUS:
+        return "currently refuses more requests", _TRY_LATER_HINT, True
+    if status >= 500:
+        return "failed", _TRY_LATER_HINT, False
+    return "did not search", _format_base_url_hint(engine_name), False
 
 
 def _format_key_hint(engine_name: str) -> str:

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from ask.atomic_files import Ownership, set_ownership
+from ask.atomic_files import Ownership, open_replacement
 from ask.errors import FileError
 from ask.tools.file_access import escape_for_display, rewrite_file_in_place
 from ask.undo.backups import FileBackups
@@ -325,25 +325,28 @@ def _restore_file(parent_fd: int, name: str, change: PathChange, original: Origi
             if original.modified_ns is not None:
                 os.utime(name, ns=(original.modified_ns,) * 2, dir_fd=parent_fd, follow_symlinks=False)
             return
-    with _replace_atomically(parent_fd, name) as temporary:
-        if not _link_to_existing(parent_fd, temporary, change, original):
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-            descriptor = os.open(temporary, flags, 0o600, dir_fd=parent_fd)
-            with os.fdopen(descriptor, "wb") as file, copy_path.open("rb") as copy:
-                copy_content(copy, file, os.fstat(copy.fileno()).st_size)
-                file.flush()  # before setting the mode and time, which writing changes
-                set_ownership(descriptor, original.ownership)
-                if original.modified_ns is not None:
-                    os.utime(descriptor, ns=(original.modified_ns,) * 2)
+    if _link_to_existing(parent_fd, name, change, original):
+        return
+    with open_replacement(Path(name), original.ownership, parent_fd) as file, copy_path.open("rb") as copy:
+        copy_content(copy, file, os.fstat(copy.fileno()).st_size)
+        file.flush()  # before setting the time, which writing changes
+        if original.modified_ns is not None:
+            os.utime(file.fileno(), ns=(original.modified_ns,) * 2)
 
 
 def _link_to_existing(parent_fd: int, name: str, change: PathChange, original: OriginalEntry) -> bool:
-    """Hard-link another path that already has the original state, if there is one."""
+    """Replace a name by a hard link to another path that already has the original state, if there is one."""
     root = change.trusted_root
     for path in original.hard_links:
         if path.is_relative_to(root) and read_path_state(path, root).matches(change.original_state):
-            with suppress(OSError), open_parent(path, root) as (linked_parent_fd, linked_name):
-                os.link(linked_name, name, src_dir_fd=linked_parent_fd, dst_dir_fd=parent_fd, follow_symlinks=False)
+            with (
+                suppress(OSError),
+                open_parent(path, root) as (linked_parent_fd, linked_name),
+                _replace_atomically(parent_fd, name) as temporary,
+            ):
+                os.link(
+                    linked_name, temporary, src_dir_fd=linked_parent_fd, dst_dir_fd=parent_fd, follow_symlinks=False
+                )
                 return True
     return False
 

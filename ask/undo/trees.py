@@ -16,7 +16,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from ask.tools.file_access import open_folders
+from ask.tools.file_access import open_existing_folder, open_folders
 from ask.undo.journal import ABSENT_STATE, FOLDER_MARKER, LINK_PREFIX, MAX_BACKUP_SIZE, SPECIAL_FILE, PathState
 
 MAX_DEPTH = 100
@@ -147,16 +147,12 @@ def open_parent(path: Path, root: Path, *, create: bool = False) -> Iterator[tup
     `path` is `root` or inside it; below `root` no symbolic link is followed. With `create`, missing folders are made;
     otherwise a missing folder is an OSError.
     """
+    names = path.relative_to(root.parent).parts[:-1]
     if create:
         root.parent.mkdir(parents=True, exist_ok=True)
-    names = path.relative_to(root.parent).parts[:-1]
-    parent_fd, missing_names = open_folders(root.parent, names, create_missing=create)
-    try:
-        if missing_names:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), missing_names[0])
+        os.close(open_folders(root.parent, names, create_missing=True)[0])
+    with open_existing_folder(root.parent, names) as parent_fd:
         yield parent_fd, path.name
-    finally:
-        os.close(parent_fd)
 
 
 def read_path_state(path: Path, root: Path) -> PathState:

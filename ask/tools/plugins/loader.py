@@ -10,6 +10,7 @@ from importlib import import_module
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
+from traceback import extract_tb
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -58,13 +59,11 @@ def format_plugin_error(error: BaseException) -> str:
 
 
 def _find_error_location(error: BaseException) -> str:
-    own_folder, traceback, location = str(Path(__file__).parent), error.__traceback__, ""
-    while traceback is not None:
-        file = traceback.tb_frame.f_code.co_filename
-        if not file.startswith((own_folder, "<")):
-            location = f"{Path(file).name}, line {traceback.tb_lineno}"
-        traceback = traceback.tb_next
-    return "" if isinstance(error, SyntaxError | ImportError) else location
+    own_folder = str(Path(__file__).parent)
+    frames = [frame for frame in extract_tb(error.__traceback__) if not frame.filename.startswith((own_folder, "<"))]
+    if not frames or isinstance(error, SyntaxError | ImportError):
+        return ""
+    return f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}"
 
 
 def _resolve_target(target: ToolTarget) -> Any:

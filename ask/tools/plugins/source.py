@@ -6,20 +6,28 @@ call starts a new one.
 
 from __future__ import annotations
 
+import codecs
 import json
+import os
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from ask.messages import ToolSpec
 from ask.tools.base import Tool, ToolContext, ToolError, ToolResult
-from ask.tools.plugins.process import PluginProcess
-from ask.worker_channel import CALL, START, WorkerDiedError, WorkerTimeoutError
+from ask.tools.process_tree import describe_exit, kill_process_tree, mark_environment
+from ask.worker_channel import CALL, READ_SIZE, START, WorkerChannel, WorkerDiedError, WorkerTimeoutError
 
+WORKER_CODE = "from ask.tools.plugins.worker import main; main()"
+MAX_FINAL_READS = 16
+"""Maximum number of reads after a call has ended: a thread in the plugin may never stop printing."""
+MAX_REPLY_SIZE = 1 << 28
+EXIT_TIMEOUT = 1.0
+"""Seconds that a process gets to exit by itself once it is no longer needed."""
 RESTART_NOTE = "Its state in memory is lost; the next call starts it again"
 
 
@@ -76,7 +84,7 @@ class ToolPlugin:
         """End the process; `immediately` kills it without time to exit by itself."""
         process, self._process = self._process, None
         if process is not None:
-            (process.kill if immediately else process.shut_down)()
+            process.close(immediately=immediately)
 
     def _create_tool(self, name: str, description: str, parameters: Mapping[str, Any], has_side_effects: bool) -> Tool:
         return Tool(
@@ -107,15 +115,15 @@ class ToolPlugin:
         """
         start = {"path": self._import_path, "targets": self._targets}
         try:
-            _, payload = next(process.exchange_frames(START, start, self._load_deadline, lambda _: None))
+            reply = process.exchange(START, start, self._load_deadline, lambda _: None)
         except WorkerDiedError as error:
             raise PluginLoadError(f"its process ended ({error})") from None
         except WorkerTimeoutError:
             raise PluginLoadError(f"it did not load within {self._plugin_environment.load_timeout:g} s") from None
-        reply = json.loads(payload)
         if reply["problem"]:
             raise PluginLoadError(reply["problem"])
-        return cast("Sequence[Sequence[Any]]", reply["tools"])
+        tools: Sequence[Sequence[Any]] = reply["tools"]
+        return tools
 
     def _run_tool(self, tool_name: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         """Run a tool in the process, which is started again if the last call has ended it.
@@ -123,36 +131,12 @@ class ToolPlugin:
         Raises:
             ToolError: It failed, took too long, or the process died.
         """
-        try:
-            with self._kill_on_error():
-                process = self._process
-                if process is None:
-                    process = self._start_process()
-                    self._initialize_worker(process)
-                outcome = self._exchange_call(process, tool_name, arguments, context)
-        except PluginLoadError as error:
-            raise ToolError(f"nothing was run: {error}") from None
-        except WorkerTimeoutError:
-            seconds = f"{context.command_timeout:g} s"
-            raise ToolError(
-                f"timed out after {seconds}; the tool and its children were killed. {RESTART_NOTE}"
-            ) from None
-        except WorkerDiedError as error:
-            raise ToolError(f"its process ended during the call ({error}). {RESTART_NOTE}") from None
-        text = context.redactor.redact(outcome["text"])
-        if outcome.get("is_error"):
-            raise ToolError(text)
-        return ToolResult(text, outcome["failed"], outcome["exit_status"])
-
-    def _exchange_call(
-        self, process: PluginProcess, tool_name: str, arguments: Mapping[str, Any], context: ToolContext
-    ) -> dict[str, Any]:
         call = {
             "tool": tool_name,
             "arguments": arguments,
             "directory": str(context.directory),
             "timeout": context.command_timeout,
-            "spill": str(context.overflow_directory),
+            "overflow_directory": str(context.overflow_directory),
             "hosts": None if context.restrict_hosts is None else sorted(context.restrict_hosts),
         }
         redactor = context.redactor.open_stream()
@@ -161,9 +145,114 @@ class ToolPlugin:
             if output := redactor.feed(text):
                 context.on_output(output)
 
-        deadline = time.monotonic() + context.command_timeout
-        _, payload = next(process.exchange_frames(CALL, call, deadline, report_output))
-        process.drain_output(report_output)
-        if output := redactor.finish():
-            context.on_output(output)
-        return cast("dict[str, Any]", json.loads(payload))
+        try:
+            with self._kill_on_error():
+                process = self._process
+                if process is None:
+                    process = self._start_process()
+                    self._initialize_worker(process)
+                reply = process.exchange(CALL, call, time.monotonic() + context.command_timeout, report_output)
+                if output := redactor.finish():
+                    context.on_output(output)
+        except PluginLoadError as error:
+            raise ToolError(f"nothing was run: {error}") from None
+        except WorkerTimeoutError:
+            reason = f"timed out after {context.command_timeout:g} s; the tool and its children were killed"
+            raise ToolError(f"{reason}. {RESTART_NOTE}") from None
+        except WorkerDiedError as error:
+            raise ToolError(f"its process ended during the call ({error}). {RESTART_NOTE}") from None
+        text = context.redactor.redact(reply["text"])
+        if reply["is_error"]:
+            raise ToolError(text)
+        return ToolResult(text, reply["failed"], reply["exit_status"])
+
+
+class PluginProcess:
+    """The process of a plugin.
+
+    Requests go to its stdin and replies come from its stdout; the worker makes stderr the output of the plugin.
+
+    Raises:
+        OSError: It cannot be started.
+    """
+
+    def __init__(self, directory: Path, environment: Mapping[str, str]) -> None:
+        from subprocess import PIPE, Popen
+
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        env, self._mark = mark_environment(environment)
+        self._process = Popen(
+            [sys.executable, "-P", "-X", "utf8", "-c", WORKER_CODE],
+            bufsize=0,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            cwd=directory,
+            env=env,
+            start_new_session=True,  # ask itself handles Ctrl-C
+        )
+        self._pipes = [pipe for pipe in (self._process.stdin, self._process.stdout, self._process.stderr) if pipe]
+        requests, replies, self._output = (pipe.fileno() for pipe in self._pipes)
+        os.set_blocking(self._output, False)
+        self._channel = WorkerChannel(requests, replies, MAX_REPLY_SIZE)
+
+    def exchange(
+        self, kind: bytes, message: Mapping[str, object], deadline: float, on_output: Callable[[str], None]
+    ) -> dict[str, Any]:
+        """Send a message and return the reply.
+
+        What the plugin prints meanwhile is passed to `on_output`.
+
+        Raises:
+            WorkerDiedError: The process has ended or sent an invalid frame; the message says which.
+            WorkerTimeoutError: The deadline, on the monotonic clock, has passed.
+        """
+
+        def forward_output() -> bool:
+            data = os.read(self._output, READ_SIZE)
+            if text := self._decode(data):
+                on_output(text)
+            return bool(data)
+
+        replies = self._channel.exchange_frames(
+            kind, json.dumps(message).encode(), deadline, {self._output: forward_output}
+        )
+        try:
+            reply: dict[str, Any] = json.loads(next(replies)[1])
+        except WorkerDiedError as error:
+            raise error if error.args else WorkerDiedError(self._describe_exit()) from None
+        with suppress(BlockingIOError):
+            for _ in range(MAX_FINAL_READS):
+                if not forward_output():
+                    break
+        return reply
+
+    def _describe_exit(self) -> str:
+        self._wait_for_exit()
+        code = self._process.returncode
+        return "it closed its channel" if code is None else describe_exit(code)
+
+    def _wait_for_exit(self) -> None:
+        from subprocess import TimeoutExpired
+
+        with suppress(TimeoutExpired):  # not forever: a process stuck in the kernel never exits
+            self._process.wait(EXIT_TIMEOUT)
+
+    def close(self, *, immediately: bool) -> None:
+        """Close the channel, and kill all processes that are left; `immediately` does not wait for them to exit."""
+        try:
+            if not immediately:
+                self._close_pipes()
+                self._wait_for_exit()
+        finally:
+            # After the process is reaped, its id may belong to another process.
+            session = self._process.pid if self._process.returncode is None else None
+            try:
+                kill_process_tree(session, self._mark)
+            finally:
+                self._close_pipes()
+                self._wait_for_exit()
+
+    def _close_pipes(self) -> None:
+        for pipe in self._pipes:
+            pipe.close()

@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,8 @@ def main() -> None:
     requests_fd, replies_fd = os.dup(STDIN_FD), os.dup(STDOUT_FD)
     os.dup2(os.open(os.devnull, os.O_RDONLY), STDIN_FD)
     os.dup2(STDERR_FD, STDOUT_FD)
-    os.register_at_fork(after_in_child=lambda: close_descriptors(requests_fd, replies_fd))
+    for descriptor in (requests_fd, replies_fd):
+        os.register_at_fork(after_in_child=partial(os.closerange, descriptor, descriptor + 1))  # ignores errors
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
     calls = CallQueue(requests_fd)
@@ -56,12 +58,6 @@ def main() -> None:
                 stream.flush()
         calls.is_busy = False
         write_all(replies_fd, encode_frame(DONE, json.dumps(outcome).encode()))
-
-
-def close_descriptors(*descriptors: int) -> None:
-    for descriptor in descriptors:
-        with suppress(OSError):
-            os.close(descriptor)
 
 
 class CallQueue(Iterator[dict[str, Any]]):
@@ -105,7 +101,7 @@ def make_tool_context(call: Mapping[str, Any]) -> ToolContext:
         directory=directory,
         environment=dict(os.environ),
         command_timeout=call["timeout"],
-        overflow_directory=Path(call["spill"]),
+        overflow_directory=Path(call["overflow_directory"]),
         on_output=write_output,
         restrict_hosts=None if hosts is None else frozenset(hosts),
     )
@@ -129,6 +125,7 @@ def execute_call(tool: Tool, arguments: Mapping[str, Any], context: ToolContext)
     status = result.exit_status
     return {
         "text": str(result.text),
+        "is_error": False,
         "failed": bool(result.failed),
         "exit_status": status if type(status) is int else None,
     }
