@@ -107,11 +107,27 @@ def extract_text(response: FetchResponse, deadline: float, environment: Mapping[
     text = response.body.decode(encoding, "replace").removeprefix("\ufeff")
     is_json = text.lstrip().startswith(("{", "["))  # labeled as HTML if a server does not set the content type
     if (media_type in _HTML_TYPES and not is_json) or (not media_type and _HTML_START_PATTERN.match(text)):
-        from ask.tools.html_subprocess import extract_page_text
-
         page_text = extract_page_text(text, response.url, deadline - time.monotonic(), environment)
         return page_text or "[the page has no text without JavaScript]"
     return text
+
+
+def extract_page_text(html: str, url: str, timeout: float, environment: Mapping[str, str]) -> str:
+    """Return the readable text of a page; relative links are resolved against `url`.
+
+    Raises:
+        ToolError: It takes too long, or too much memory.
+    """
+    from subprocess import CalledProcessError, TimeoutExpired
+
+    from ask.tools.isolated_process import run_in_subprocess
+
+    try:
+        return run_in_subprocess("ask.tools.html_to_markdown", html.encode(), timeout, environment, url).decode()
+    except TimeoutExpired:
+        raise ToolError(f"fetched {url}, but parsing its HTML took too long") from None
+    except CalledProcessError:
+        raise ToolError(f"fetched {url}, but its HTML could not be parsed") from None
 
 
 def _detect_encoding(response: FetchResponse) -> str:

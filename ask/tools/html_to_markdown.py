@@ -1,14 +1,23 @@
-"""Convert HTML to Markdown, with tables and links, and without what surrounds the main content."""
+"""Convert HTML to Markdown, with tables and links, and without what surrounds the main content.
+
+This runs in a subprocess, because a malicious page can keep a parser busy for hours.
+"""
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from urllib.parse import urljoin
 
 from bs4 import BeautifulSoup, Tag
 from lxml import etree
 from lxml import html as lxml_html
 from markdownify import MarkdownConverter
+
+from ask.tools.isolated_process import limit_memory
 
 MAX_MARKDOWN_HTML_LENGTH = 2_000_000
 """Characters of HTML above which the conversion takes too long, and only the text is extracted."""
@@ -24,24 +33,42 @@ _MIN_MAIN_SHARE = 0.3
 """Share of a page's text that its main element must contain to be used instead of the full page."""
 _HEADING_ANCHOR_TEXTS = ("", "#", "§", "¶", "\N{LINK SYMBOL}")
 """Texts of the permalinks inside headings."""
+_LINK_SCHEMES = ("http://", "https://", "mailto:")
 _LANGUAGE_CLASS_PATTERN = re.compile(r"(?:language|lang|highlight-source)-([\w+#.-]{1,30})")
 
 
-def to_markdown(html: str, resolve_link: Callable[[str], str]) -> str:
-    """Convert a page to Markdown.
+def main() -> None:
+    """Read HTML from stdin and write its text to stdout; the first argument is the page's URL."""
+    limit_memory()
+    sys.stdout.buffer.write(convert_html(sys.stdin.buffer.read().decode(), sys.argv[1]).encode())
 
-    `resolve_link` returns the absolute URL of a link, "" to drop it. Of a page that is very long or has elements that
-    are nested too deeply, only the text is returned.
+
+def convert_html(html: str, url: str) -> str:
+    """Convert a page to Markdown, with links resolved against its URL or `base` element.
+
+    Of a page that is very long or has elements that are nested too deeply, only the text is returned.
     """
     if len(html) > MAX_MARKDOWN_HTML_LENGTH:
         page = lxml_html.document_fromstring(html)
         etree.strip_elements(page, *_SKIPPED_ELEMENTS, etree.Comment, with_tail=False)
         return _collapse_blank_lines("\n".join(page.itertext()))
     soup = BeautifulSoup(html, "lxml")
+    base = soup.find("base", href=True)
+    with suppress(ValueError):
+        url = urljoin(url, str(base["href"])) if isinstance(base, Tag) else url
     try:
-        return _convert_soup(soup, resolve_link)
+        return _convert_soup(soup, partial(_resolve_link, url))
     except RecursionError:
         return soup.get_text("\n", strip=True)
+
+
+def _resolve_link(base_url: str, href: str) -> str:
+    """Return the absolute URL of a link; "" for fragments and schemes like javascript:."""
+    with suppress(ValueError):
+        absolute = urljoin(base_url, href.strip())
+        if href.strip() and not href.startswith("#") and absolute.startswith(_LINK_SCHEMES):
+            return absolute
+    return ""
 
 
 def _convert_soup(soup: BeautifulSoup, resolve_link: Callable[[str], str]) -> str:

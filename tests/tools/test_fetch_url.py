@@ -179,7 +179,7 @@ def test_tool_is_read_only_and_imports_its_libraries_lazily() -> None:
     )
     loaded = run([sys.executable, "-c", code]).text
     assert "'ask.tools.fetch_url'" in loaded
-    for module in ("requests", "ask.tools.http_get", "ask.tools.html_subprocess", "bs4", "idna", "ssl", "html.parser"):
+    for module in ("requests", "ask.tools.http_get", "ask.tools.html_to_markdown", "bs4", "idna", "ssl", "html.parser"):
         assert f"'{module}'" not in loaded
 
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ask.tools.base import ToolError
-from ask.tools.html_subprocess import convert_html, extract_page_text
-from ask.tools.html_to_markdown import MAX_MARKDOWN_HTML_LENGTH
+from ask.tools.fetch_url import extract_page_text
+from ask.tools.html_to_markdown import MAX_MARKDOWN_HTML_LENGTH, convert_html
 
 URL = "https://example.com/docs/page.html"
 ARTICLE = """<!doctype html><html><head><title>Marzipan</title><script>track()</script></head><body>
@@ -84,7 +84,7 @@ def test_a_file_in_the_working_directory_is_not_run(tmp_path: Path) -> None:
     for name in ("bs4", "lxml", "markdownify", "resource", "ask"):
         (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'run')!r}, 'w')\n")
     code = (
-        "import os; from ask.tools.html_subprocess import extract_page_text; "
+        "import os; from ask.tools.fetch_url import extract_page_text; "
         f"print(extract_page_text('<p>fine', {URL!r}, 20, os.environ))"
     )
     done = subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
