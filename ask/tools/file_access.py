@@ -84,22 +84,15 @@ def open_listing(
         ToolError: Safe mode does not allow access.
         OSError: It is not a folder, or cannot be read.
     """
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-    if context.confinement:
-        with open_target(path, context) as target:
-            folder = os.open(target.require_name(), flags | os.O_NOFOLLOW, dir_fd=target.dir_fd)
-    else:
-        folder = os.open(path, flags)
+    with open_target(path, context) as target:
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        folder = os.open(target.require_name(), flags, dir_fd=target.dir_fd)
     try:
         with os.scandir(folder) as entries:
             listing = list(islice(entries, limit))
         if context.placeholders:
-            resolved = path.resolve()
-            listing = [
-                entry
-                for entry in listing
-                if resolved / entry.name not in context.placeholders or not is_empty(resolved / entry.name)
-            ]
+            empty = {path for path in context.placeholders if path.parent == target.path and is_empty(path)}
+            listing = [entry for entry in listing if target.path / entry.name not in empty]
         yield folder, listing
     finally:
         os.close(folder)
@@ -117,44 +110,14 @@ def is_empty(path: Path) -> bool:
 
 
 def read_allowed_file(display_name: str, path: Path, context: ToolContext) -> bytes:
-    """Read a regular file if safe mode allows it.
-
-    Raises:
-        ToolError, OSError: As `read_regular_file`.
-    """
-    if not context.confinement:
-        return read_regular_file(display_name, path)
-    with open_target(path, context) as target:
-        return target.read_content(display_name)
-
-
-def read_regular_file(display_name: str, path: Path | str, dir_fd: int | None = None) -> bytes:
     """Read a regular file of at most `MAX_FILE_SIZE` bytes.
 
-    With a `dir_fd`, `path` is a name in that open folder, and a symbolic link is not followed.
-
     Raises:
-        ToolError: It is not a regular file, or too large.
+        ToolError: It is not a regular file, too large, or safe mode does not allow access.
         OSError: It cannot be read.
     """
-    follow_symlinks = dir_fd is None
-    _require_regular_file(
-        display_name, os.stat(path, dir_fd=dir_fd, follow_symlinks=follow_symlinks)
-    )  # opening some devices has side effects
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | (0 if follow_symlinks else os.O_NOFOLLOW)
-    descriptor = os.open(path, flags, dir_fd=dir_fd)
-    with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        _require_regular_file(display_name, status)
-        # Files in /proc report size 0, and any file may be growing.
-        data = file.read(MAX_FILE_SIZE + 1) or b"" if status.st_size <= MAX_FILE_SIZE else b""
-    size = max(status.st_size, len(data))
-    if size > MAX_FILE_SIZE:
-        raise ToolError(
-            f"{display_name}: {size:,} bytes, over the limit of {MAX_FILE_SIZE:,}; read a part of it with grep, "
-            "head, tail or sed -n in bash"
-        )
-    return data
+    with open_target(path, context) as target:
+        return target.read_content(display_name)
 
 
 class FileTarget(NamedTuple):
@@ -178,9 +141,25 @@ class FileTarget(NamedTuple):
         """Read the file.
 
         Raises:
-            ToolError, OSError: As `read_regular_file`.
+            ToolError, OSError: As `read_allowed_file`.
         """
-        return read_regular_file(display_name, self.require_name(), self.dir_fd)
+        name = self.require_name()
+        if self.stat_result:
+            _require_regular_file(display_name, self.stat_result)  # opening some devices has side effects
+        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | os.O_NOFOLLOW
+        descriptor = os.open(name, flags, dir_fd=self.dir_fd)
+        with os.fdopen(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            _require_regular_file(display_name, status)
+            # Files in /proc report size 0, and any file may be growing.
+            data = file.read(MAX_FILE_SIZE + 1) or b"" if status.st_size <= MAX_FILE_SIZE else b""
+        size = max(status.st_size, len(data))
+        if size > MAX_FILE_SIZE:
+            raise ToolError(
+                f"{display_name}: {size:,} bytes, over the limit of {MAX_FILE_SIZE:,}; read a part of it with grep, "
+                "head, tail or sed -n in bash"
+            )
+        return data
 
     def require_name(self) -> str:
         """Return the name if the folder of the path is the open one.
@@ -201,12 +180,7 @@ def open_target(path: Path, context: ToolContext, *, for_writing: bool = False) 
         ToolError: Safe mode does not allow access.
         OSError: Part of the path has become a link or a file, or cannot be opened.
     """
-    if context.confinement:
-        path, name, folder, missing = _open_confined_folder(path, context.confinement, for_writing=for_writing)
-    else:
-        path = path.resolve()
-        name = path.name or "."
-        folder, missing = open_folders(path.anchor, path.parts[1:-1])
+    path, name, folder, missing = _open_folder_of(path, context.confinement, for_writing=for_writing)
     try:
         status = None
         if not missing:
@@ -217,10 +191,10 @@ def open_target(path: Path, context: ToolContext, *, for_writing: bool = False) 
         os.close(folder)
 
 
-def _open_confined_folder(
-    path: Path, confinement: FolderConfinement, *, for_writing: bool
+def _open_folder_of(
+    path: Path, confinement: FolderConfinement | None, *, for_writing: bool
 ) -> tuple[Path, str, int, Sequence[str]]:
-    """Resolve a path below one of the folders, and open the folder it is in.
+    """Resolve a path, below one of the folders if it is confined, and open the folder it is in.
 
     The kernel follows no link: each is read, and the path that it leads to is checked and walked from the start. This
     is what RESOLVE_BENEATH of openat2(2) does, which only Linux has.
@@ -233,8 +207,8 @@ def _open_confined_folder(
         OSError: A part of the path is a file, has become a link, or cannot be opened.
     """
     for _ in range(_MAX_PATH_STEPS):
-        root, names = _split_confined_path(path, confinement)
-        folder = os.dup(confinement.folders[root])
+        root, names = _split_path(path, confinement)
+        folder = os.dup(confinement.folders[root]) if confinement else os.open(root, _OPEN_FOLDER_FLAGS)
         try:
             for index, name in enumerate(names):
                 current, rest = root.joinpath(*names[:index]), names[index + 1 :]
@@ -262,10 +236,10 @@ def _open_confined_folder(
     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
 
 
-def _split_confined_path(path: Path, confinement: FolderConfinement) -> tuple[Path, Sequence[str]]:
+def _split_path(path: Path, confinement: FolderConfinement | None) -> tuple[Path, Sequence[str]]:
     """Return the innermost of the folders that a path is in, and the names below it."""
-    roots = [folder for folder in confinement.folders if path.is_relative_to(folder)]
-    if not roots:
+    roots = [folder for folder in confinement.folders if path.is_relative_to(folder)] if confinement else [Path("/")]
+    if confinement and not roots:
         folders = ", ".join(escape_for_display(str(folder)) for folder in confinement.folders)
         raise ToolError(f"{escape_for_display(str(path))} is outside the folders that safe mode allows: {folders}")
     root = max(roots, key=lambda folder: len(folder.parts))
@@ -280,13 +254,13 @@ def _read_link(name: str, folder: int) -> str:
         return ""
 
 
-def _check_access(path: Path, confinement: FolderConfinement, *, for_writing: bool) -> Path:
+def _check_access(path: Path, confinement: FolderConfinement | None, *, for_writing: bool) -> Path:
     """Return the path if it may be accessed.
 
     Raises:
         ToolError: It must not be accessed.
     """
-    if reason := confinement.find_denial(path, for_writing):
+    if confinement and (reason := confinement.find_denial(path, for_writing)):
         raise ToolError(f"{escape_for_display(str(path))} {reason}")
     return path
 
@@ -374,9 +348,6 @@ def write_regular_file(display_name: str, path: Path, data: bytes, context: Tool
     """
     if len(data) > MAX_FILE_SIZE:
         raise ToolError(f"{display_name}: {len(data):,} bytes, over the limit of {MAX_FILE_SIZE:,}")
-    if not context.confinement:
-        with suppress(FileNotFoundError):
-            _require_regular_file(display_name, path.stat())
     with open_target(path, context, for_writing=True) as target:
         if target.stat_result:
             _require_regular_file(display_name, target.stat_result)
