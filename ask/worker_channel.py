@@ -28,6 +28,13 @@ def encode_frame(kind: bytes, payload: bytes) -> bytes:
     return _HEADER.pack(kind, len(payload)) + payload
 
 
+def write_frame(descriptor: int, kind: bytes, payload: bytes) -> None:
+    """Write a frame to a blocking descriptor; partial writes are continued."""
+    data = memoryview(encode_frame(kind, payload))
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
 class FrameReader:
     """Splits received bytes into frames."""
 

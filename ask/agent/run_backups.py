@@ -70,8 +70,7 @@ class RunBackups:
             self._back_up_folders(safe_mode)
 
     def _back_up_folders(self, safe_mode: SafeModeContext) -> None:
-        from ask.undo.path_display import format_folders
-        from ask.undo.snapshots import FoldersTooLargeError, back_up_folders
+        from ask.undo.snapshots import FoldersTooLargeError, back_up_folders, format_folders
 
         folders, protected_paths = safe_mode.writable_folders, safe_mode.list_protected_paths()
         if sys.stderr is not None and sys.stderr.isatty():

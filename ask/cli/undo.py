@@ -41,7 +41,6 @@ from ask.undo.journal import (
     read_backup_set,
     read_backup_sets,
 )
-from ask.undo.path_display import format_folders, format_path, join_names
 from ask.undo.restore import (
     ACTION_STATUSES,
     CONFLICT_STATUSES,
@@ -52,7 +51,7 @@ from ask.undo.restore import (
     plan_restore,
     read_current_state,
 )
-from ask.undo.snapshots import add_folder_changes
+from ask.undo.snapshots import add_folder_changes, format_folders, format_path, join_names
 
 MAX_DIFFS = 50
 """Maximum number of diffs, unless --dry-run writes them to a file or a pipe."""

@@ -37,17 +37,14 @@ def set_limits(limits: Limits) -> None:
         # Not 0: with 1, the kernel does not pipe core dumps to a core_pattern program either, which would run outside.
         resource.RLIMIT_CORE: 1,
     }
-    if _read_kernel_version() >= _NPROC_PER_NAMESPACE_VERSION:
+    kernel_version = tuple(int(part) for part in os.uname().release.split("-")[0].split(".")[:2] if part.isdecimal())
+    if kernel_version >= _NPROC_PER_NAMESPACE_VERSION:
         # Twice the limit, so that the monitor acts first: it can report what happened.
         resource_limits[resource.RLIMIT_NPROC] = 2 * limits.processes
     for kind, value in resource_limits.items():
         _, hard_limit = resource.getrlimit(kind)
         new_limit = value if hard_limit == resource.RLIM_INFINITY else min(value, hard_limit)
         resource.setrlimit(kind, (new_limit, new_limit))
-
-
-def _read_kernel_version() -> tuple[int, ...]:
-    return tuple(int(part) for part in os.uname().release.split("-")[0].split(".")[:2] if part.isdecimal())
 
 
 def kill_all_processes() -> bool:
@@ -113,15 +110,12 @@ class LimitMonitor:
         return exceeded_limit
 
     def _find_exceeded_limit(self, pids: Sequence[str]) -> str:
-        total_threads = total_pages = 0
-        for pid in pids:
-            threads, pages = _read_usage(pid)
-            total_threads += threads
-            total_pages += pages
-            if total_threads > self._limits.processes:
-                return f"more than {self._limits.processes} processes and threads at a time"
+        usages = [_read_usage(pid) for pid in pids]
+        if sum(threads for threads, _ in usages) > self._limits.processes:
+            return f"more than {self._limits.processes} processes and threads at a time"
         # Resident pages count shared memory once per process; the exact sum is slow, so it is only read if needed.
         memory = self._limits.memory
+        total_pages = sum(pages for _, pages in usages)
         if total_pages * _PAGE_SIZE > memory and sum(map(_read_proportional_memory, pids)) > memory:
             return f"more than {self._limits.memory >> 20:,} MiB of memory"
         return ""

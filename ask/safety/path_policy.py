@@ -139,14 +139,11 @@ def _check_folder(folder: Path, homes: Sequence[Path], secret_folders: Sequence[
         raise SafetyError(f"safe mode protects nothing in {folder}: it contains your home directory", hint)
     if any(map(folder.is_relative_to, _KERNEL_FOLDERS)):
         raise SafetyError(f"safe mode cannot work in {folder}: it belongs to the kernel", hint)
-    python_path = os.environ["PYTHONPATH"].split(os.pathsep) if "PYTHONPATH" in os.environ else []
     for entry in (Path(entry).resolve() for entry in sys.path if entry):
         if entry.is_relative_to(folder):
-            is_named = entry in (Path(name).resolve() for name in python_path)
-            source = f"{entry}, which is in PYTHONPATH" if is_named else "there"
             raise SafetyError(
-                f"safe mode cannot work in {folder}: Python loads ask's modules from {source}",
-                "unset PYTHONPATH" if is_named else hint,
+                f"safe mode cannot work in {folder}: Python loads ask's modules from {entry}",
+                f"unset PYTHONPATH, or {hint}",
             )
     own_folders = zip(("configuration", "data"), secret_folders, strict=True)
     for content, path in (*own_folders, *(("code", path) for path in _list_code_folders())):

@@ -12,18 +12,19 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ask.atomic_files import create_private_folder
+from ask.atomic_files import lock_file
 from ask.tools.file_access import open_existing_folder
 
 if TYPE_CHECKING:
     from subprocess import Popen
 
-_LOCK_NAME = "lock"
+_LOCK_NAME = "manifests"
+"""Locks the folder in which it would be: nobody else creates or removes placeholders meanwhile."""
 _MANIFEST_SUFFIX = ".note"
 _CLEANER_CODE = """\
 import sys
@@ -48,7 +49,7 @@ class MountPlaceholders:
         self._overflow_directory = overflow_directory
         self._recorded_paths: set[Path] = set()
         self._cleaner: Popen[bytes] | None = None
-        with _lock_state(state_folder):
+        with lock_file(state_folder / _LOCK_NAME):
             _remove_unused_placeholders(state_folder)
             self._manifest = (state_folder / f"{os.urandom(8).hex()}{_MANIFEST_SUFFIX}").open("xb")
             fcntl.flock(self._manifest, fcntl.LOCK_EX)
@@ -64,7 +65,7 @@ class MountPlaceholders:
         `requested_paths` maps resolved paths to whether each must be a folder. Existing paths are never removed.
         """
         requested = {**requested_paths, self._overflow_directory: True}
-        with _lock_state(self._state_folder):
+        with lock_file(self._state_folder / _LOCK_NAME):
             # A path that contains a link now is another one.
             missing = [path for path in requested if not os.path.lexists(path) and path.parent == path.parent.resolve()]
             for manifest in self._state_folder.glob(f"*{_MANIFEST_SUFFIX}"):
@@ -105,7 +106,7 @@ class MountPlaceholders:
 
     def release(self) -> None:
         """Remove the placeholders in folders that no other run uses."""
-        with _lock_state(self._state_folder):
+        with lock_file(self._state_folder / _LOCK_NAME):
             self._manifest.close()
             _remove_unused_placeholders(self._state_folder)
         if self._cleaner is not None:
@@ -118,22 +119,10 @@ def clean_after_kill(state_folder: str) -> None:
     """Remove the placeholders of a run that has just been killed."""
     for delay in _RETRY_DELAYS:
         time.sleep(delay)
-        with _lock_state(Path(state_folder)):
+        with lock_file(Path(state_folder) / _LOCK_NAME):
             _remove_unused_placeholders(Path(state_folder))
         if not any(Path(state_folder).glob(f"*{_MANIFEST_SUFFIX}")):
             return
-
-
-@contextmanager
-def _lock_state(state_folder: Path) -> Iterator[None]:
-    """Prevent other runs from creating or removing placeholders within the context."""
-    create_private_folder(state_folder)
-    lock = os.open(state_folder / _LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(lock)
 
 
 def _remove_unused_placeholders(state_folder: Path) -> None:

@@ -191,22 +191,10 @@ def _is_replaceable(path: Path, target: Path) -> bool:
 def resolve_links(path: Path) -> tuple[Path, list[Path]]:
     """Resolve a path like os.path.realpath, and also return the links on the way."""
     links: list[Path] = []
-    current = Path("/")
-    pending = list(reversed(path.parts[1:]))
-    while pending:
-        part = pending.pop()
-        if part in ("", ".", ".."):
-            current = current.parent if part == ".." else current
-            continue
-        child = current / part
-        try:
-            target = os.readlink(child)
-        except (OSError, ValueError):
-            current = child
-            continue
-        links.append(child)
+    while link := next((step for step in (*reversed(path.parents), path) if os.path.islink(step)), None):
+        rest = path.relative_to(link)
+        links.append(Path(os.path.normpath(link)))
         if len(links) > _MAX_LINKS:  # a loop
-            return child, links[:1]
-        current = Path("/") if target.startswith("/") else current
-        pending += reversed(target.split("/"))
-    return current, links
+            return links[-1], links[:1]
+        path = link.parent / os.readlink(link) / rest
+    return Path(os.path.normpath(path)), links

@@ -58,7 +58,8 @@ class Sandbox:
         self.warnings: list[str] = []
         """Gaps in the protection of the writable folders."""
         try:
-            create_private_folder(config.overflow_directory.parent)
+            for folder in (config.overflow_directory.parent, config.state_folder):
+                create_private_folder(folder)
             self._placeholders = MountPlaceholders(config.state_folder, config.overflow_directory)
         except OSError as error:
             path = error.filename or config.state_folder

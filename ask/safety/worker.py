@@ -43,7 +43,7 @@ def main() -> None:
     requests, replies = _isolate_channel()
     frames = _read_frames(requests)
     start_message = json.loads(next(frames)[1])
-    send_frame = partial(_send_frame, replies)
+    send_frame = partial(worker_channel.write_frame, replies)
     send_frame(worker_channel.READY, json.dumps(run_self_test(start_message["tasks"])).encode())
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, _STDERR_FD)
@@ -109,13 +109,6 @@ def _read_frames(requests_fd: int) -> Iterator[tuple[bytes, bytes]]:
     reader = worker_channel.FrameReader(_MAX_CALL_SIZE)
     while data := os.read(requests_fd, _READ_SIZE):
         yield from reader.feed(data)
-
-
-def _send_frame(replies_fd: int, kind: bytes, payload: bytes) -> None:
-    """Send a frame; partial writes are continued."""
-    data = memoryview(worker_channel.encode_frame(kind, payload))
-    while data:
-        data = data[os.write(replies_fd, data) :]
 
 
 def _execute_call(

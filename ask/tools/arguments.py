@@ -7,7 +7,7 @@ keywords, and models understand these messages best. A schema with more keywords
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from ask.messages import ToolSpec
@@ -127,7 +127,11 @@ def _validate_object(
     validated = {}
     for name, item in value.items():
         if closed and name not in declared:
-            _reject_unknown_name(path + name, [path + known for known in declared])
+            known_names = [path + known for known in declared]
+            suggestion = suggest(path + name, known_names)
+            hint = f"; did you mean {suggestion!r}?" if suggestion else ""
+            takes = f"it takes {', '.join(known_names) or 'none'}{hint}"
+            _reject_arguments(f"have an unknown name, {path + name!r} ({takes})")
         subschema = declared.get(name, {})
         if item is None and name in declared and name not in required and not is_nullable(subschema):
             continue
@@ -149,7 +153,9 @@ def _validate_value(value: Any, schema: Any, path: str, is_nullable: _NullCheck)
     if types and not any(_is_of_type(value, name) for name in types):
         _reject_arguments(f"have the wrong type: {path!r} must be {' or '.join(types)}, not {_get_type_name(value)}")
     choices = schema.get("enum")
-    if isinstance(choices, list) and not any(_is_equal(value, choice) for choice in choices):
+    # Python's True equals 1.
+    equal_choices = [choice for choice in read_list(choices) if choice == value]
+    if isinstance(choices, list) and isinstance(value, bool) not in [isinstance(one, bool) for one in equal_choices]:
         _reject_arguments(f"have an invalid value: {path!r} must be one of {json.dumps(choices, ensure_ascii=False)}")
     return _validate_object(value, schema, path + ".", is_nullable) if isinstance(value, dict) else value
 
@@ -165,15 +171,5 @@ def _is_of_type(value: Any, type_name: str) -> bool:
     return isinstance(value, _PYTHON_TYPES[type_name]) and (type_name == "boolean" or not isinstance(value, bool))
 
 
-def _is_equal(value: Any, enum_value: Any) -> bool:
-    return bool(value == enum_value) and isinstance(value, bool) == isinstance(enum_value, bool)
-
-
 def _get_type_name(value: Any) -> str:
     return next(name for name in ("integer", *_PYTHON_TYPES) if _is_of_type(value, name))
-
-
-def _reject_unknown_name(name: str, known_names: Sequence[str]) -> NoReturn:
-    suggestion = suggest(name, known_names)
-    hint = f"; did you mean {suggestion!r}?" if suggestion else ""
-    _reject_arguments(f"have an unknown name, {name!r} (it takes {', '.join(known_names) or 'none'}{hint})")

@@ -186,7 +186,6 @@ WRITE_FILE = Tool(
         build_parameters_schema({"filepath": _STRING_SCHEMA, "content": _STRING_SCHEMA}),
     ),
     write_file,
-    has_side_effects=True,
 )
 
 EDIT_FILE = Tool(
@@ -198,14 +197,13 @@ EDIT_FILE = Tool(
                 "filepath": _STRING_SCHEMA,
                 "old_text": {
                     "type": "string",
-                    "description": ("exact text, which must occur exactly once in the file"),
+                    "description": "exact text, which must occur exactly once in the file",
                 },
                 "new_text": _STRING_SCHEMA,
             }
         ),
     ),
     edit_file,
-    has_side_effects=True,
 )
 
 LIST_DIR = Tool(
@@ -253,8 +251,8 @@ def replace_once(text: str, old_text: str, new_text: str) -> tuple[str, int]:
     line = _get_line_number(haystack, start)
     if len(haystack) < len(text):
         start, end = _to_crlf_offset(text, start), _to_crlf_offset(text, end)
-    replaced = text[start:end]
-    if not match_exactly and _has_mostly_crlf(replaced if "\n" in replaced else text):
+    example = text[start:end] if "\n" in text[start:end] else text
+    if not match_exactly and example.count("\r\n") * 2 > example.count("\n"):
         new_text = new_text.replace("\r\n", "\n").replace("\n", "\r\n")
     return text[:start] + new_text + text[end:], line
 
@@ -272,10 +270,6 @@ def _to_crlf_offset(text: str, offset: int) -> int:
     from bisect import bisect_right
 
     return bisect_right(range(len(text) + 1), offset, key=lambda end: end - text.count("\r\n", 0, end)) - 1
-
-
-def _has_mostly_crlf(text: str) -> bool:
-    return text.count("\r\n") * 2 > text.count("\n")
 
 
 def _get_line_number(text: str, offset: int) -> int:

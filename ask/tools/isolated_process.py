@@ -23,17 +23,9 @@ def run_in_subprocess(
     """
     from subprocess import run
 
-    # -P: do not import modules from the working directory.
-    command = [
-        sys.executable,
-        "-P",
-        "-c",
-        _CHILD_CODE.format(module=module),
-        str(Path(__file__).parents[2]),
-        *arguments,
-    ]
+    code, root = _CHILD_CODE.format(module=module), str(Path(__file__).parents[2])
     return run(
-        command,
+        [sys.executable, "-P", "-c", code, root, *arguments],  # -P: no modules from the working directory
         input=stdin_data,
         capture_output=True,
         timeout=max(timeout, 0.1),

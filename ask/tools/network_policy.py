@@ -66,10 +66,6 @@ class HttpTarget(NamedTuple):
         return f"{self.scheme}://{self.authority}{self.path}"
 
 
-class _UrlError(Exception):
-    pass
-
-
 def parse_url(url: str) -> HttpTarget:
     """Parse an http(s) URL.
 
@@ -79,7 +75,7 @@ def parse_url(url: str) -> HttpTarget:
     url = url.strip(" ")
     try:
         return _parse_url(url)
-    except _UrlError as error:
+    except ValueError as error:
         excerpt = url if len(url) <= 200 else url[:200] + "..."
         raise ToolError(f"not fetched: {excerpt!r}: {error}") from None
 
@@ -87,22 +83,22 @@ def parse_url(url: str) -> HttpTarget:
 def _parse_url(url: str) -> HttpTarget:
     match = _URL_PATTERN.match(url)
     if _CONTROL_CHARACTERS.search(url):
-        raise _UrlError("it contains a control character")
+        raise ValueError("it contains a control character")
     if not match:
-        raise _UrlError("a URL must start with http:// or https://")
+        raise ValueError("a URL must start with http:// or https://")
     scheme, authority, path = match[1].lower(), match[2], match[3]
     if "@" in authority:
-        raise _UrlError("credentials in URLs are not sent; remove the part before the @")
+        raise ValueError("credentials in URLs are not sent; remove the part before the @")
     parts = _AUTHORITY_PATTERN.fullmatch(authority)
     if not parts:
-        raise _UrlError("it has no host")
+        raise ValueError("it has no host")
     port = int(parts["port"] or _DEFAULT_PORTS[scheme])
     if not 0 < port < 65_536:
-        raise _UrlError("invalid port")
+        raise ValueError("invalid port")
     try:
         host = IPv6Address(parts["six"]).compressed if parts["six"] else _parse_host_name(parts["name"])
     except ValueError:  # of IPv6Address, IPv4Address and idna
-        raise _UrlError("its host is neither an address nor a valid name") from None
+        raise ValueError("its host is neither an address nor a valid name") from None
     return HttpTarget(scheme, host, port, path if path.startswith("/") else f"/{path}")
 
 

@@ -202,5 +202,4 @@ BASH = Tool(
         ),
     ),
     run_bash,
-    has_side_effects=True,
 )

@@ -2,7 +2,7 @@
 
 The journal is a file of JSON lines. A line is written before the file that it describes, so a run that is killed at any
 moment leaves a correct journal: the content of the file shows whether the write took place. A safe run also copies
-entire folders (see `folder_copies`); the differences become `PathChange` values as well. A journal is locked as long
+entire folders (see `snapshots`); the differences become `PathChange` values as well. A journal is locked as long
 as a process writes to it.
 """
 
@@ -233,20 +233,19 @@ def read_backup_set(folder: Path) -> BackupSet | None:
 
 
 def _apply_line(changes: dict[Path, PathChange], folder: Path, line: Mapping[str, Any]) -> None:
-    path, root, wrote = Path(line["path"]), line.get("root"), line["wrote"]
-    new_states = frozenset([PathState(wrote) if isinstance(wrote, str) else PathState(*wrote)])
+    path, new_states = Path(line["path"]), frozenset([PathState(*line["wrote"])])
     if line["kind"] == "again":
         changes[path] = changes[path]._replace(new_states=changes[path].new_states | new_states)
         return
-    if line["kind"] not in {"file", "thing"}:
+    if line["kind"] != "file":
         raise ValueError(line["kind"])
     original = None
     if line["digest"]:
         copy_path = folder / str(int(line["copy"])) if line["copy"] else None
         ownership = Ownership(*line["owned"])
-        original = OriginalEntry(copy_path, line["digest"], ownership, line.get("modified"), line.get("inode", 0))
-    folders = tuple(map(Path, line.get("folders", ())))
-    changes[path] = PathChange(path, original, new_states, folders, line["lost"], root=Path(root) if root else None)
+        original = OriginalEntry(copy_path, line["digest"], ownership, line["modified"], line["inode"])
+    folders, root = tuple(map(Path, line["folders"])), Path(line["root"]) if line["root"] else None
+    changes[path] = PathChange(path, original, new_states, folders, line["lost"], root=root)
 
 
 def merge_changes(backup_sets: Iterable[BackupSet]) -> list[PathChange]:

@@ -18,6 +18,8 @@ from typing import NamedTuple
 
 from ask.atomic_files import Ownership
 from ask.errors import FileError
+from ask.settings import get_working_directory
+from ask.tools.file_access import escape_for_display
 from ask.undo.backups import Journal
 from ask.undo.journal import (
     ABSENT_STATE,
@@ -51,6 +53,8 @@ from ask.undo.trees import (
 )
 
 MANIFEST_NAME, DIFF_NAME = "start", "left"
+MAX_NAMES = 5
+"""Maximum number of names in a message."""
 _TIMESTAMP_MARGIN = 2_000_000_000
 """In nanoseconds. A file changed this shortly before copying may have changed again without a new timestamp."""
 
@@ -313,3 +317,19 @@ class FolderSnapshot:
         is_lost = stat.S_ISREG(entry.type_and_mode) or (entry.is_unreadable_folder and not state.is_folder)
         backup_error = entry.note if is_lost else ""
         return PathChange(Path(path), original, frozenset([state]), backup_error=backup_error, root=root)
+
+
+def format_folders(folders: Mapping[Path, str]) -> str:
+    """Format folders, each with a comment, on one line."""
+    return join_names([f"{format_path(path)}/ ({reason})" for path, reason in folders.items()])
+
+
+def join_names(names: Sequence[str]) -> str:
+    """Join the first `MAX_NAMES` names; say how many more there are."""
+    return ", ".join(names[:MAX_NAMES]) + (f" and {len(names) - MAX_NAMES} more" if names[MAX_NAMES:] else "")
+
+
+def format_path(path: Path) -> str:
+    """Format a path on one line, relative to the working directory if it is inside."""
+    folder = str(get_working_directory()).rstrip("/") + "/"
+    return escape_for_display(str(path).removeprefix(folder))

@@ -39,10 +39,10 @@ def test_the_self_test_lists_every_check_and_known_gaps(home: Home) -> None:
     assert rows["enabled for every run"][2] == "no, only with --safe"
 
 
-def test_the_self_test_leaves_only_a_lock_file(home: Home) -> None:
+def test_the_self_test_leaves_no_file(home: Home) -> None:
     Ask(home.env, home.work)("safe")
     assert list(home.work.iterdir()) == []
-    assert [path.name for path in home.path.rglob("*") if path.is_file() and path.parent.name == "safe"] == ["lock"]
+    assert [path.name for path in home.path.rglob("*") if path.is_file() and path.parent.name == "safe"] == []
 
 
 def test_json_has_the_same_results(home: Home) -> None:

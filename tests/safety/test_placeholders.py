@@ -51,7 +51,7 @@ def test_missing_names_are_created_and_removed(state: Path, work: Path) -> None:
     assert (work / ".git").is_dir()
     placeholders.release()
     assert names(work) == set()
-    assert names(state) == {"lock"}
+    assert names(state) == set()
 
 
 def test_existing_files_are_kept(state: Path, work: Path) -> None:
@@ -125,7 +125,7 @@ def test_a_deleted_folder_is_forgotten(state: Path, work: Path) -> None:
         (work / name).unlink() if name == ".envrc" else (work / name).rmdir()
     work.rmdir()
     placeholders.release()
-    assert names(state) == {"lock"}
+    assert names(state) == set()
 
 
 def test_a_folder_name_that_is_not_utf8_works(state: Path, tmp_path: Path) -> None:

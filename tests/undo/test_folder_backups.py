@@ -276,7 +276,7 @@ def test_a_run_that_changes_nothing_leaves_no_record(runs: FolderRuns) -> None:
 def test_what_a_run_wrote_elsewhere_is_kept_though_its_folders_are_as_they_were(runs: FolderRuns) -> None:
     record = Journal(runs.data, JournalHeader("a1", "", ""))
     back_up_folders(record, [runs.work], (), lambda: None)
-    record.add_line(kind="file", path="/x", copy=0, digest="", lost="", folders=[], wrote="1")
+    record.add_line(kind="file", path="/x", root=None, copy=0, digest="", lost="", folders=[], wrote=["1"])
     record_folder_changes(record)
     record.close()
     assert [list(map(str, add_folder_changes(one).changes)) for one in runs.records] == [["/x"]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import resource
 import stat
@@ -356,23 +355,6 @@ def test_a_journal_that_makes_no_sense_is_an_error(runs: Runs, journal: bytes) -
     file.write_bytes(journal)
     with pytest.raises(FileError, match="is not valid"):
         read_backup_sets(runs.data)
-
-
-def test_a_journal_of_an_earlier_version_can_be_read(runs: Runs) -> None:
-    runs.write("f", "1")
-    journal = runs.records[0].folder / JOURNAL_NAME
-    header = journal.read_bytes().partition(b"\n")[0]
-    original = {"copy": 1, "digest": "0f", "owned": [0o644, 0, 0], "lost": ""}
-    lines = [
-        {"kind": "file", "path": "/a", "folders": [], "wrote": "1f", **original},
-        {"kind": "again", "path": "/a", "wrote": "2f"},
-        {"kind": "thing", "path": "/b/c", "root": "/b", "modified": 5, "wrote": ["1f", 0o600], **original},
-    ]
-    journal.write_bytes(b"\n".join([header, *(json.dumps(line).encode() for line in lines), b""]))
-    by_tool, in_folder = runs.changes
-    assert {state.content for state in by_tool.new_states} == {"1f", "2f"}
-    assert in_folder.original is not None
-    assert (in_folder.original_state.mode, in_folder.original.modified_ns, in_folder.root) == (0o644, 5, Path("/b"))
 
 
 @pytest.mark.parametrize("step", [9, pytest.param(1, marks=pytest.mark.slow)])

@@ -20,7 +20,7 @@ from typing import Any
 from ask.tools.base import Tool, ToolContext, ToolError
 from ask.tools.plugins.functions import to_tool_result
 from ask.tools.plugins.loader import ToolTarget, format_plugin_error, load_tools
-from ask.worker_channel import DONE, READY, FrameReader, encode_frame
+from ask.worker_channel import DONE, READY, FrameReader, write_frame
 
 MAX_CALL_SIZE = 1 << 28
 READ_SIZE = 1 << 20
@@ -50,14 +50,14 @@ def main() -> None:
         problem = format_plugin_error(error)
     specs = [[*tool.spec[:2], dict(tool.spec.parameters), bool(tool.has_side_effects)] for tool in tools.values()]
     calls.is_busy = False
-    write_all(replies_fd, encode_frame(READY, json.dumps({"tools": specs, "problem": problem}).encode()))
+    write_frame(replies_fd, READY, json.dumps({"tools": specs, "problem": problem}).encode())
     for call in calls:
         outcome = execute_call(tools[call["tool"]], call["arguments"], make_tool_context(call))
         for stream in (sys.stdout, sys.stderr):
             with suppress(Exception):  # the plugin may have replaced it
                 stream.flush()
         calls.is_busy = False
-        write_all(replies_fd, encode_frame(DONE, json.dumps(outcome).encode()))
+        write_frame(replies_fd, DONE, json.dumps(outcome).encode())
 
 
 class CallQueue(Iterator[dict[str, Any]]):
@@ -109,9 +109,10 @@ def make_tool_context(call: Mapping[str, Any]) -> ToolContext:
 
 def write_output(text: str) -> None:
     """Write output to stdout, after flushing what was printed before."""
-    with suppress(Exception):
+    with suppress(Exception):  # the plugin may have replaced it
         sys.stdout.flush()
-    write_all(STDOUT_FD, text.encode("utf-8", "backslashreplace"))
+    with open(STDOUT_FD, "wb", closefd=False) as output:
+        output.write(text.encode("utf-8", "backslashreplace"))
 
 
 def execute_call(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
@@ -129,9 +130,3 @@ def execute_call(tool: Tool, arguments: Mapping[str, Any], context: ToolContext)
         "failed": bool(result.failed),
         "exit_status": status if type(status) is int else None,
     }
-
-
-def write_all(descriptor: int, data: bytes) -> None:
-    remaining = memoryview(data)
-    while remaining:
-        remaining = remaining[os.write(descriptor, remaining) :]
