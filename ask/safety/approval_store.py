@@ -138,19 +138,13 @@ class ApprovalStore:
 
     def read(self) -> list[Approval]:
         """Return the approvals in the file."""
-        return read_decisions(self.path, lambda rows: list(map(_parse_approval, rows))) or []
+        return read_decisions(self.path, _parse_approvals) or []
 
     def _write(self, approvals: Sequence[Approval]) -> None:
         write_decisions(self.path, [one._asdict() for one in approvals])
 
 
-def _parse_approval(row: Any) -> Approval:
-    """Convert a row of the file.
-
-    Raises:
-        ValueError, TypeError, KeyError: it is not valid.
-    """
-    value, folder = row["value"], row["folder"]
-    if not (isinstance(value, str) and isinstance(folder, str)):
-        raise TypeError
-    return Approval(ApprovalScope(row["scope"]), value, folder, float(row["time"]))
+def _parse_approvals(rows: Any) -> list[Approval]:
+    return [
+        Approval(ApprovalScope(row["scope"]), str(row["value"]), str(row["folder"]), float(row["time"])) for row in rows
+    ]

@@ -108,14 +108,7 @@ def _filter_existing(paths: Iterable[Path]) -> list[Path]:
 
 def find_parent_folders(paths: Iterable[Path], writable_folders: Sequence[Path]) -> tuple[Path, ...]:
     """Return the folders between the writable folders and `paths`: moving one of them would move the path, too."""
-    parents = {
-        parent
-        for path in paths
-        for folder in writable_folders
-        if path.is_relative_to(folder)
-        for parent in path.parents
-        if parent.is_relative_to(folder)
-    }
+    parents = {parent for path in paths for parent in path.parents if is_in_any(parent, writable_folders)}
     return tuple(sorted(parents.difference(writable_folders)))
 
 

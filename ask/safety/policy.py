@@ -95,7 +95,8 @@ class ToolPolicy(NamedTuple):
     def _decide_approval(self, tool: Tool, decision: Decision) -> Decision:
         """Decide whether `--confirm` applies to a call. `decision` is that of the rules."""
         if not self.confirm:
-            return Decision(Verdict.ALLOW, self._get_allow_rule(tool))
+            safe_rule = self.safe_option if tool.origin == BUILTIN_ORIGIN else "--allow-tool"
+            return Decision(Verdict.ALLOW, safe_rule if self.safe_mode else "unrestricted")
         if not tool.has_side_effects:
             return Decision(Verdict.ALLOW, "reads only")
         if decision.verdict is Verdict.ASK and self.assume_yes:
@@ -132,11 +133,6 @@ class ToolPolicy(NamedTuple):
         if host in self.allowed_hosts:
             return Decision(Verdict.ALLOW, "--allow-host")
         return Decision(Verdict.ASK, f"host {host}", hint=f"use --allow-host {host}", host=host)
-
-    def _get_allow_rule(self, tool: Tool) -> str:
-        if not self.safe_mode:
-            return "unrestricted"
-        return self.safe_option if tool.origin == BUILTIN_ORIGIN else "--allow-tool"
 
 
 class PendingToolCall(NamedTuple):

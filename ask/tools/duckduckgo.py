@@ -68,12 +68,9 @@ def _query_duckduckgo(query: str, max_results: int, timeout: int, bundle_path: s
         try:
             if bundle_path:  # ddgs takes a file but no folder, so the certificates of a folder are concatenated
                 path = Path(bundle_path)
-                files = (
-                    [path]
-                    if path.is_file()
-                    else [file for file in path.iterdir() if file.is_file() and os.access(file, os.R_OK)]
-                )
-                bundle_file.write(b"\n".join(file.read_bytes() for file in files))
+                files = path.iterdir() if path.is_dir() else [path]
+                readable_files = [file for file in files if file.is_file() and os.access(file, os.R_OK)]
+                bundle_file.write(b"\n".join(file.read_bytes() for file in readable_files))
                 bundle_file.flush()
                 verify = bundle_file.name
                 create_default_context(cafile=verify)

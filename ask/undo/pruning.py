@@ -55,7 +55,8 @@ def prune(data_dir: Path) -> None:
         stamp.touch(0o600)
         for folder in stamp.parent.glob(f"{REMOVED_PREFIX}*"):  # a removal during which the process was killed
             rmtree(folder, ignore_errors=True)
-        _remove_matching(data_dir, _has_unfinished_snapshot)
+        # Runs that were killed while they were copying folders.
+        _remove_matching(data_dir, lambda one: not one.has_snapshot and (one.folder / SNAPSHOT_NAME).exists())
         for limit, with_snapshot in ((STORAGE_LIMIT, False), (SNAPSHOT_STORAGE_LIMIT, True)):
             folders = [one for one in list_backup_folders(data_dir) if (one / SNAPSHOT_NAME).exists() == with_snapshot]
             # Data blocks that a copy shares with other files count in full.
@@ -73,11 +74,6 @@ def delete_backups(data_dir: Path, conversation_ids: Collection[str]) -> None:
     Those that are in use or cannot be read are left.
     """
     _remove_matching(data_dir, lambda backup_set: backup_set.header.conversation in conversation_ids)
-
-
-def _has_unfinished_snapshot(backup_set: BackupSet) -> bool:
-    """Check for the backup set of a run that was killed while it was copying folders."""
-    return not backup_set.has_snapshot and (backup_set.folder / SNAPSHOT_NAME).exists()
 
 
 def _remove_matching(data_dir: Path, is_match: Callable[[BackupSet], bool]) -> None:

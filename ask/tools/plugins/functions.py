@@ -9,7 +9,7 @@ import atexit
 import dataclasses
 import inspect
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args, get_origin, overload
@@ -104,7 +104,7 @@ def create_tool(function: Callable[..., Any]) -> Tool:
         keywords = {**adapter.convert(arguments), **dict.fromkeys(context_names, context)}
         positional = [keywords.pop(each) for each in positional_names if each in keywords]
         value = function(*positional, **keywords)
-        return to_tool_result(_run_awaitable(value) if inspect.isawaitable(value) else value)
+        return to_tool_result(_get_runner().run(value) if inspect.iscoroutine(value) else value)
 
     return Tool(ToolSpec(name, options.description or description, adapter.schema), run, options.has_side_effects)
 
@@ -157,13 +157,6 @@ def _is_context_hint(hint: Any) -> bool:
     if hasattr(hint, "__metadata__"):
         return _is_context_hint(hint.__origin__)
     return hint is ToolContext or (get_origin(hint) in UNION_TYPES and ToolContext in get_args(hint))
-
-
-def _run_awaitable(awaitable: Awaitable[Any]) -> Any:
-    async def wait_for_value() -> Any:
-        return await awaitable
-
-    return _get_runner().run(wait_for_value())
 
 
 @cache
