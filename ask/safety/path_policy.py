@@ -14,7 +14,7 @@ from pathlib import Path
 from ask.errors import SafetyError
 from ask.safety.bubblewrap import TEMPORARY_FOLDER
 from ask.safety.mounts import is_below, read_mounts
-from ask.safety.sandbox_config import DEFAULT_LIMITS, Limits, SandboxConfig
+from ask.safety.sandbox_config import SandboxConfig
 
 INHERITED_VARIABLES = ("PATH", "LANG", "TERM")
 
@@ -52,7 +52,6 @@ def build_sandbox_config(
     overflow_directory: Path,
     environment: Mapping[str, str],
     extra_variables: Iterable[str] = (),
-    limits: Limits = DEFAULT_LIMITS,
     runs_commands: bool = True,
 ) -> SandboxConfig:
     """Build the sandbox configuration of a run.
@@ -76,7 +75,12 @@ def build_sandbox_config(
     home = _FALLBACK_HOME if hides_system else homes[0]
     readable: dict[Path, None] = {}
     if runs_commands:
-        _check_python(private_folders)
+        for prefix in _PYTHON_PREFIXES:
+            if any(path.is_relative_to(prefix) for path in private_folders):
+                raise SafetyError(
+                    f"--safe would have to expose {prefix}, which contains Python",
+                    "use a Python installed in its own folder",
+                )
         toolchains = _find_toolchains(environment.get("PATH", ""), private_folders)
         readable = dict.fromkeys((*_PYTHON_PREFIXES, _PACKAGE_FOLDER, *toolchains))
     return SandboxConfig(
@@ -93,7 +97,6 @@ def build_sandbox_config(
             "HOME": str(home),
             "TMPDIR": TEMPORARY_FOLDER,
         },
-        limits=limits,
         user_environment=environment,
     )
 
@@ -159,16 +162,6 @@ def _check_mounts(folders: Sequence[Path]) -> None:
         ):
             raise SafetyError(
                 f"safe mode protects nothing in {mount.mount_point}: it belongs to the kernel", "unmount it"
-            )
-
-
-def _check_python(private_folders: Sequence[Path]) -> None:
-    """Refuse a Python whose folder, which commands can read, contains private folders."""
-    for prefix in _PYTHON_PREFIXES:
-        if any(path.is_relative_to(prefix) for path in private_folders):
-            raise SafetyError(
-                f"--safe would have to expose {prefix}, which contains Python",
-                "use a Python installed in its own folder",
             )
 
 

@@ -21,9 +21,6 @@ class Limits(NamedTuple):
     """Maximum size of each temporary file system."""
 
 
-DEFAULT_LIMITS = Limits()
-
-
 class SandboxConfig(NamedTuple):
     """The paths, environment and limits of a sandbox.
 
@@ -46,7 +43,7 @@ class SandboxConfig(NamedTuple):
     """The user's home directory, which is covered with an empty one."""
     environment: Mapping[str, str]
     """The environment variables of all processes in the sandbox."""
-    limits: Limits = DEFAULT_LIMITS
+    limits: Limits = Limits()
     user_environment: Mapping[str, str] = MappingProxyType({})
     """The user's environment outside, by which other programs find their configuration."""
 

@@ -275,7 +275,7 @@ def _explain_connection_error(exc: Exception, bundle: CaBundle | None) -> str:
     try:
         explanation = explain_certificate_error(exc, bundle)
     except ConfigError as error:
-        explanation, exc = None, error
+        return str(error)
     if explanation:
         return f"{explanation.reason} ({explanation.hint})"
     if isinstance(exc, requests.exceptions.ProxyError | requests.exceptions.InvalidProxyURL):

@@ -28,6 +28,10 @@ _POLL_INTERVAL = 0.01
 """Seconds between two checks of the shell, on systems without pidfd."""
 _MAX_SELECT_TIMEOUT = 3_600.0
 """Longest timeout for one select call, in seconds; values of a few weeks overflow."""
+_START_FAILURES = {
+    errno.ENOENT: "bash is not installed",
+    errno.E2BIG: "the command is too long; write it to a file and run that",
+}
 _BACKGROUND_NOTE = (
     "[a background process still uses the output: redirect its output to a file, or it may fail when it writes]"
 )
@@ -126,15 +130,12 @@ def _start_shell(command: str, context: ToolContext, environment: Mapping[str, s
             preexec_fn=partial(os.nice, context.niceness) if context.niceness else None,  # noqa: PLW1509
         )
     except OSError as error:
+        reason = _START_FAILURES.get(error.errno or 0, f"bash cannot be started: {error.strerror}")
         if not context.directory.is_dir():
-            raise ToolError("nothing was run: the working directory no longer exists") from None
-        if error.errno == errno.ENOENT:
-            raise ToolError("nothing was run: bash is not installed") from None
-        if error.errno == errno.E2BIG:
-            raise ToolError("nothing was run: the command is too long; write it to a file and run that") from None
-        raise ToolError(f"nothing was run: bash cannot be started: {error.strerror}") from None
+            reason = "the working directory no longer exists"
     except ValueError:
-        raise ToolError("nothing was run: the command contains a NUL or an unpaired surrogate") from None
+        reason = "the command contains a NUL or an unpaired surrogate"
+    raise ToolError(f"nothing was run: {reason}")
 
 
 def _read_until_exit(process: Popen[bytes], streams: Sequence[_OutputStream], deadline: float) -> bool:

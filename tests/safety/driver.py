@@ -47,9 +47,8 @@ def main() -> None:
                 data_dir=data,
                 overflow_directory=data / "results",
                 environment=os.environ,
-                limits=Limits(**request["limits"]),
             )
-            sandbox = Sandbox(sandbox_config)
+            sandbox = Sandbox(sandbox_config._replace(limits=Limits(**request["limits"])))
             tools = {name: sandbox.wrap_tool(tool) for name, tool in tools.items()}
         send({"pid": os.getpid()})
         for name, arguments in request["calls"]:
