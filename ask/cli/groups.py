@@ -65,13 +65,10 @@ class CommandGroup(click.Group):
 def make_usage_error(error: click.UsageError, ctx: click.Context, arguments: list[str]) -> UsageError:
     """Create the error for invalid arguments of a subcommand."""
     words = [*ctx.command_path.split()[1:], *arguments]
-    reason = error.format_message().rstrip(".")
-    question = (
-        ""
-        if any(word.startswith("-") for word in arguments)
-        else (f"; to ask it as a question: ask -- {shlex.join(words)}")
-    )
-    return UsageError(reason, f"see {ctx.command_path} --help{question}")
+    hint = f"see {ctx.command_path} --help"
+    if not any(word.startswith("-") for word in arguments):
+        hint += f"; to ask it as a question: ask -- {shlex.join(words)}"
+    return UsageError(error.format_message().rstrip("."), hint)
 
 
 def subcommand(name: str, params: Sequence[click.Parameter] = ()) -> Callable[[Callable[..., Any]], click.Command]:

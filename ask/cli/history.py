@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from datetime import date, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -26,7 +27,7 @@ from ask.history.ids import generate_conversation_id
 from ask.history.listing import NO_LIMIT, list_conversations
 from ask.history.store import Store
 from ask.render.amounts import format_count
-from ask.render.conversation_table import to_overview_dict, to_pipe_row, to_terminal_row
+from ask.render.conversation_table import to_overview_dict, to_overview_row
 from ask.render.table import write_table
 from ask.settings import get_working_directory
 from ask.text import decode_argument, format_one_line
@@ -69,7 +70,7 @@ def list_command(*, limit: int | None, here: bool, as_json: bool) -> None:
         row_limit = max_count + 1 if max_count else NO_LIMIT
         overviews = list_conversations(store, row_limit, directory, include_details=as_json)
     listed = overviews[: max_count or None]
-    to_row = to_overview_dict if as_json else to_terminal_row if is_terminal else to_pipe_row
+    to_row = to_overview_dict if as_json else partial(to_overview_row, is_terminal=is_terminal)
     write_table([to_row(overview) for overview in listed], as_json=as_json)
     if is_terminal and not overviews:
         print_notice("no saved conversations" + (" from this directory" if here else ""))

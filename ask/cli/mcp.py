@@ -103,9 +103,9 @@ def to_server_row(server: ServerConfig, *, as_json: bool) -> dict[str, Any]:
 
     Credentials and queries of URLs and the values of variables and headers are left out: they may be secret.
     """
-    url = urlsplit(server.url)
-    target = shlex.join([server.command, *server.args]) if server.command else ""
+    target = shlex.join([server.command, *server.args])
     if server.url:
+        url = urlsplit(server.url)
         target = f"{url.scheme}://{url.netloc.rpartition('@')[2]}{url.path}{'?...' if url.query else ''}"
     row: dict[str, Any] = {
         "name": server.name,

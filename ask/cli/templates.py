@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 
 import click
 
 from ask.agent.app_context import AppContext
 from ask.atomic_files import lock_file
+from ask.cli import is_on_terminal
 from ask.cli.editor import edit_file
 from ask.cli.groups import JSON_OPTION, CommandGroup, print_notice, print_text
 from ask.config_file import replace_file_content
@@ -82,7 +82,7 @@ def new_command(*, name: str) -> None:
             raise UsageError(f"the template {name} already exists", hint)
         replace_file_content(path, read_new_template_text(name).encode())
     print_text(decode_argument(str(path)))
-    if sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty():
+    if is_on_terminal():
         edit_file(path, b"", validate_template_file)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -65,10 +66,7 @@ def format_timestamp(unix_time: float) -> str:
 
     Return "" if it is out of range.
     """
-    try:
-        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(unix_time))
-    except (OverflowError, OSError, ValueError):  # an imported file may contain any number
-        return ""
+    return _format_time("%Y-%m-%dT%H:%M:%SZ", time.gmtime, unix_time)
 
 
 def format_local_time(unix_time: float) -> str:
@@ -76,7 +74,11 @@ def format_local_time(unix_time: float) -> str:
 
     Return "" if it is out of range.
     """
+    return _format_time("%Y-%m-%d %H:%M", time.localtime, unix_time)
+
+
+def _format_time(pattern: str, convert: Callable[[float], time.struct_time], unix_time: float) -> str:
     try:
-        return time.strftime("%Y-%m-%d %H:%M", time.localtime(unix_time))
-    except (OverflowError, OSError, ValueError):
+        return time.strftime(pattern, convert(unix_time))
+    except (OverflowError, OSError, ValueError):  # an imported file may contain any number
         return ""

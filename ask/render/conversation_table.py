@@ -26,37 +26,25 @@ def to_overview_dict(overview: ConversationOverview) -> dict[str, Any]:
     }
 
 
-def to_pipe_row(overview: ConversationOverview) -> dict[str, Any]:
-    """Convert an overview to a table row for a pipe."""
-    position, identity, title, updated, provider, model, rounds, cost, *_ = overview
-    return {
-        "n": position,
-        "id": identity,
-        "title": title,
-        "updated": format_timestamp(updated),
-        "model": f"{provider}:{model}",
-        "rounds": rounds,
-        "cost": cost,
-    }
+def to_overview_row(overview: ConversationOverview, *, is_terminal: bool) -> dict[str, Any]:
+    """Convert an overview to a table row.
 
-
-def to_terminal_row(overview: ConversationOverview) -> dict[str, Any]:
-    """Convert an overview to a table row for a terminal.
-
-    Provider and vendor are left out of a long model name, which leaves more columns for the title.
+    On a terminal, provider and vendor are left out of a long model name, which leaves more columns for the title.
     """
-    from shutil import get_terminal_size  # slow to load, and only needed for a terminal
-
-    model_width = max(MIN_MODEL_WIDTH, get_terminal_size().columns // 5)
-    model = f"{overview.provider}:{overview.model}"
-    if len(model) > model_width:
-        model = overview.model.rpartition("/")[2]
-    return {
+    row: dict[str, Any] = {
         "n": overview.position,
         "id": overview.id,
         "title": overview.title,
-        "age": format_age(overview.updated, time.time()),
-        "model": truncate_text(model, model_width),
+        "age": format_timestamp(overview.updated),
+        "model": f"{overview.provider}:{overview.model}",
         "rounds": overview.rounds,
-        "cost": format_dollars(overview.cost),
+        "cost": overview.cost,
     }
+    if is_terminal:
+        from shutil import get_terminal_size  # slow to load, and only needed for a terminal
+
+        width = max(MIN_MODEL_WIDTH, get_terminal_size().columns // 5)
+        model = row["model"] if len(row["model"]) <= width else overview.model.rpartition("/")[2]
+        row["model"] = truncate_text(model, width)
+        row |= {"age": format_age(overview.updated, time.time()), "cost": format_dollars(overview.cost)}
+    return row

@@ -100,13 +100,9 @@ def _is_harmless(text: str) -> bool:
 
 def _is_self_contained(text: str) -> bool:
     """Check that text appended later is not parsed as a part of this text."""
-    last_tokens = _get_permissive_parser().parse(f"{text}\n\n{END_MARKER}")[-2:]
-    return (
-        bool(last_tokens)
-        and last_tokens[0].content == END_MARKER
-        and last_tokens[-1].type == "paragraph_close"
-        and last_tokens[-1].level == 0
-    )
+    tokens = _get_permissive_parser().parse(f"{text}\n\n{END_MARKER}")[-2:]
+    is_paragraph = tokens[-1].type == "paragraph_close" and tokens[-1].level == 0
+    return is_paragraph and tokens[0].content == END_MARKER
 
 
 def _escape_active_markup(text: str) -> str:
