@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ask.console import BOLD, DIM, StandardOutput
 from ask.history.conversations import ToolCallStep, extract_summary, pair_calls_with_results
 from ask.history.entries import Conversation, HistoryEntry, Run
 from ask.messages import ToolCall, Usage
-from ask.parsing import read_dict
+from ask.parsing import parse_json, read_dict
 from ask.render.amounts import format_local_time
 from ask.render.plain import MAX_ARGUMENTS_LENGTH, format_call
 from ask.text import format_one_line, repair_surrogates
@@ -94,17 +94,9 @@ class TranscriptWriter:
             self._write_dim_line(f"{omitted} more characters (shown in a pipe or file)")
 
 
-def parse_arguments(call: ToolCall) -> dict[str, Any]:
-    """Parse the arguments of a call; return {} if they are no JSON object."""
-    try:
-        return read_dict(json.loads(call.arguments))
-    except (ValueError, RecursionError):
-        return {}
-
-
 def format_arguments(call: ToolCall) -> Iterator[str]:
     """Yield the arguments of a call by name, or its text if it is no JSON object."""
-    arguments = parse_arguments(call)
+    arguments = read_dict(parse_json(call.arguments))
     if not arguments:
         yield call.arguments
     for name, value in arguments.items():
@@ -145,7 +137,7 @@ class CallDescription(NamedTuple):
 def describe_call(step: ToolCallStep) -> CallDescription:
     """Describe a call and its outcome."""
     record, call = step.record, step.record.call
-    values = list(parse_arguments(call).values())
+    values = list(read_dict(parse_json(call.arguments)).values())
     texts = [repair_surrogates(value) for value in values if isinstance(value, str)]
     is_single_text = len(values) == len(texts) == 1
     return CallDescription(
