@@ -24,27 +24,19 @@ KEY_PATTERN = re.compile(r"alt-([a-z0-9])|ctrl-([abe-hkln-z])|([a-z0-9])")
 NO_KEY = "none"
 
 
-class KeySequenceType(click.ParamType[str]):
-    """One or more keys in a row, such as alt-a, ctrl-g or "ctrl-x a"; or none."""
-
-    name = "KEYS"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        keys = value.lower().split()
-        is_valid = all(KEY_PATTERN.fullmatch(key) for key in keys) and keys and len(keys[0]) > 1
-        if not is_valid and value != NO_KEY:
-            self.fail(f"must be a key such as alt-a, ctrl-g or 'ctrl-x a', or none, not {value!r}", param, ctx)
-        return " ".join(keys)
+def parse_keys(text: str) -> str:
+    """Parse one or more keys in a row, such as alt-a, ctrl-g or "ctrl-x a"; or none."""
+    keys = text.lower().split()
+    is_valid = all(KEY_PATTERN.fullmatch(key) for key in keys) and keys and len(keys[0]) > 1
+    if not is_valid and text != NO_KEY:
+        raise click.BadParameter(f"must be a key such as alt-a, ctrl-g or 'ctrl-x a', or none, not {text!r}")
+    return " ".join(keys)
 
 
 @subcommand("init")
 @click.argument("shell", type=click.Choice(SHELLS), metavar="SHELL")
-@click.option(
-    "--key", metavar="KEYS", type=KeySequenceType(), help="Key that turns words into a command (alt-a), or none."
-)
-@click.option(
-    "--explain-key", metavar="KEYS", type=KeySequenceType(), help="Key that explains a failure (alt-e), or none."
-)
+@click.option("--key", metavar="KEYS", type=parse_keys, help="Key that turns words into a command (alt-a), or none.")
+@click.option("--explain-key", metavar="KEYS", type=parse_keys, help="Key that explains a failure (alt-e), or none.")
 @click.option("--install", is_flag=True, help="Install completions where the shell finds them.")
 @click.option("--uninstall", is_flag=True, help="Remove installed completions.")
 def command(*, shell: str, key: str | None, explain_key: str | None, install: bool, uninstall: bool) -> None:

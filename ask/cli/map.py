@@ -60,35 +60,31 @@ LEDGER_NAME = "map.db"
 CONTINUE_HINT = "run the same command again to continue"
 
 
-def parse_failure_limit(_: click.Context, __: click.Parameter, value: str | None) -> tuple[float, bool] | None:
-    """Parse a number, or a percentage such as "5%"."""
-    if value is None:
-        return None
+def parse_failure_limit(text: str) -> tuple[float, bool]:
+    """Parse a number, or a percentage such as "5%"; return whether it is a percentage."""
     try:
-        number = float(value.removesuffix("%"))
+        number = float(text.removesuffix("%"))
     except ValueError:
         number = 0.0
     if not 0 < number < 1e9:
-        raise click.BadParameter(f"must be a positive number or a percentage, not {value!r}")
-    return number, value.endswith("%")
+        raise click.BadParameter(f"must be a positive number or a percentage, not {text!r}")
+    return number, text.endswith("%")
 
 
-def parse_jobs(_: click.Context, __: click.Parameter, value: str | None) -> int | None:
+def parse_jobs(text: str) -> int | None:
     """Parse a number of requests at a time; None for "auto"."""
-    if value in (None, "auto"):
+    if text == "auto":
         return None
-    if not (value.isdigit() and int(value) > 0):
-        raise click.BadParameter(f"must be a positive number or auto, not {value!r}")
-    return int(value)
+    if not (text.isdigit() and int(text) > 0):
+        raise click.BadParameter(f"must be a positive number or auto, not {text!r}")
+    return int(text)
 
 
-def parse_engine(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+def parse_engine(text: str) -> str:
     """Parse "dask" or "dask=ADDRESS" to the scheduler's address; "" to start a cluster on this machine."""
-    if value is None:
-        return None
-    name, _sign, address = value.partition("=")
+    name, _, address = text.partition("=")
     if name != "dask":
-        raise click.BadParameter(f"must be dask or dask=ADDRESS, not {value!r}")
+        raise click.BadParameter(f"must be dask or dask=ADDRESS, not {text!r}")
     return address
 
 
@@ -106,7 +102,7 @@ OPTIONS = select_options("provider", "base_url", "key", "system", "options", "va
 @click.option("-0", "--null", "is_null_separated", is_flag=True, help="Rows of text end with NUL instead of a newline.")
 @click.option("--files", "rows_are_files", is_flag=True, help="Each INPUT is a row, even a table.")
 @click.option(
-    "-j", "--jobs", metavar="N", callback=parse_jobs, help="Send N requests at a time (auto: adapt to the service)."
+    "-j", "--jobs", metavar="N", type=parse_jobs, help="Send N requests at a time (auto: adapt to the service)."
 )
 @click.option("--rpm", metavar="N", type=click.FloatRange(0, min_open=True), help="Send at most N requests a minute.")
 @click.option("--tpm", metavar="N", type=click.FloatRange(0, min_open=True), help="Use at most N tokens a minute.")
@@ -117,7 +113,7 @@ OPTIONS = select_options("provider", "base_url", "key", "system", "options", "va
 @click.option("--retry-failed", is_flag=True, help="Send rows again that failed in an earlier run.")
 @click.option("--fresh", is_flag=True, help="Start over: forget earlier answers and replace the output file.")
 @click.option("--max-cost", metavar="USD", type=parse_dollars, help="Stop once the whole job has cost this much.")
-@click.option("--max-failures", metavar="N", callback=parse_failure_limit, help="Stop after N failed rows, or N%.")
+@click.option("--max-failures", metavar="N", type=parse_failure_limit, help="Stop after N failed rows, or N%.")
 @click.option("--tools", "with_tools", is_flag=True, help="Let the model run tools, in a process for each row.")
 @click.option("--safe", is_flag=True, help="With --tools: confine each row to a working copy, without network.")
 @click.option("--context", is_flag=True, help="With --tools: send the project's AGENTS.md and skills to each row.")
@@ -128,7 +124,7 @@ OPTIONS = select_options("provider", "base_url", "key", "system", "options", "va
 @click.option("--detach", is_flag=True, help="With --batch: submit, and collect with the same command later.")
 @click.option("--cancel", is_flag=True, help="With --batch: cancel, and keep the answers so far.")
 @click.option("--poll-interval", metavar="S", type=parse_seconds, help="With --batch: check every S seconds (2 to 60).")
-@click.option("--engine", metavar="dask[=ADDRESS]", callback=parse_engine, help="Run the rows on a Dask cluster.")
+@click.option("--engine", metavar="dask[=ADDRESS]", type=parse_engine, help="Run the rows on a Dask cluster.")
 @click.option("--timeout", metavar="S", type=parse_seconds, help="Give up on an answer after S seconds (300).")
 @click.option("--no-save", is_flag=True, help="Keep no answers once the job is complete.")
 @click.option("--list", "list_jobs", is_flag=True, help="List jobs.")

@@ -131,14 +131,14 @@ def load_tool_rows(servers: Sequence[ServerConfig], app: AppContext) -> list[dic
     with ExitStack() as cleanup:
         lazy_servers = create_lazy_servers(app, console, cleanup)
         server_tools = lazy_servers.start(servers)
-        tools = [
-            (entry.server.name, tool)
+        rows = [
+            {**to_tool_row(tool), "server": entry.server.name}
             for entry in server_tools
             for tool in collect_server_tools(entry, lazy_servers, console)
         ]
     if server_tools and all(entry.failure for entry in server_tools):
         raise ConfigError("no MCP server works", "ask mcp test shows why")
-    return [{**to_tool_row(tool), "server": server_name} for server_name, tool in tools]
+    return rows
 
 
 @command.command("add", short_help="Add an MCP server to config.toml.")

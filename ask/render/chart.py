@@ -37,12 +37,20 @@ def write_charts(statistics: UsageStatistics, first_day: str) -> None:
     width = get_terminal_size().columns
     lines = wrap(f"Since {first_day}: {format_total(statistics.total)}", width)
     for name, rows in (("DAY", statistics.days), ("MODEL", statistics.models)):
-        lines += format_chart((name, "RUNS", "TOKENS", "COST"), list(map(make_usage_row, rows)), width)
-    tools: Chart = [
+        chart: Chart = [
+            (
+                row.name,
+                (str(row.runs), format_compact_number(row.total_tokens), format_cost(row.cost)),
+                row.total_tokens,
+            )
+            for row in rows
+        ]
+        lines += format_chart((name, "RUNS", "TOKENS", "COST"), chart, width)
+    chart = [
         (tool.name, (str(tool.calls), str(tool.failures), format_duration(tool.seconds)), tool.calls)
         for tool in statistics.tools
     ]
-    lines += format_chart(("TOOL", "CALLS", "FAILED", "TIME"), tools, width)
+    lines += format_chart(("TOOL", "CALLS", "FAILED", "TIME"), chart, width)
     output.write("".join(f"{line}\n" for line in lines))
 
 
@@ -81,12 +89,6 @@ def to_statistics_rows(statistics: UsageStatistics) -> list[tuple[object, ...]]:
         ),
         *(("tool", *tool) for tool in statistics.tools),
     ]
-
-
-def make_usage_row(row: UsageRow) -> tuple[str, Sequence[str], float]:
-    """Make the chart row of a day or a model; the bar shows its tokens."""
-    numbers = (str(row.runs), format_compact_number(row.total_tokens), format_cost(row.cost))
-    return row.name, numbers, row.total_tokens
 
 
 def format_chart(headings: Sequence[str], chart: Chart, max_width: int) -> Iterator[str]:

@@ -30,14 +30,10 @@ def write_table(rows: Sequence[Mapping[str, Any]], *, as_json: bool, wrap_last: 
     if not output.is_terminal:
         output.write("".join("\t".join(row) + "\n" for row in cells))
         return
-    heading = [column.upper().replace("_", " ") for column in rows[0]]
-    write_aligned(output, [heading, *([format_one_line(cell) for cell in row] for row in cells)], wrap_last=wrap_last)
-
-
-def write_aligned(output: StandardOutput, cells: Sequence[Sequence[str]], *, wrap_last: bool) -> None:
-    """Write rows with aligned columns, truncated or wrapped to the terminal's width."""
     from shutil import get_terminal_size  # slow to load, and only needed for a terminal
 
+    heading = [column.upper().replace("_", " ") for column in rows[0]]
+    cells = [heading, *([format_one_line(cell) for cell in row] for row in cells)]
     widths = [max(map(measure_width, column)) for column in zip(*cells, strict=True)]
     terminal_width = get_terminal_size().columns
     if wrap_last:
