@@ -73,6 +73,8 @@ USES_TERMINAL = {"safety", "render", "cli"}
 OUTER_PARTS: dict[str, set[str]] = {
     "ask/testing": {
         "ask.batches",
+        "ask.errors",
+        *("ask.plugin_api.loaded_provider", "ask.plugin_api.loader", "ask.plugin_api.provider"),
         *("ask.parsing", "ask.secrets", "ask.testing", "ask.tools.arguments", "ask.tools.plugins.functions"),
         *("ask.tools.plugins.source", "ask.tools.plugins.worker", "jsonschema", "pytest"),
     },

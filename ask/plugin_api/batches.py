@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from types import NoneType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ask.plugin_api.provider import HttpRequest
@@ -147,24 +146,6 @@ class BatchApi:
         raise NotImplementedError
 
 
-RESULT_TYPES: Mapping[str, type | tuple[type, ...]] = {
-    "build_upload_request": HttpRequest,
-    "parse_upload": str,
-    "build_create_request": HttpRequest,
-    "build_poll_request": HttpRequest,
-    "parse_batch": Batch,
-    "build_list_request": HttpRequest,
-    "parse_list": BatchPage,
-    "build_cancel_request": (HttpRequest, NoneType),
-    "build_results_requests": list,
-    "build_next_results_request": (HttpRequest, NoneType),
-    "parse_results": list,
-}
-"""What each method of a `BatchApi` returns."""
-ITEM_TYPES = {"build_results_requests": ResultsRequest, "parse_results": BatchResult}
-"""The items of the lists."""
-
-
 class GuardedBatchApi:
     """A batch API whose methods are called like hooks: what they return is checked."""
 
@@ -173,18 +154,15 @@ class GuardedBatchApi:
         self._api = api
 
     def __getattr__(self, name: str) -> Any:
-        value = getattr(self._api, name)
-        return self._guard(name, value) if name in RESULT_TYPES else value
-
-    def _guard(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        value, specification = getattr(self._api, name), getattr(BatchApi, name)
+        if not callable(value):
+            return value
         where = f"{name} of its batch API"
 
         def call(*arguments: Any) -> Any:
             with self._provider.guard(where):
-                result = method(*arguments)
-            self._provider.check_result(where, result, RESULT_TYPES[name])
-            if name in ITEM_TYPES:
-                self._provider.check_items(where, result, ITEM_TYPES[name])
+                result = value(*arguments)
+            self._provider.check_result(where, result, specification)
             return result
 
         return call

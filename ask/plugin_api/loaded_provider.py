@@ -8,11 +8,11 @@ import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
-from types import FrameType, NoneType
-from typing import TYPE_CHECKING, Any
+from types import FrameType, FunctionType
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ask.errors import AskError, MissingDependencyError, NetworkError, PluginError, ProviderError, SignalExit
-from ask.messages import FinishReason, ModelResponse, ProviderState, ToolCall, ToolSpec, Usage
+from ask.messages import ModelResponse, ToolCall, ToolSpec
 from ask.plugin_api.provider import (
     ChatRequest,
     Delta,
@@ -21,13 +21,9 @@ from ask.plugin_api.provider import (
     Provider,
     ProviderInfo,
     RawEvent,
-    ReasoningDelta,
     StreamReader,
-    TextDelta,
-    ToolCallDelta,
 )
 from ask.profiles import ModelProfile, find_profile
-from ask.text import format_one_line
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -35,24 +31,9 @@ if TYPE_CHECKING:
     from ask.plugin_api.batches import BatchApi
 
 
+T = TypeVar("T")
+
 FEED, RESPONSE = "feed of its stream reader", "response of its stream reader"
-MAX_VALUE_LENGTH = 60
-"""The limit for a value in an error message, in characters."""
-FIELD_TYPES: Mapping[type, Sequence[type | tuple[type, ...]]] = {
-    ToolCall: (str, str, str),
-    ModelResponse: (str, str, FinishReason, Usage, (ProviderState, NoneType), str),
-    Usage: (*[(int, NoneType)] * 4, (int, float, NoneType)),
-    HttpRequest: (str, (Mapping, NoneType), Mapping, str, bytes),
-    TextDelta: (str,),
-    ReasoningDelta: (str,),
-    ToolCallDelta: (int, str),
-    ModelInfo: (
-        *(str, str, (int, NoneType), (bool, NoneType)),
-        *[(int, float, NoneType)] * 3,
-        *((int, NoneType), (tuple, NoneType)),
-    ),
-}
-"""The types of the fields of what hooks return, in order."""
 
 
 class LoadedProvider:
@@ -126,7 +107,7 @@ class LoadedProvider:
         return self._profile_cache[model]
 
     def supports_tools(self, model: str) -> bool:
-        supported: bool = self._call("provider_supports_tools", bool, model=model)
+        supported = self.call(Provider.provider_supports_tools, model=model)
         if supported and self._missing_tool_hooks:
             names = " and ".join(self._missing_tool_hooks)
             raise self.make_error("provider_supports_tools", f"must return False without {names}")
@@ -137,27 +118,22 @@ class LoadedProvider:
         known_types = self.find_profile(model).attachments
         if known_types is not None:
             return media_type in known_types
-        supported: bool = self._call("provider_supports_attachment", bool, model=model, media_type=media_type)
-        return supported
+        return self.call(Provider.provider_supports_attachment, model=model, media_type=media_type)
 
     def format_tools(self, tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
-        return self._call_list("provider_format_tools", dict, tools=tools)
+        return self.call(Provider.provider_format_tools, tools=tools)
 
     def parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
-        calls: list[ToolCall] = self._call_list("provider_parse_tool_calls", ToolCall, response=response)
+        calls = self.call(Provider.provider_parse_tool_calls, response=response)
         if len({call.id for call in calls}) < len(calls) or not all(call.id for call in calls):
             raise self.make_error("provider_parse_tool_calls", "must return calls with unique ids")
         return calls
 
     def format_tool_result(self, call_id: str, tool_name: str, result: str) -> dict[str, Any]:
-        formatted: dict[str, Any] = self._call(
-            "provider_format_tool_result", dict, tool_call_id=call_id, tool_name=tool_name, result=result
-        )
-        return formatted
+        return self.call(Provider.provider_format_tool_result, tool_call_id=call_id, tool_name=tool_name, result=result)
 
     def build_request(self, request: ChatRequest, key: str) -> HttpRequest:
-        built: HttpRequest = self._call("provider_build_request", HttpRequest, request=request, key=key)
-        return built
+        return self.call(Provider.provider_build_request, request=request, key=key)
 
     def send(self, request: HttpRequest) -> Generator[RawEvent] | None:
         """Send a request without HTTP and return its events; return None for a provider that uses HTTP.
@@ -167,7 +143,7 @@ class LoadedProvider:
             NetworkError: an event takes longer than the time limit.
         """
         timeout = math.inf if self._time_limit is None else self._time_limit
-        events = self._call("provider_send", (Iterator, NoneType), request=request, timeout=timeout)
+        events = self.call(Provider.provider_send, request=request, timeout=timeout)
         return None if events is None else self._iter_events(events)
 
     def _iter_events(self, events: Iterator[RawEvent]) -> Generator[RawEvent]:
@@ -177,8 +153,7 @@ class LoadedProvider:
                     event = next(events, None)
                 if event is None:
                     return
-                if not isinstance(event, RawEvent):
-                    raise self._make_type_error("provider_send", "an iterator of RawEvent", event)
+                self.check_result("provider_send", [event], list[RawEvent])
                 yield event
         finally:
             if isinstance(events, Generator):
@@ -186,67 +161,57 @@ class LoadedProvider:
                     events.close()
 
     def create_stream_reader(self) -> GuardedStreamReader:
-        reader = self._call("provider_stream_reader", object)
-        for name in ("feed", "response", "complete"):
-            if not hasattr(reader, name):
-                raise self.make_error("provider_stream_reader", f"returned {describe(reader)} without {name!r}")
+        with self.guard("provider_stream_reader"):
+            reader = self._hooks.provider_stream_reader()
+        missing = next((name for name in ("feed", "response", "complete") if not hasattr(reader, name)), None)
+        if missing:
+            problem = f"returned an object of type {type(reader).__name__} without {missing!r}"
+            raise self.make_error("provider_stream_reader", problem)
         return GuardedStreamReader(self, reader)
 
     def parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
-        answer: ModelResponse = self._call("provider_parse_response", ModelResponse, response=response)
-        return answer
+        return self.call(Provider.provider_parse_response, response=response)
 
     def parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
-        error: ProviderError = self._call(
-            "provider_parse_error", ProviderError, status=status, headers=headers, body=body
-        )
-        return error
+        return self.call(Provider.provider_parse_error, status=status, headers=headers, body=body)
 
     def get_notice(self, request: ChatRequest, answer: ModelResponse) -> str:
-        notice: str = self._call("provider_notice", str, request=request, answer=answer)
-        return notice
+        return self.call(Provider.provider_notice, request=request, answer=answer)
 
     def build_models_request(self, key: str) -> HttpRequest | None:
-        request: HttpRequest | None = self._call("provider_models_request", (HttpRequest, NoneType), key=key)
-        return request
+        return self.call(Provider.provider_models_request, key=key)
 
     def parse_models(self, body: Any) -> list[ModelInfo]:
-        return self._call_list("provider_parse_models", ModelInfo, body=body)
+        return self.call(Provider.provider_parse_models, body=body)
 
     def get_batch_api(self) -> BatchApi | None:
         """Return the provider's batch API; None if it has none."""
-        from ask.plugin_api.batches import BatchApi, guard_batch_api
+        from ask.plugin_api.batches import guard_batch_api
 
-        api = self._call("provider_batch", (BatchApi, NoneType))
+        api = self.call(Provider.provider_batch)
         return guard_batch_api(self, api) if api else None
 
-    def _call(self, hook: str, expected: type | tuple[type, ...], **arguments: Any) -> Any:
-        with self.guard(hook):
-            result = getattr(self._hooks, hook)(**arguments)
-        self.check_result(hook, result, expected)
+    def call(self, hook: Callable[..., T], **arguments: Any) -> T:
+        """Call a hook, given as the method of `Provider`, and check the type of its result."""
+        name = hook.__name__
+        with self.guard(name):
+            result: T = getattr(self._hooks, name)(**arguments)
+        self.check_result(name, result, hook)
         return result
 
-    def check_result(self, hook: str, result: object, expected: type | tuple[type, ...]) -> None:
-        """Raise `PluginError` unless a result has the expected type, with fields of the right types."""
-        if not isinstance(result, expected):
-            raise self._make_type_error(hook, describe_type(expected), result)
-        problem = find_field_problem(result)
+    def check_result(self, hook: str, result: object, expected: Any) -> None:
+        """Raise `PluginError` unless a result has the expected type, with fields of the right types.
+
+        `expected` is a type, or the method that declares it. What built-in providers return is checked by mypy.
+        """
+        if self.is_builtin:
+            return
+        from ask.plugin_api.type_checks import find_type_problem, get_return_type
+
+        is_method = isinstance(expected, FunctionType)
+        problem = find_type_problem(result, get_return_type(expected) if is_method else expected)
         if problem:
-            raise self.make_error(hook, f"returned a {type(result).__name__} whose {problem}")
-
-    def _call_list(self, hook: str, expected: type, **arguments: Any) -> list[Any]:
-        result: list[Any] = self._call(hook, list, **arguments)
-        self.check_items(hook, result, expected)
-        return result
-
-    def check_items(self, hook: str, items: Sequence[Any], expected: type | tuple[type, ...]) -> None:
-        """Raise `PluginError` unless all items have the expected type, with fields of the right types."""
-        for item in items:
-            if not isinstance(item, expected):
-                raise self._make_type_error(hook, f"a list of {describe_type(expected)}", item)
-            problem = find_field_problem(item)
-            if problem:
-                raise self.make_error(hook, f"returned a {type(item).__name__} whose {problem}")
+            raise self.make_error(hook, problem)
 
     def guard(self, hook: str) -> AbstractContextManager[None]:
         """Return a context manager in which to call a hook."""
@@ -290,9 +255,6 @@ class LoadedProvider:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, previous_handler)
 
-    def _make_type_error(self, hook: str, expected: str, value: object) -> PluginError:
-        return self.make_error(hook, f"must return {expected}, not {describe(value)}")
-
     def make_error(self, hook: str, problem: str) -> PluginError:
         return PluginError(f"the plugin {self.info.name} has a bug: {hook} {problem}", "-v shows the traceback")
 
@@ -332,8 +294,7 @@ class GuardedStreamReader:
         with self._provider.guard(FEED):
             for event in events:
                 deltas += self._reader.feed(event)
-        if not self._provider.is_builtin:
-            self._provider.check_items(FEED, deltas[start:], (TextDelta, ReasoningDelta, ToolCallDelta))
+        self._provider.check_result(FEED, deltas[start:], list[Delta])
 
     @property
     def complete(self) -> bool:
@@ -354,32 +315,8 @@ class GuardedStreamReader:
         """Return the answer so far, in the format of the non-streaming API."""
         with self._provider.guard(RESPONSE):
             response = self._reader.response()
-        if not isinstance(response, dict):
-            raise self._provider.make_error(RESPONSE, f"must return a dict, not {describe(response)}")
+        self._provider.check_result(RESPONSE, response, dict)
         return response
-
-
-def find_field_problem(value: object) -> str:
-    """Return which field of a value has the wrong type; "" if none has."""
-    for name, types in zip(getattr(value, "__match_args__", ()), FIELD_TYPES.get(type(value), ()), strict=False):
-        field = getattr(value, name)
-        if not isinstance(field, types):
-            return f"{name} is {describe(field)}, not {describe_type(types)}"
-        problem = find_field_problem(field)
-        if problem:
-            return f"{name}.{problem}"
-    return ""
-
-
-def describe(value: object) -> str:
-    """Describe a value for an error message."""
-    return "None" if value is None else f"the {type(value).__name__} {format_one_line(repr(value), MAX_VALUE_LENGTH)}"
-
-
-def describe_type(expected: type | tuple[type, ...]) -> str:
-    """Describe the expected type of a value."""
-    types = expected if isinstance(expected, tuple) else (expected,)
-    return " or ".join("None" if each is NoneType else each.__name__ for each in types)
 
 
 def discard_notice(_: str) -> None:

@@ -159,18 +159,19 @@ def check_provider(plugin: object, name: str, distribution: str) -> LoadedProvid
     if not isinstance(plugin, Provider | ModuleType):
         reason = "it must be an instance of ask.Provider, or a module"
         raise make_provider_load_error(name, distribution, reason)
-    missing = find_missing_hooks(plugin)
-    if missing:
-        raise make_provider_load_error(name, distribution, f"missing: {', '.join(missing)}")
     manager = ProviderManager(PROJECT_NAME)
     manager.add_hookspecs(Provider)
     try:
         manager.register(plugin, name)
         manager.check_pending()
-        hooks = cast("Provider", manager.hook)
-        info = hooks.provider_info()
     except pluggy.PluginValidationError as error:
         raise make_provider_load_error(name, distribution, explain_hook_error(str(error))) from error
+    missing = find_missing_hooks(plugin)
+    if missing:
+        raise make_provider_load_error(name, distribution, f"missing: {', '.join(missing)}")
+    hooks = cast("Provider", manager.hook)
+    try:
+        info = hooks.provider_info()
     except Exception as error:
         raise make_provider_load_error(name, distribution, f"provider_info: {type(error).__name__}: {error}") from error
     if not isinstance(info, ProviderInfo):

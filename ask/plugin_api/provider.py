@@ -156,6 +156,7 @@ class TextDelta(_Delta):
     """A streamed piece of the answer's text."""
 
     __slots__ = __match_args__ = ("text",)
+    text: str
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -165,6 +166,7 @@ class ReasoningDelta(_Delta):
     """A streamed piece of the model's reasoning."""
 
     __slots__ = __match_args__ = ("text",)
+    text: str
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -181,6 +183,8 @@ class ToolCallDelta(_Delta):
     """
 
     __slots__ = __match_args__ = ("index", "name")
+    index: int
+    name: str
 
     def __init__(self, index: int, name: str) -> None:
         self.index = index

@@ -6,10 +6,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ask import HttpRequest
-from ask.batches import Batch, BatchApi, BatchPage, BatchRequest, BatchResult, ResultsRequest
+from ask.batches import Batch, BatchApi, BatchRequest
 from ask.testing.base import ContractBase
 from ask.testing.conversation import KEY
+from ask.testing.hook_guard import guard_hook
 
 TAG = "ask-0123456789abcdef"
 UNEXPECTED_VALUES: tuple[Any, ...] = (None, [], {}, "x", {"id": None}, {"data": [None]}, {"results": [{}]})
@@ -32,7 +32,6 @@ class BatchTests(ContractBase):
         others += [one.request for one in api.build_results_requests(Batch("batch-1", is_complete=True), KEY)]
         others += filter(None, [api.build_cancel_request("batch-1", KEY)])
         for http_request in (*created, *others):
-            assert isinstance(http_request, HttpRequest), "batch requests are HttpRequests"
             assert KEY in f"{http_request.path} {http_request.headers}", "each batch request contains the key"
         assert api.max_requests > 0
         assert api.max_bytes > 0
@@ -41,20 +40,14 @@ class BatchTests(ContractBase):
         api = self.get_batch_api()
         for value in UNEXPECTED_VALUES if api else ():
             assert api is not None
-            assert isinstance(api.parse_batch(value), Batch), "parse_batch returns a Batch"
-            assert isinstance(api.parse_list(value), BatchPage), "parse_list returns a BatchPage"
-            results = api.parse_results(value)
-            assert isinstance(results, list), "parse_results returns a list"
-            assert all(isinstance(result, BatchResult) for result in results), "its items are BatchResults"
-
-    def test_results_requests_name_their_format(self) -> None:
-        api = self.get_batch_api()
-        requests = api.build_results_requests(Batch("batch-1", is_complete=True), KEY) if api else []
-        assert all(isinstance(one, ResultsRequest) for one in requests), "the results are ResultsRequests"
+            api.parse_batch(value)
+            api.parse_list(value)
+            api.parse_results(value)
 
     def get_batch_api(self) -> BatchApi | None:
-        api: BatchApi | None = self.call("provider_batch")
-        return api
+        """Return the provider's batch API, which checks the types of its results."""
+        with guard_hook("provider_batch"):
+            return self.loaded.get_batch_api()
 
     def build_batch(self) -> list[BatchRequest]:
         """Return two requests with the bodies of a chat request."""

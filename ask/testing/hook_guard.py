@@ -1,21 +1,21 @@
-"""Runs hooks under guard: output, network access, waiting and unexpected exceptions are reported as mistakes."""
+"""Reports a hook's mistakes as test failures: those that ask finds, and network access, processes and output."""
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from functools import cache
-from tempfile import TemporaryFile
-from typing import IO, Any, NoReturn
+from types import ModuleType
+from typing import Any, NoReturn
 
 import pytest
 
-from ask import AskError
+from ask import Provider
+from ask.errors import PluginError
+from ask.plugin_api.loaded_provider import LoadedProvider
+from ask.plugin_api.loader import check_provider
 from ask.testing.conversation import KEY
 
 HOOK_TIMEOUT = 2.0
@@ -36,6 +36,7 @@ PURE = "Hooks must not do I/O, wait or print: ask sends the requests and shows t
 
 _running_hook: str = ""
 _violations: list[str] = []
+_notices: list[str] = []
 
 
 def fail(message: str) -> NoReturn:
@@ -44,41 +45,46 @@ def fail(message: str) -> NoReturn:
     pytest.fail(message, pytrace=False)
 
 
+@cache
+def load_provider(provider: Provider | ModuleType) -> LoadedProvider:
+    """Load a provider as ask does.
+
+    Raises:
+        ConfigError: it is not valid.
+    """
+    return check_provider(provider, "to test", "").with_limits(HOOK_TIMEOUT, _notices.append)
+
+
 @contextmanager
 def guard_hook(hook: str, input_data: object = None) -> Iterator[None]:
-    """Run a hook in the block, and fail the test if it prints, uses the network, takes too long or raises.
+    """Call a hook of a loaded provider in the block, and fail the test if it makes a mistake.
 
-    An `AskError` passes through. `input_data` is shown if the hook raises any other exception.
+    Any `AskError` that the hook may raise passes through. `input_data` is shown with a mistake.
     """
     __tracebackhide__ = True
     global _running_hook  # noqa: PLW0603 - read by the audit hook, which cannot be removed
     _install_audit_hook()
     _violations.clear()
-    output = _get_output_file()
-    raised: Exception | SystemExit | None = None
-    with _redirect_output(output), _limit_time(hook):
-        _running_hook = hook
-        try:
+    _notices.clear()
+    mistake: PluginError | None = None
+    _running_hook = hook
+    try:
+        # ask captures what is written to file descriptors 1 and 2; pytest's own streams do not write there.
+        with redirect_stdout(sys.__stdout__), redirect_stderr(sys.__stderr__):
             yield
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - reported below
-            raised = error
-        finally:
-            _running_hook = ""
-    printed = _read_output(output)
-    if _violations:
-        fail(f"{hook} {_violations[0]}. {PURE}.")
-    if KEY in printed:
-        fail(f"{hook} printed the API key: {printed[:200]!r}. Remove the output: the key must not reach any log.")
-    if printed:
-        fail(f"{hook} printed {printed[:200]!r}. {PURE}, so remove the output.")
-    if isinstance(raised, AskError):
-        raise raised
-    if raised is not None:
+    except PluginError as error:
+        mistake = error
+    finally:
+        _running_hook = ""
+        if _violations:
+            fail(f"{hook} {_violations[0]}. {PURE}.")
+        if any(KEY in notice for notice in _notices):
+            fail(f"{hook} printed the API key. Remove the output: the key must not reach any log.")
+        if _notices:
+            fail(f"{_notices[0]}. {PURE}, so remove the output.")
+    if mistake:
         shown = "" if input_data is None else f" for {str(input_data)[:500]!r}"
-        raise AssertionError(
-            f"{hook} raised {type(raised).__name__}: {raised}{shown}. Only an ask.AskError may be raised: "
-            "check the types of all values that come from outside."
-        ) from raised
+        raise AssertionError(f"{mistake.message}{shown}") from mistake.__cause__
 
 
 def measure_waiting(function: Callable[[], Any]) -> float:
@@ -105,54 +111,3 @@ def _install_audit_hook() -> None:
                 raise PermissionError(f"{_running_hook} {action}")
 
     sys.addaudithook(check_event)
-
-
-@cache
-def _get_output_file() -> IO[str]:
-    return TemporaryFile("w+", encoding="utf-8", errors="replace", newline="")
-
-
-@contextmanager
-def _redirect_output(output: IO[str]) -> Iterator[None]:
-    """Redirect the standard streams, and their descriptors, which processes and native code use."""
-    saved = [(descriptor, os.dup(descriptor)) for descriptor in (1, 2)]
-    try:
-        for descriptor, _ in saved:
-            os.dup2(output.fileno(), descriptor)
-        with redirect_stdout(output), redirect_stderr(output):
-            yield
-    finally:
-        for descriptor, copy in saved:
-            os.dup2(copy, descriptor)
-            os.close(copy)
-
-
-def _read_output(output: IO[str]) -> str:
-    """Return what was written to the file, and empty it."""
-    output.flush()
-    if not os.fstat(output.fileno()).st_size:
-        return ""
-    output.seek(0)
-    printed = output.read()
-    output.seek(0)
-    output.truncate()
-    return printed.strip()
-
-
-@contextmanager
-def _limit_time(hook: str) -> Iterator[None]:
-    """Interrupt a hook that runs longer than `HOOK_TIMEOUT`."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(_: int, __: object) -> None:
-        fail(f"{hook} took longer than {HOOK_TIMEOUT:g} s. {PURE}.")
-
-    previous_handler = signal.signal(signal.SIGALRM, interrupt)
-    previous_timer = signal.setitimer(signal.ITIMER_REAL, HOOK_TIMEOUT)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, *previous_timer)
-        signal.signal(signal.SIGALRM, previous_handler)

@@ -126,7 +126,7 @@ class RequestTests(ContractBase):
     def test_formatted_results_are_sent_unchanged(self) -> None:
         """Only the result of `provider_format_tool_result` is sent, not results that were formatted again."""
         self.require_tools()
-        messages = [self.format_result(each) if each.role == "tool" else each for each in TOOL_CONVERSATION]
+        messages = self.format_results(TOOL_CONVERSATION)
         marked = [
             message._replace(
                 formatted_result=json.loads(json.dumps(message.formatted_result).replace("seabird", "marked bird"))

@@ -10,24 +10,17 @@ from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache, partial
 from itertools import zip_longest
-from types import ModuleType
 from typing import Any
 
 import pytest
 
 from ask import ChatRequest, Provider, ProviderError
-from ask.testing.base import (
-    FEED,
-    MODULE_HOOKS,
-    REQUIRED_HOOKS,
-    TOOL_HOOKS,
-    ContractBase,
-    defines_hook,
-    list_hook_names,
-    list_host_arguments,
-)
+from ask.errors import ConfigError
+from ask.plugin_api.loaded_provider import FEED
+from ask.plugin_api.loader import list_hook_names
+from ask.testing.base import ContractBase
 from ask.testing.conversation import KEY, SHORT_CONVERSATION, TOOL_CONVERSATION, TOOLS
-from ask.testing.hook_guard import fail, measure_waiting
+from ask.testing.hook_guard import fail, load_provider, measure_waiting
 from ask.testing.samples import CALL_KINDS, EXPECTED, REASONING_KINDS
 
 MAX_WAIT = 0.05
@@ -55,63 +48,33 @@ class StructureTests(ContractBase):
         if failing not in ("", name):
             pytest.skip(f"not run, because {failing} fails; correct that first")
 
-    def test_provider_is_an_instance_or_a_module(self) -> None:
-        provider = getattr(self, "provider", None)
-        if provider is None:
+    def test_provider_can_be_loaded(self) -> None:
+        """Every required hook exists, and no name or parameter is misspelled."""
+        if not hasattr(self, "provider"):
             fail(f"{type(self).__name__} has no provider. Set `provider` to the object that the entry point names.")
-        if isinstance(provider, type):
-            name = provider.__name__
-            fail(f"provider is the class {name}, not an instance. Create one: provider = {name}(...).")
-        if not isinstance(provider, Provider | ModuleType):
-            kind = type(provider).__name__
-            fail(f"provider is a {kind}. Derive its class from ask.Provider, or name a module that has the hooks.")
-
-    def test_hooks_match_the_specification(self) -> None:
-        """Every required hook exists, no name is misspelled, and all parameters are ones that ask passes."""
-        problems = [*self.find_misspelled_hooks(), *self.find_missing_hooks(), *self.find_wrong_parameters()]
+        try:
+            load_provider(self.provider)
+        except ConfigError as error:
+            fail(f"{error.message}: {error.hint}. Correct the object in {type(self).__name__}.provider.")
+        problems = [*self.find_misspelled_hooks(), *self.find_default_values()]
         if problems:
             fail(" ".join(problems))
 
     def find_misspelled_hooks(self) -> Iterator[str]:
+        """Yield names that are almost those of a hook, but do not begin with `provider_`."""
         for name in dir(self.provider):
-            if name in list_hook_names() or not callable(getattr(self.provider, name, None)):
-                continue
-            match = next(iter(get_close_matches(name, list_hook_names(), 1, SIMILARITY)), "")
-            if match or name.startswith("provider_"):
-                question = f"did you mean {match}?" if match else "rename it without the prefix if it is a helper."
-                yield f"{name} is not a hook, so ask never calls it; {question}"
+            match = get_close_matches(name, list_hook_names(), 1, SIMILARITY)
+            if match and match[0] != name:
+                yield f"{name} is not a hook, so ask never calls it; did you mean {match[0]}?"
 
-    def find_missing_hooks(self) -> Iterator[str]:
-        is_module = isinstance(self.provider, ModuleType)
-        required = REQUIRED_HOOKS + MODULE_HOOKS if is_module else REQUIRED_HOOKS
-        if missing := [hook for hook in required if not defines_hook(self.provider, hook)]:
-            yield f"Required hooks are missing: {', '.join(missing)}. Implement them."
-        missing = [hook for hook in TOOL_HOOKS if not defines_hook(self.provider, hook)]
-        if missing and not is_module and not defines_hook(self.provider, "provider_supports_tools"):
-            yield (
-                f"provider_supports_tools returns True by default, but {' and '.join(missing)} is missing. "
-                "Implement it, or return False from provider_supports_tools."
-            )
-
-    def find_wrong_parameters(self) -> Iterator[str]:
+    def find_default_values(self) -> Iterator[str]:
+        """Yield parameters that ask does not pass, because they have a default value."""
         for hook in list_hook_names():
+            known = inspect.signature(getattr(Provider, hook)).parameters
             function = getattr(self.provider, hook, None)
-            if function is None:
-                continue
-            if not callable(function):
-                yield f"{hook} is not callable. Make it a function."
-                continue
-            known = list_host_arguments(getattr(Provider, hook))
-            allowed = ", ".join(name for name in known if name != "self") or "none"
-            for parameter in inspect.signature(function).parameters.values():
-                name, has_default = parameter.name, parameter.default is not parameter.empty
-                if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-                    continue
-                if name in known and (has_default or parameter.kind is not parameter.POSITIONAL_OR_KEYWORD):
-                    yield f"{hook}: ask does not pass {name}, because it has a default or a marker. Declare "
-                    "just {name}."
-                elif name not in known and not has_default:
-                    yield f"{hook} has the parameter {name!r}, but ask passes only: {allowed}. Rename or remove it."
+            for parameter in inspect.signature(function).parameters.values() if function else ():
+                if parameter.name in known and parameter.default is not parameter.empty:
+                    yield f"{hook}: ask does not pass {parameter.name}, because it has a default. Remove the default."
 
     def test_info_is_valid(self) -> None:
         info = self.info
@@ -133,7 +96,7 @@ class StructureTests(ContractBase):
             assert re.fullmatch(r"[A-Z][A-Z0-9_]*", variable), (
                 f"ProviderInfo.key_env contains {variable!r}. Use upper-case letters, digits and _."
             )
-        assert info == self.info, "provider_info returns different values. Return the same each time."
+        assert info == self.call("provider_info"), "provider_info returns different values. Return the same each time."
 
     def test_samples_are_complete(self) -> None:
         if missing := self.find_missing_samples():
@@ -169,12 +132,12 @@ class StructureTests(ContractBase):
 
     def list_ordinary_calls(self) -> Iterator[tuple[str, Callable[[], Any]]]:
         """Yield a call of each hook."""
-        yield "provider_info", lambda: self.info
+        yield "provider_info", lambda: self.call("provider_info")
         yield "provider_supports_tools", lambda: self.call("provider_supports_tools", model=self.model)
         yield "provider_supports_attachment", lambda: self.takes("image/png")
         if self.has_tools:
             yield "provider_format_tools", lambda: self.format_tools(TOOLS)
-        yield "provider_format_tool_result", lambda: self.format_result(TOOL_CONVERSATION[-1])
+        yield "provider_format_tool_result", lambda: self.format_results(TOOL_CONVERSATION)
         yield "provider_build_request", lambda: self.build(TOOL_CONVERSATION, tools=TOOLS)
         yield FEED, lambda: self.feed(self.streams.get("text", ()))
         yield from self.list_response_calls()
@@ -224,11 +187,11 @@ class StructureTests(ContractBase):
         kinds = [kind for kind in ("text", "length", "cut", "parallel") if kind in self.streams]
         alone = [self.get_response(self.feed(self.streams[kind])[0]) for kind in kinds]
         alone = json.loads(json.dumps(alone))
-        readers = [self.call("provider_stream_reader") for _ in kinds]
+        readers = [self.open_reader() for _ in kinds]
         for events in zip_longest(*(self.streams[kind] for kind in kinds)):
             for reader, event in zip(readers, events, strict=True):
                 if event:
-                    self.feed_event(reader, event)
+                    self.feed([event], reader)
         together = [self.get_response(reader) for reader in readers]
         assert together == alone, (
             "Streams that are read at the same time share state. Return a new stream reader each time, and keep its "
@@ -251,8 +214,7 @@ class StructureTests(ContractBase):
 
 
 STRUCTURE_TESTS = (
-    "test_provider_is_an_instance_or_a_module",
-    "test_hooks_match_the_specification",
+    "test_provider_can_be_loaded",
     "test_info_is_valid",
     "test_samples_are_complete",
     "test_hooks_return_the_documented_types",
