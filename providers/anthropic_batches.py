@@ -12,8 +12,8 @@ from typing import Any
 from urllib.parse import quote
 
 from ask import HttpRequest
-from ask.batches import Batch, BatchApi, BatchPage, BatchRequest, BatchResult, ResultsRequest
-from ask.parsing import find_error, format_error_message, read_dict, read_int, read_list, read_str
+from ask.batches import Batch, BatchApi, BatchRequest, BatchResult, ResultsRequest
+from ask.parsing import find_error, format_error_message, read_dict, read_int, read_str
 
 PATH = "/v1/messages/batches"
 MESSAGES = {
@@ -28,13 +28,14 @@ class AnthropicBatchApi(BatchApi):
 
     max_requests = 100_000
     max_bytes = 256_000_000
+    path = PATH
+    list_path = f"{PATH}?limit=1000"
+    cursor_parameter = "after_id"
+    cancel_suffix = "/cancel"
 
     def build_create_request(self, requests: Sequence[BatchRequest], tag: str, file_id: str, key: str) -> HttpRequest:
         body = {"requests": [{"custom_id": one.custom_id, "params": one.body} for one in requests]}
         return HttpRequest(PATH, body, self.build_headers(key))
-
-    def build_poll_request(self, batch_id: str, key: str) -> HttpRequest:
-        return HttpRequest(f"{PATH}/{quote(batch_id)}", None, self.build_headers(key), "GET")
 
     def parse_batch(self, body: Any) -> Batch:
         batch = read_dict(body)
@@ -48,22 +49,10 @@ class AnthropicBatchApi(BatchApi):
             finished_count=total - counts.get("processing", 0),
         )
 
-    def build_list_request(self, cursor: str, key: str) -> HttpRequest:
-        after = f"&after_id={quote(cursor)}" if cursor else ""
-        return HttpRequest(f"{PATH}?limit=1000{after}", None, self.build_headers(key), "GET")
-
-    def parse_list(self, body: Any) -> BatchPage:
-        page = read_dict(body)
-        batches = [self.parse_batch(batch) for batch in read_list(page.get("data"))]
-        return BatchPage(batches, read_str(page.get("last_id")) if page.get("has_more") else "")
-
-    def build_cancel_request(self, batch_id: str, key: str) -> HttpRequest | None:
-        return HttpRequest(f"{PATH}/{quote(batch_id)}/cancel", None, self.build_headers(key))
-
     def build_results_requests(self, batch: Batch, key: str) -> list[ResultsRequest]:
         # The documented address of `results_url`, which is relative to the base URL here, so that a gateway works.
         path = f"{PATH}/{quote(batch.id)}/results"
-        return [ResultsRequest(HttpRequest(path, None, self.build_headers(key), "GET"), is_jsonl=True)]
+        return [ResultsRequest(self.build_get_request(path, key), is_jsonl=True)]
 
     def parse_results(self, body: Any) -> list[BatchResult]:
         line = read_dict(body)

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
-from urllib.parse import quote
 
 from ask import HttpRequest
-from ask.batches import Batch, BatchApi, BatchPage, BatchRequest, BatchResult, ResultsRequest
+from ask.batches import Batch, BatchApi, BatchPage, BatchRequest, BatchResult
 from ask.parsing import format_error_message, read_dict, read_int, read_list, read_str
 
-PREFIX = "/v1beta/"
 FINAL_STATES = ("SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED")
 ID_FIELD = "key"
 """The field of a request's metadata with its id."""
@@ -23,15 +21,16 @@ class GeminiBatchApi(BatchApi):
     """Gemini's Batch API, with inline requests."""
 
     max_bytes = 19_000_000
+    path = "/v1beta"
+    list_path = "/v1beta/batches?pageSize=100"
+    cursor_parameter = "pageToken"
+    cancel_suffix = ":cancel"
 
     def build_create_request(self, requests: Sequence[BatchRequest], tag: str, file_id: str, key: str) -> HttpRequest:
         entries = [{"request": one.body, "metadata": {ID_FIELD: one.custom_id}} for one in requests]
         body = {"batch": {"displayName": tag, "inputConfig": {"requests": {"requests": entries}}}}
         path = requests[0].path.rpartition(":")[0]
         return HttpRequest(f"{path}:batchGenerateContent", body, self.build_headers(key))
-
-    def build_poll_request(self, batch_id: str, key: str) -> HttpRequest:
-        return HttpRequest(PREFIX + quote(batch_id), None, self.build_headers(key), "GET")
 
     def parse_batch(self, body: Any) -> Batch:
         """Parse a batch, which may be wrapped in an operation."""
@@ -48,20 +47,10 @@ class GeminiBatchApi(BatchApi):
             error=format_error_message(operation.get("error")),
         )
 
-    def build_list_request(self, cursor: str, key: str) -> HttpRequest:
-        token = f"&pageToken={quote(cursor, safe='')}" if cursor else ""
-        return HttpRequest(f"{PREFIX}batches?pageSize=100{token}", None, self.build_headers(key), "GET")
-
     def parse_list(self, body: Any) -> BatchPage:
         page = read_dict(body)
         batches = [self.parse_batch(operation) for operation in read_list(page.get("operations"))]
         return BatchPage(batches, read_str(page.get("nextPageToken")))
-
-    def build_cancel_request(self, batch_id: str, key: str) -> HttpRequest | None:
-        return HttpRequest(f"{PREFIX}{quote(batch_id)}:cancel", None, self.build_headers(key))
-
-    def build_results_requests(self, batch: Batch, key: str) -> list[ResultsRequest]:
-        return [ResultsRequest(self.build_poll_request(batch.id, key))]
 
     def parse_results(self, body: Any) -> list[BatchResult]:
         """Parse the results in a batch, which are in `output` and, in an operation, also in `response`."""

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ask import HttpRequest
-from ask.batches import Batch, BatchApi, BatchPage, BatchRequest, BatchResult, ResultsRequest
+from ask.batches import Batch, BatchApi, BatchRequest, BatchResult, ResultsRequest
 from ask.parsing import find_error, format_error_message, read_dict, read_int, read_list, read_number, read_str
 
 TAG_FIELD = "ask_batch"
@@ -27,9 +27,9 @@ API_PREFIX = "/v1"
 class OpenAIBatchApi(BatchApi):
     """OpenAI's Batch API."""
 
-    max_requests = 50_000
     max_bytes = 200_000_000
     has_upload = True
+    cancel_suffix = "/cancel"
 
     def build_upload_request(self, requests: Sequence[BatchRequest], tag: str, key: str) -> HttpRequest:
         lines = (
@@ -62,9 +62,6 @@ class OpenAIBatchApi(BatchApi):
         }
         return HttpRequest("/batches", body, self.build_headers(key))
 
-    def build_poll_request(self, batch_id: str, key: str) -> HttpRequest:
-        return HttpRequest(f"/batches/{quote(batch_id)}", None, self.build_headers(key), "GET")
-
     def parse_batch(self, body: Any) -> Batch:
         batch = read_dict(body)
         counts = read_dict(batch.get("request_counts"))
@@ -81,23 +78,9 @@ class OpenAIBatchApi(BatchApi):
             tuple(filter(None, files)),
         )
 
-    def build_list_request(self, cursor: str, key: str) -> HttpRequest:
-        after = f"&after={quote(cursor)}" if cursor else ""
-        return HttpRequest(f"/batches?limit=100{after}", None, self.build_headers(key), "GET")
-
-    def parse_list(self, body: Any) -> BatchPage:
-        page = read_dict(body)
-        batches = [self.parse_batch(batch) for batch in read_list(page.get("data"))]
-        return BatchPage(batches, batches[-1].id if batches and page.get("has_more") else "")
-
-    def build_cancel_request(self, batch_id: str, key: str) -> HttpRequest | None:
-        return HttpRequest(f"/batches/{quote(batch_id)}/cancel", None, self.build_headers(key))
-
     def build_results_requests(self, batch: Batch, key: str) -> list[ResultsRequest]:
         paths = (f"/files/{quote(file_id)}/content" for file_id in batch.result_files)
-        return [
-            ResultsRequest(HttpRequest(path, None, self.build_headers(key), "GET"), is_jsonl=True) for path in paths
-        ]
+        return [ResultsRequest(self.build_get_request(path, key), is_jsonl=True) for path in paths]
 
     def parse_results(self, body: Any) -> list[BatchResult]:
         line = read_dict(body)

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
-from urllib.parse import quote
 
 from ask import HttpRequest
-from ask.batches import Batch, BatchApi, BatchPage, BatchRequest, BatchResult, ResultsRequest
+from ask.batches import Batch, BatchApi, BatchRequest, BatchResult
 from ask.parsing import find_error, format_error_message, read_dict, read_int, read_list, read_number, read_str
 
 FINAL_STATUSES = ("completed", "failed", "expired", "cancelled")
@@ -36,9 +35,6 @@ class OpenRouterBatchApi(BatchApi):
         }
         return HttpRequest("/batches", body, self.build_headers(key))
 
-    def build_poll_request(self, batch_id: str, key: str) -> HttpRequest:
-        return HttpRequest(f"/batches/{quote(batch_id)}", None, self.build_headers(key), "GET")
-
     def parse_batch(self, body: Any) -> Batch:
         batch = read_dict(body)
         counts = {name: read_int(count) or 0 for name, count in read_dict(batch.get("request_counts")).items()}
@@ -50,18 +46,6 @@ class OpenRouterBatchApi(BatchApi):
             finished_count=counts.get("completed", 0) + counts.get("failed", 0),
             error=format_error_message(batch.get("error")),
         )
-
-    def build_list_request(self, cursor: str, key: str) -> HttpRequest:
-        after = f"&after={quote(cursor)}" if cursor else ""
-        return HttpRequest(f"/batches?limit=100{after}", None, self.build_headers(key), "GET")
-
-    def parse_list(self, body: Any) -> BatchPage:
-        page = read_dict(body)
-        batches = [self.parse_batch(batch) for batch in read_list(page.get("data"))]
-        return BatchPage(batches, read_str(page.get("last_id")) if page.get("has_more") else "")
-
-    def build_results_requests(self, batch: Batch, key: str) -> list[ResultsRequest]:
-        return [ResultsRequest(self.build_poll_request(batch.id, key))]
 
     def parse_results(self, body: Any) -> list[BatchResult]:
         return [parse_result(read_dict(result)) for result in read_list(read_dict(body).get("results"))]

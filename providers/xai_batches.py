@@ -20,6 +20,9 @@ from .openai_batches import OpenAIBatchApi
 class XAIBatchApi(OpenAIBatchApi):
     """xAI's Batch API."""
 
+    cursor_parameter = "pagination_token"
+    cancel_suffix = ":cancel"
+
     def build_create_request(self, requests: Sequence[BatchRequest], tag: str, file_id: str, key: str) -> HttpRequest:
         return HttpRequest("/batches", {"name": tag, "input_file_id": file_id}, self.build_headers(key))
 
@@ -40,24 +43,18 @@ class XAIBatchApi(OpenAIBatchApi):
             rejection,
         )
 
-    def build_list_request(self, cursor: str, key: str) -> HttpRequest:
-        return HttpRequest(add_page("/batches?limit=100", cursor), None, self.build_headers(key), "GET")
-
     def parse_list(self, body: Any) -> BatchPage:
         page = read_dict(body)
         batches = [self.parse_batch(batch) for batch in read_list(page.get("batches"))]
         return BatchPage(batches, read_str(page.get("pagination_token")))
-
-    def build_cancel_request(self, batch_id: str, key: str) -> HttpRequest | None:
-        return HttpRequest(f"/batches/{quote(batch_id)}:cancel", None, self.build_headers(key))
 
     def build_results_requests(self, batch: Batch, key: str) -> list[ResultsRequest]:
         return [ResultsRequest(self.build_page_request(batch.id, "", key))]
 
     def build_page_request(self, batch_id: str, cursor: str, key: str) -> HttpRequest:
         """Return the request for a page of results."""
-        path = add_page(f"/batches/{quote(batch_id)}/results?limit=1000", cursor)
-        return HttpRequest(path, None, self.build_headers(key), "GET")
+        page = f"&pagination_token={quote(cursor, safe='')}" if cursor else ""
+        return self.build_get_request(f"/batches/{quote(batch_id)}/results?limit=1000{page}", key)
 
     def build_next_results_request(self, batch: Batch, body: Any, key: str) -> HttpRequest | None:
         cursor = read_str(read_dict(body).get("pagination_token"))
@@ -74,8 +71,3 @@ def parse_result(result: dict[str, Any]) -> BatchResult:
     if responses:
         return BatchResult(custom_id, responses[0])
     return BatchResult(custom_id, error=format_error_message(content.get("error")) or "no explanation")
-
-
-def add_page(path: str, cursor: str) -> str:
-    """Add the cursor of a page to a path."""
-    return f"{path}&pagination_token={quote(cursor, safe='')}" if cursor else path

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from urllib.parse import quote
 
+from ask.parsing import read_dict, read_list, read_str
 from ask.plugin_api.provider import HttpRequest
 
 if TYPE_CHECKING:
@@ -85,11 +87,19 @@ class BatchApi:
         max_requests: the limit for the requests of one batch.
         max_bytes: the limit for their size as JSON.
         has_upload: whether the requests are uploaded as a file before the batch is created.
+        path: the path to which a batch's id is appended.
+        list_path: the path of the list of batches, with a query.
+        cursor_parameter: the parameter for the cursor of a page of the list.
+        cancel_suffix: what is appended to a batch's path to cancel it; "" if the service cannot.
     """
 
     max_requests = 50_000
     max_bytes = 100_000_000
     has_upload = False
+    path = "/batches"
+    list_path = "/batches?limit=100"
+    cursor_parameter = "after"
+    cancel_suffix = ""
 
     def __init__(self, build_headers: Callable[[str], Mapping[str, str]]) -> None:
         self.build_headers = build_headers
@@ -113,9 +123,13 @@ class BatchApi:
         """
         raise NotImplementedError
 
+    def build_get_request(self, path: str, key: str) -> HttpRequest:
+        """Return a GET request."""
+        return HttpRequest(path, None, self.build_headers(key), "GET")
+
     def build_poll_request(self, batch_id: str, key: str) -> HttpRequest:
         """Return the request for the state of a batch."""
-        raise NotImplementedError
+        return self.build_get_request(f"{self.path}/{quote(batch_id)}", key)
 
     def parse_batch(self, body: Any) -> Batch:
         """Parse the response to a create, poll or cancel request."""
@@ -123,19 +137,27 @@ class BatchApi:
 
     def build_list_request(self, cursor: str, key: str) -> HttpRequest:
         """Return the request for a page of the list of batches; `cursor` is "" for the first one."""
-        raise NotImplementedError
+        page = f"&{self.cursor_parameter}={quote(cursor, safe='')}" if cursor else ""
+        return self.build_get_request(self.list_path + page, key)
 
     def parse_list(self, body: Any) -> BatchPage:
-        """Parse a page of the list of batches."""
-        raise NotImplementedError
+        """Parse a page of the list of batches, by default in OpenAI's format."""
+        page = read_dict(body)
+        batches = [self.parse_batch(batch) for batch in read_list(page.get("data"))]
+        return BatchPage(batches, read_str(page.get("last_id")) if page.get("has_more") else "")
 
     def build_cancel_request(self, batch_id: str, key: str) -> HttpRequest | None:
-        """Return the request that cancels a batch; None, the default, for a service that cannot."""
-        return None
+        """Return the request that cancels a batch; None for a service that cannot."""
+        if not self.cancel_suffix:
+            return None
+        return HttpRequest(f"{self.path}/{quote(batch_id)}{self.cancel_suffix}", None, self.build_headers(key))
 
     def build_results_requests(self, batch: Batch, key: str) -> list[ResultsRequest]:
-        """Return the requests for the results of a complete batch. Results may come in any order."""
-        raise NotImplementedError
+        """Return the requests for the results of a complete batch, which may come in any order.
+
+        By default, they are in the response to the poll request.
+        """
+        return [ResultsRequest(self.build_poll_request(batch.id, key))]
 
     def build_next_results_request(self, batch: Batch, body: Any, key: str) -> HttpRequest | None:
         """Return the request for the page of results after `body`; None, the default, if there is none."""

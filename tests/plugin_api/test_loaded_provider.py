@@ -188,7 +188,7 @@ def test_results_of_a_batch_api_are_checked() -> None:
         (lambda: api.parse_batch({}), "Batch"),
         (lambda: api.parse_results({"id": "1"}), "BatchResult"),
         (lambda: api.parse_results({}), "KeyError"),
-        (lambda: api.build_poll_request("1", ""), "NotImplementedError"),
+        (lambda: api.parse_upload({}), "NotImplementedError"),
     ):
         with pytest.raises(PluginError, match=word):
             call()
