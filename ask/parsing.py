@@ -10,7 +10,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ask.errors import RetryAction
@@ -179,6 +179,33 @@ def read_tool_calls(entries: Any) -> list[ToolCall]:
 def generate_call_id() -> str:
     """Generate a random id for a tool call that came without one."""
     return f"call_{os.urandom(8).hex()}"
+
+
+class CallIdMap:
+    """The ids of the calls in a request, each used once. Calls of other providers may repeat theirs.
+
+    Args:
+        convert: returns the id that the service accepts for an id of any provider.
+    """
+
+    def __init__(self, convert: Callable[[str], str]) -> None:
+        self._convert = convert
+        self._assigned: dict[str, str] = {}
+        self._used: set[str] = set()
+
+    def assign_id(self, call_id: str) -> str:
+        """Return the id for a call, which is its own if possible."""
+        assigned, count = self._convert(call_id), 1
+        while assigned in self._used:
+            count += 1
+            assigned = self._convert(f"{call_id}_{count}")
+        self._used.add(assigned)
+        self._assigned[call_id] = assigned
+        return assigned
+
+    def get_id(self, call_id: str) -> str:
+        """Return the id that was last assigned to a call."""
+        return self._assigned.get(call_id) or self._convert(call_id)
 
 
 def get_model_family(model: str) -> str:

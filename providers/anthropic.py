@@ -27,6 +27,7 @@ from ask import (
     Usage,
 )
 from ask.parsing import (
+    CallIdMap,
     decode_arguments,
     find_error,
     parse_json,
@@ -40,7 +41,6 @@ from ask.profiles import EFFORTS
 
 from .anthropic_blocks import (
     THINKING_FIELDS,
-    CallIdMap,
     add_cache_markers,
     can_send_back,
     format_file_block,
@@ -49,6 +49,7 @@ from .anthropic_blocks import (
     join_text,
     list_call_ids,
     read_blocks,
+    sanitize_call_id,
     sanitize_tool_name,
 )
 from .anthropic_models import PROFILES
@@ -172,7 +173,7 @@ class Anthropic(Provider):
         """
         is_thinking = build_thinking(request).get("type") not in ("disabled", "between_tools")
         last_user_index = max((i for i, message in enumerate(request.messages) if message.role == "user"), default=-1)
-        ids = CallIdMap()
+        ids = CallIdMap(sanitize_call_id)
         formatted: list[dict[str, Any]] = []
         for i, message in enumerate(request.messages):
             if message.role == "system":

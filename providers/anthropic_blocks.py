@@ -82,30 +82,9 @@ def add_cache_markers(body: dict[str, Any]) -> None:
             last["cache_control"] = CACHE_MARKER
 
 
-class CallIdMap:
-    """Maps call ids to ids that the API accepts: a limited character set, and unique in the conversation.
-
-    Ids of other providers may contain a dot or colon, and may repeat from response to response.
-    """
-
-    def __init__(self) -> None:
-        self._wire_ids: dict[str, str] = {}
-        self._used_ids: set[str] = set()
-
-    def assign_id(self, call_id: str) -> str:
-        """Assign an id to a new call."""
-        base = INVALID_CHARACTERS.sub("_", call_id) or "call"
-        new_id, count = base, 1
-        while new_id in self._used_ids:
-            count += 1
-            new_id = f"{base}_{count}"
-        self._used_ids.add(new_id)
-        self._wire_ids[call_id] = new_id
-        return new_id
-
-    def get_id(self, call_id: str) -> str:
-        """Return the id of the latest call with this original id."""
-        return self._wire_ids.get(call_id) or self.assign_id(call_id)
+def sanitize_call_id(call_id: str) -> str:
+    """Return a call id that the API accepts. Ids of other providers may contain a dot or colon."""
+    return INVALID_CHARACTERS.sub("_", call_id) or "call"
 
 
 def sanitize_tool_name(name: str) -> str:

@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING, Any
 from ask.errors import ProviderError, RetryAction
 from ask.messages import Attachment, FinishReason, Message, ModelResponse, ProviderState, ToolCall, ToolSpec, Usage
 from ask.parsing import (
+    CallIdMap,
     decode_arguments,
     find_error,
-    generate_call_id,
     parse_json,
     read_dict,
     read_int,
     read_list,
     read_number,
     read_str,
+    read_tool_calls,
 )
 from ask.plugin_api.chat_completions import ChatCompletions, sanitize_tool_name, shorten_call_id
 from ask.plugin_api.provider import ChatRequest, HttpRequest, ModelInfo, Provider, format_tool_results
@@ -101,9 +102,8 @@ class Responses(Provider):
         if request.tools:
             body["tools"] = list(request.tools)
             body["tool_choice"] = request.tool_choice
-        if (
-            request.profile.can_reason
-        ):  # otherwise OpenAI rejects it: https://github.com/pydantic/pydantic-ai/issues/3326
+        # Otherwise OpenAI rejects it: https://github.com/pydantic/pydantic-ai/issues/3326
+        if request.profile.can_reason:
             body["include"] = [ENCRYPTED_REASONING]
             if request.show_reasoning:
                 body["reasoning"] = {"summary": "auto"}
@@ -119,7 +119,7 @@ class Responses(Provider):
     def format_input(self, request: ChatRequest) -> list[dict[str, Any]]:
         """Convert the conversation to input items."""
         items: list[dict[str, Any]] = []
-        call_ids = CallIdMap()
+        call_ids = CallIdMap(limit_call_id)
         for message in request.messages:
             if message.role == "tool":
                 call_id = call_ids.get_id(message.tool_call_id)
@@ -259,19 +259,8 @@ class Responses(Provider):
     def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
         if "choices" in response:
             return self.chat.provider_parse_tool_calls(response)
-        calls: list[ToolCall] = []
-        seen_ids: set[str] = set()
-        for item in read_items(response):
-            if item.get("type") != "function_call":
-                continue
-            arguments = item.get("arguments")
-            text = arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
-            call_id = read_str(item.get("call_id")) or read_str(item.get("id"))
-            if not call_id or call_id in seen_ids:
-                call_id = generate_call_id()
-            seen_ids.add(call_id)
-            calls.append(ToolCall(call_id, read_str(item.get("name")) or "unnamed", text))
-        return calls
+        calls = [item for item in read_items(response) if item.get("type") == "function_call"]
+        return read_tool_calls([{"id": call.get("call_id") or call.get("id"), "function": call} for call in calls])
 
     def parse_usage(self, usage: Mapping[str, Any]) -> Usage:
         """Parse the tokens and the cost, as far as they are reported."""
@@ -311,28 +300,6 @@ def remove_effort_parameters(profile: ModelProfile) -> ModelProfile:
     """Remove the parameters that an effort becomes on Chat Completions; an effort that is left out still is."""
     empty = {effort: parameters for effort, parameters in (profile.effort_parameters or {}).items() if not parameters}
     return profile._replace(effort_parameters=empty or None)
-
-
-class CallIdMap:
-    """The ids of calls in a request: short enough, and used once. Calls of other providers may repeat theirs."""
-
-    def __init__(self) -> None:
-        self._ids: dict[str, str] = {}
-        self._used: set[str] = set()
-
-    def assign_id(self, call_id: str) -> str:
-        """Return the id for a call, which is its own if possible."""
-        assigned, count = limit_call_id(call_id), 1
-        while assigned in self._used:
-            count += 1
-            assigned = limit_call_id(f"{call_id}_{count}")
-        self._used.add(assigned)
-        self._ids[call_id] = assigned
-        return assigned
-
-    def get_id(self, call_id: str) -> str:
-        """Return the id that was last assigned to a call."""
-        return self._ids.get(call_id) or limit_call_id(call_id)
 
 
 def limit_call_id(call_id: str) -> str:
