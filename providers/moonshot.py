@@ -1,6 +1,6 @@
 """Moonshot AI's Kimi models. https://platform.kimi.ai/docs
 
-They need their reasoning back, and refuse empty texts. Older models write their reasoning into the response text.
+They need their reasoning back, and refuse empty texts.
 """
 
 from __future__ import annotations
@@ -8,17 +8,42 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ask import ChatCompletions, ChatRequest, Message, ModelResponse, RetryAction, StreamReader, Usage
+from ask import ChatCompletions, ChatRequest, Message, RetryAction, Usage
 from ask.parsing import read_int
-
-from .moonshot_models import PROFILES
-from .moonshot_thinking import MoonshotStreamReader, separate_thinking
+from ask.profiles import ModelProfile
 
 QUOTA_ERROR_TYPE = "exceeded_current_quota_error"
 """An account without credit; it has status 429, like a rate limit."""
 TOP_UP_HINT = "top up at https://platform.kimi.ai/console, or use another key"
 EMPTY_TEXT_PLACEHOLDER = " "
 """Sent instead of an empty text, which Moonshot treats as missing."""
+
+IMAGE_TYPES = ("image/png", "image/jpeg", "image/webp", "image/gif")
+"""https://platform.kimi.ai/docs/guide/use-kimi-vision-model"""
+SAMPLING = ("temperature", "top_p", "n", "presence_penalty", "frequency_penalty")
+"""The options whose values are fixed from K2.5 on."""
+MODELS_PAGE = "https://platform.kimi.ai/docs/api/models-overview"
+ALWAYS_ON = {"high": dict[str, object]()}
+SWITCH = {"none": {"thinking": {"type": "disabled"}}, "high": {"thinking": {"type": "enabled"}}}
+
+PROFILES = (
+    ModelProfile(
+        "kimi-k{3+}*",
+        "https://platform.kimi.ai/docs/guide/use-thinking-effort",
+        ("low", "high", "max"),
+        default_effort="max",
+        output_limit=1_048_576,
+        context_length=1_048_576,
+    ),
+    ModelProfile("kimi-k{2.7}*|kimi-k2-thinking*", MODELS_PAGE, ("high",), ALWAYS_ON, "high"),
+    ModelProfile("kimi-k{2.5-2.6}*", MODELS_PAGE, ("none", "high"), SWITCH, "high"),
+    ModelProfile("kimi-k{2}*", MODELS_PAGE, (), attachments=()),
+    ModelProfile("kimi-k{2.5+}*", MODELS_PAGE, refused_options=SAMPLING, context_length=262_144),
+    ModelProfile("moonshot-v1*vision*", MODELS_PAGE, (), attachments=IMAGE_TYPES),
+    ModelProfile("moonshot-v1*", MODELS_PAGE, (), attachments=()),
+    ModelProfile("*", MODELS_PAGE, attachments=IMAGE_TYPES),
+)
+"""K3 has efforts, K2.5 and K2.6 can turn thinking off, and other thinking models always think."""
 
 
 class Moonshot(ChatCompletions):
@@ -46,20 +71,12 @@ class Moonshot(ChatCompletions):
             formatted["content"] = formatted["content"] or EMPTY_TEXT_PLACEHOLDER
         return formatted
 
-    def provider_stream_reader(self) -> StreamReader:
-        return MoonshotStreamReader(super().provider_stream_reader())
-
-    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
-        return super().provider_parse_response(separate_thinking(response))
-
     def parse_usage(self, usage: Mapping[str, Any]) -> Usage:
         """Read cached tokens from OpenAI's field or from Moonshot's own, at the top level."""
         parsed = super().parse_usage(usage)
-        return (
-            parsed._replace(cached_tokens=read_int(usage.get("cached_tokens")))
-            if parsed.cached_tokens is None
-            else parsed
-        )
+        if parsed.cached_tokens is None:
+            return parsed._replace(cached_tokens=read_int(usage.get("cached_tokens")))
+        return parsed
 
 
 provider = Moonshot(
