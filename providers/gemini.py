@@ -41,6 +41,8 @@ from ask.parsing import (
 from .gemini_models import PROFILES
 from .gemini_response import (
     FAILURE_MESSAGES,
+    SIGNATURE_FIELD,
+    GeminiStreamReader,
     Part,
     format_arguments,
     format_filter_reason,
@@ -53,7 +55,6 @@ from .gemini_response import (
     to_finish,
     to_stored_part,
 )
-from .gemini_stream import SIGNATURE_FIELD, GeminiStreamReader
 
 if TYPE_CHECKING:
     from ask.batches import BatchApi
@@ -182,17 +183,13 @@ class Gemini(Provider):
         its text and calls.
         """
         parts = [read_dict(part) for part in read_list(self.find_provider_state(message, model).get("parts"))]
-        message_calls = [
-            (to_function_name(call.name), (decode_arguments(call.arguments) or {})) for call in message.tool_calls
-        ]
+        calls = [(to_function_name(call.name), decode_arguments(call.arguments) or {}) for call in message.tool_calls]
         stored_calls = [
             (call.get("name"), {} if call.get("args") is None else call["args"]) for call in list_function_calls(parts)
         ]
-        if (message.content, message_calls) != (join_text(parts), stored_calls):
+        if (message.content, calls) != (join_text(parts), stored_calls):
             parts = [{"text": message.content}] if message.content else []
-            for call in message.tool_calls:
-                function_call = {"name": to_function_name(call.name), "args": (decode_arguments(call.arguments) or {})}
-                parts.append({"functionCall": function_call})
+            parts += [{"functionCall": {"name": name, "args": arguments}} for name, arguments in calls]
         first_call = next((i for i, part in enumerate(parts) if "functionCall" in part), None)
         if first_call is not None and SIGNATURE_FIELD not in parts[first_call] and not OLD_MODELS_PATTERN.match(model):
             parts[first_call] = parts[first_call] | {SIGNATURE_FIELD: SKIP_SIGNATURE}
@@ -252,9 +249,7 @@ class Gemini(Provider):
 
     def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
         calls = list_function_calls(read_parts(response))
-        return read_tool_calls(
-            [{"id": call.get("id"), "function": call | {"arguments": format_arguments(call)}} for call in calls]
-        )
+        return read_tool_calls([{"id": c.get("id"), "function": c | {"arguments": format_arguments(c)}} for c in calls])
 
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
         provider_error = super().provider_parse_error(status, headers, body)
