@@ -1,6 +1,6 @@
 """Convert JSON Schema to the subset that Anthropic's structured outputs support; unsupported limits are dropped.
 
-The result is what Anthropic's own SDK would send, except that a schema the API would refuse becomes None.
+The result is what Anthropic's own SDK would send.
 https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-schema-limitations
 """
 
@@ -28,50 +28,14 @@ class UnsupportedSchemaError(Exception):
 def to_anthropic_schema(schema: Mapping[str, Any]) -> SchemaDict | None:
     """Convert a schema, closing every object; return None if the API cannot express it.
 
-    Limits that are dropped here are checked by the host.
+    Limits that are dropped here are checked by the host, which also leaves out a schema that the API refuses, such as
+    one that refers to itself.
     """
-    if has_unsupported_reference(schema):
-        return None
     try:
         definitions = {name: convert_members(schema[name]) for name in ("$defs", "definitions") if name in schema}
         return definitions | convert_schema(dict(schema))
     except UnsupportedSchemaError:
         return None
-
-
-def has_unsupported_reference(schema: Mapping[str, Any]) -> bool:
-    """Check for references outside the schema's definitions, and for definitions that refer to themselves."""
-    definitions = {
-        f"#/{keyword}/{name}": definition
-        for keyword in ("$defs", "definitions")
-        for name, definition in read_dict(schema.get(keyword)).items()
-    }
-    references = list_references(schema)
-    if not references <= definitions.keys():
-        return True
-    if not references:
-        return False
-    from graphlib import CycleError, TopologicalSorter
-
-    try:
-        TopologicalSorter({name: list_references(definition) for name, definition in definitions.items()}).prepare()
-    except CycleError:
-        return True
-    return False
-
-
-def list_references(schema: Any) -> set[str]:
-    """Return the references anywhere in a schema."""
-    found: set[str] = set()
-    pending = [schema]
-    while pending:
-        value = pending.pop()
-        if isinstance(value, dict):
-            found |= {value["$ref"]} if isinstance(value.get("$ref"), str) else set()
-            pending += value.values()
-        elif isinstance(value, list):
-            pending += value
-    return found
 
 
 def convert_members(schemas: Any) -> SchemaDict:
