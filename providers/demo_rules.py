@@ -11,9 +11,8 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from ask.parsing import read_dict, read_str
 
@@ -37,16 +36,14 @@ INPUT_BLOCK_PATTERN = re.compile(
 PRONOUNS = {"it", "this", "that", "them", "these", "those", "me", "everything", "all", "input", "stdin"}
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedCall:
+class PlannedCall(NamedTuple):
     """A planned tool call."""
 
     tool_name: str
     arguments: dict[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class InputBlock:
+class InputBlock(NamedTuple):
     """Text that accompanies the prompt: piped in (`name` is "stdin"), or from a file."""
 
     name: str

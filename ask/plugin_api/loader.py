@@ -10,6 +10,7 @@ import json
 import os
 import sys
 from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import partial
 from importlib import import_module
 from itertools import groupby
 from operator import attrgetter
@@ -152,33 +153,30 @@ def check_provider(plugin: object, name: str, distribution: str) -> LoadedProvid
     Raises:
         ConfigError: it is a class, lacks a required hook, or has a hook with an unknown name or argument.
     """
+    make_error = partial(make_provider_load_error, name, distribution)
     if isinstance(plugin, type):
-        raise make_provider_load_error(
-            name, distribution, f"{plugin.__name__} is a class; the entry point must name an instance"
-        )
+        raise make_error(f"{plugin.__name__} is a class; the entry point must name an instance")
     if not isinstance(plugin, Provider | ModuleType):
-        reason = "it must be an instance of ask.Provider, or a module"
-        raise make_provider_load_error(name, distribution, reason)
+        raise make_error("it must be an instance of ask.Provider, or a module")
     manager = ProviderManager(PROJECT_NAME)
     manager.add_hookspecs(Provider)
     try:
         manager.register(plugin, name)
         manager.check_pending()
     except pluggy.PluginValidationError as error:
-        raise make_provider_load_error(name, distribution, explain_hook_error(str(error))) from error
-    missing = find_missing_hooks(plugin)
-    if missing:
-        raise make_provider_load_error(name, distribution, f"missing: {', '.join(missing)}")
+        raise make_error(explain_hook_error(str(error))) from error
+    if missing := find_missing_hooks(plugin):
+        raise make_error(f"missing: {', '.join(missing)}")
     hooks = cast("Provider", manager.hook)
     try:
         info = hooks.provider_info()
     except Exception as error:
-        raise make_provider_load_error(name, distribution, f"provider_info: {type(error).__name__}: {error}") from error
+        raise make_error(f"provider_info: {type(error).__name__}: {error}") from error
     if not isinstance(info, ProviderInfo):
-        raise make_provider_load_error(name, distribution, "provider_info does not return a ProviderInfo")
+        raise make_error("provider_info does not return a ProviderInfo")
     profiles = tuple(getattr(plugin, "profiles", ()))
     if not all(isinstance(profile, ModelProfile) for profile in profiles):
-        raise make_provider_load_error(name, distribution, "profiles must be rows of ask.profiles.ModelProfile")
+        raise make_error("profiles must be rows of ask.profiles.ModelProfile")
     default = Provider(info)
     omitted = [hook for hook in list_hook_names() if not getattr(hooks, hook).get_hookimpls()]
     manager.register(SimpleNamespace(**{hook: getattr(default, hook) for hook in omitted}))

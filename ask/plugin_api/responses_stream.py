@@ -12,19 +12,15 @@ from ask.plugin_api.provider import Delta, RawEvent, ReasoningDelta, TextDelta, 
 
 FINAL_EVENTS = ("response.completed", "response.incomplete", "response.failed")
 DELTA_EVENTS = {
-    "response.output_text.delta": ("message", "output_text"),
-    "response.refusal.delta": ("message", "refusal"),
-    "response.reasoning_summary_text.delta": ("reasoning", "summary_text"),
-    "response.reasoning_text.delta": ("reasoning", "reasoning_text"),
-    "response.function_call_arguments.delta": ("function_call", "arguments"),
+    "response.output_text.delta": "message",
+    "response.refusal.delta": "message",
+    "response.reasoning_summary_text.delta": "reasoning",
+    "response.reasoning_text.delta": "reasoning",
+    "response.function_call_arguments.delta": "function_call",
 }
-"""The events that add text, with the type of the item and of the part that they add it to."""
-PART_LISTS = {"summary_text": "summary"}
-"""The field of an item that contains parts of a type, if it is not `content`."""
-PART_TEXT_FIELDS = {"refusal": "refusal"}
-"""The field of a part that contains its text, if it is not `text`."""
+"""The events that add text, with the type of the item that they add it to."""
 ITEM_OVERHEAD = 10_000
-"""Characters added to `size` for each item and part, to bound the memory they take."""
+"""Characters added to `size` for each item, to bound the memory they take."""
 TEXT_DIFFERS_NOTICE = "the streamed answer differs from the final answer"
 
 
@@ -68,7 +64,7 @@ class ResponsesStreamReader:
         elif event_type == "error" or fields.get("error"):
             self._set_error(fields.get("error") or fields)
         elif event_type in DELTA_EVENTS:
-            return self._add_delta(fields, *DELTA_EVENTS[event_type])
+            return self._add_delta(fields, DELTA_EVENTS[event_type])
         elif event_type in ("response.output_item.added", "response.output_item.done"):
             self.size += len(event.data)
             return self._add_item(fields, is_done=event_type.endswith("done"))
@@ -121,19 +117,19 @@ class ResponsesStreamReader:
     def _show_missing_text(self, item: PartialItem) -> list[Delta]:
         """Return what the deltas of a complete item left out; nothing if they differ from it."""
         if item.fields.get("type") == "reasoning":
-            return [] if item.parts else self._show_reasoning(read_reasoning(item.fields))
-        streamed, text = item.join_text(), read_text(item.fields)
+            return [] if item.text.tell() else self._show_reasoning(read_reasoning(item.fields))
+        streamed, text = item.text.getvalue(), read_text(item.fields)
         return self._show_text(text[len(streamed) :]) if text.startswith(streamed) else []
 
-    def _add_delta(self, fields: Mapping[str, Any], item_type: str, part_type: str) -> list[Delta]:
+    def _add_delta(self, fields: Mapping[str, Any], item_type: str) -> list[Delta]:
         item = self._get_item(fields, item_type)
         text = read_str(fields.get("delta"))
-        index = read_int(fields.get("summary_index" if part_type == "summary_text" else "content_index")) or 0
-        is_new_part = (part_type, index) not in item.parts
-        if is_new_part:
-            item.parts[part_type, index] = StringIO()
-            self.size += ITEM_OVERHEAD
-        self.size += item.parts[part_type, index].write(text)
+        part_index = read_int(fields.get("summary_index", fields.get("content_index")))
+        is_new_part = part_index != item.part_index or not item.text.tell()
+        item.part_index = part_index
+        if item_type == "reasoning" and is_new_part and item.text.tell():
+            item.text.write(PART_SEPARATOR)
+        self.size += item.text.write(text)
         if item_type == "message":
             return self._show_text(text)
         if item_type == "reasoning":
@@ -175,31 +171,26 @@ class ResponsesStreamReader:
 
 
 class PartialItem:
-    """An item of the output as received so far: its fields, and the text of its parts by type and index."""
+    """An item of the output as received so far: its fields and its text."""
 
     def __init__(self, fields: dict[str, Any]) -> None:
         self.fields = fields
-        self.parts: dict[tuple[str, int], StringIO] = {}
+        self.text = StringIO()
+        self.part_index: int | None = None
         self.is_done = False
         self.is_announced = False
 
-    def join_text(self) -> str:
-        return "".join(text.getvalue() for (kind, _), text in self.parts.items() if kind in ("output_text", "refusal"))
-
     def to_dict(self) -> dict[str, Any]:
         """Return the item in the format of the non-streaming API."""
-        if self.is_done:
+        text = self.text.getvalue()
+        if self.is_done or not text:
             return self.fields
-        item = dict(self.fields)
-        part_lists: dict[str, list[Any]] = {}
-        for (part_type, _), buffer in sorted(self.parts.items(), key=lambda part: part[0][1]):
-            text = buffer.getvalue()
-            if part_type == "arguments":
-                item["arguments"] = text
-            else:
-                part = {"type": part_type, PART_TEXT_FIELDS.get(part_type, "text"): text}
-                part_lists.setdefault(PART_LISTS.get(part_type, "content"), []).append(part)
-        return item | part_lists
+        match self.fields.get("type"):
+            case "function_call":
+                return self.fields | {"arguments": text}
+            case "reasoning":
+                return self.fields | {"summary": [{"type": "summary_text", "text": text}]}
+        return self.fields | {"content": [{"type": "output_text", "text": text}]}
 
 
 PART_SEPARATOR = "\n\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from binascii import crc32
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ask.messages import ToolSpec
@@ -116,40 +116,27 @@ def _describe_variant(variant: SchemaDict, merged: SchemaDict) -> str:
     return "{" + ", ".join([*parts, *ellipsis]) + "}"
 
 
-def _is_string(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_boolean(value: Any) -> bool:
-    return isinstance(value, bool)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_non_negative_integer(value: Any) -> bool:
-    return _is_number(value) and value >= 0 and value == int(value)
-
-
-def _is_non_empty_list(value: Any) -> bool:
-    return isinstance(value, list) and bool(value)
-
-
-PLAIN_KEYWORDS: Mapping[str, Callable[[Any], bool]] = {
-    **dict.fromkeys(("title", "description", "format", "pattern", "contentEncoding", "contentMediaType"), _is_string),
-    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _is_number),
-    "multipleOf": lambda value: _is_number(value) and value > 0,
-    **dict.fromkeys(
-        ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), _is_non_negative_integer
-    ),
-    **dict.fromkeys(("minContains", "maxContains"), _is_non_negative_integer),
-    **dict.fromkeys(("uniqueItems", "deprecated", "readOnly", "writeOnly"), _is_boolean),
-    **dict.fromkeys(("enum", "examples"), _is_non_empty_list),
-    "type": lambda value: True,
-    "default": lambda value: value is not None,
+KEYWORD_TYPES: Mapping[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("title", "description", "format", "pattern", "contentEncoding", "contentMediaType"), str),
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), (int, float)),
+    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), int),
+    **dict.fromkeys(("minContains", "maxContains"), int),
+    **dict.fromkeys(("uniqueItems", "deprecated", "readOnly", "writeOnly"), bool),
+    **dict.fromkeys(("enum", "examples"), list),
+    "type": (str, list),
+    "default": (str, int, float, list, dict),
 }
-"""Keywords whose value is sent unchanged, each with a check that the value is valid."""
+"""Keywords whose value is sent unchanged if it has one of these types."""
+
+
+def _is_valid(keyword: str, value: Any) -> bool:
+    """Check the value of one of the `KEYWORD_TYPES`."""
+    types = KEYWORD_TYPES[keyword]
+    if types is int:
+        return type(value) is int and value >= 0
+    if types == (int, float):
+        return type(value) in (int, float) and (value > 0 or keyword != "multipleOf")
+    return isinstance(value, types) and (value != [] or keyword == "default")
 
 
 VALID_NAME_PATTERN = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
@@ -320,7 +307,7 @@ class _Normalizer:
             return {self._rewrite_name(key): self._rewrite_names(names) for key, names in read_dict(value).items()}
         if name == "required":
             return self._rewrite_names(value) or None
-        return value if name in PLAIN_KEYWORDS and PLAIN_KEYWORDS[name](value) else None
+        return value if name in KEYWORD_TYPES and _is_valid(name, value) else None
 
     def _rewrite_properties(self, schemas: Any, scope: _Scope) -> dict[str, SchemaDict]:
         """Rewrite the schemas of properties; a replaced name is kept as the title."""
