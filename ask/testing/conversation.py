@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ask import Attachment, Message, ToolCall, ToolSpec
@@ -67,13 +67,7 @@ FOREIGN_STATE = {
 
 def iterate_leaves(value: Any) -> Iterator[Any]:
     """Yield all scalar values inside a JSON value, in order."""
-    if isinstance(value, Mapping):
-        value = value.values()
-    elif isinstance(value, str) or not isinstance(value, Iterable):
-        yield value
-        return
-    for part in value:
-        yield from iterate_leaves(part)
+    return (leaf for _, leaf in iterate_fields(value))
 
 
 def iterate_fields(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:

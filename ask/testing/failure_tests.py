@@ -77,9 +77,8 @@ class FailureTests(ContractBase):
                 f"provider_parse_error returned {str(error)[:200]!r} {source}. Put the message on one line."
             )
             assert KEY not in f"{error} {error.hint}", (
-                f"provider_parse_error returned an error that contains the API key {source}. Do not store the "
-                f"key in the "
-                "provider, and keep it out of messages and hints."
+                f"provider_parse_error returned an error that contains the API key {source}. Do not store the key in "
+                "the provider, and keep it out of messages and hints."
             )
 
     def test_error_contains_the_message_of_the_service(self) -> None:
@@ -88,9 +87,8 @@ class FailureTests(ContractBase):
             return
         message = self.error(503, json.dumps(body)).message
         assert "overloaded" in message.lower(), (
-            f"provider_parse_error returned the message {message!r} for {body}. Include the service's own "
-            f"message, which "
-            "contains 'overloaded' in the sample 'error'."
+            f"provider_parse_error returned the message {message!r} for {body}. Include the service's own message, "
+            "which contains 'overloaded' in the sample 'error'."
         )
 
     def test_error_keeps_its_status(self) -> None:

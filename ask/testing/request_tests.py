@@ -295,9 +295,8 @@ class RequestTests(ContractBase):
         bodies = [remove_cache_markers(self.build(conversation, tools=TOOLS).body) for conversation in conversations]
         for shorter, longer in pairwise(bodies):
             assert is_prefix(shorter, longer), (
-                "The request for a conversation is not a prefix of the request for its continuation. Format "
-                "each message "
-                "independently of those that follow: services cache by prefix."
+                "The request for a conversation is not a prefix of the request for its continuation. Format each "
+                "message independently of those that follow: services cache by prefix."
             )
 
     def test_models_request_is_a_get(self) -> None:

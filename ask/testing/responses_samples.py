@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ask import RawEvent
+from ask import FinishReason, RawEvent
+from ask.testing.samples import EXPECTED, Expected
 
 USAGE = {
     "input_tokens": 12,
@@ -14,27 +15,37 @@ USAGE = {
     "output_tokens_details": {"reasoning_tokens": 2},
     "total_tokens": 19,
 }
-SUMMARY = {"type": "summary_text", "text": "Let me think."}
-REASONING = {"type": "reasoning", "id": "rs_1", "summary": [SUMMARY], "encrypted_content": "c2VjcmV0"}
 OVERLOADED_ERROR = {"message": "The model is overloaded", "code": "server_error"}
 
 
-def make_message(text: str, part_type: str = "output_text") -> dict[str, Any]:
-    """Return a message item."""
-    part = {"type": "refusal", "refusal": text} if part_type == "refusal" else {"type": part_type, "text": text}
-    return {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [part]}
+def make_output(expected: Expected) -> list[dict[str, Any]]:
+    """Return the items of a response with the expected content; its reasoning is always encrypted, too."""
+    items: list[dict[str, Any]] = []
+    if expected.reasoning or expected.calls:
+        summary = [{"type": "summary_text", "text": expected.reasoning}] if expected.reasoning else []
+        items.append({"type": "reasoning", "id": "rs_1", "summary": summary, "encrypted_content": "c2VjcmV0"})
+    text = expected.text
+    if text != "":
+        part = {"type": "refusal", "refusal": "No."} if text is None else {"type": "output_text", "text": text}
+        items.append({"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [part]})
+    for i, (name, arguments) in enumerate(expected.calls, 1):
+        call = {"type": "function_call", "id": f"fc_{i}", "call_id": f"call_{i}", "status": "completed", "name": name}
+        items.append(call | {"arguments": json.dumps(arguments)})
+    return items
 
 
-def make_call(number: int, arguments: str) -> dict[str, Any]:
-    """Return a call of "add"."""
-    item = {"type": "function_call", "id": f"fc_{number}", "call_id": f"call_{number}", "name": "add"}
-    return item | {"arguments": arguments, "status": "completed"}
-
-
-def make_response(*items: dict[str, Any], status: str = "completed", **fields: Any) -> dict[str, Any]:
+def make_response(expected: Expected, status: str = "completed", **fields: Any) -> dict[str, Any]:
     """Return a response without streaming."""
-    response = {"id": "resp_1", "object": "response", "model": "alpha/one", "status": status, "error": None}
-    return response | {"output": list(items), "usage": USAGE} | fields
+    response: dict[str, Any] = {
+        "id": "resp_1",
+        "object": "response",
+        "model": "alpha/one",
+        "status": status,
+        "error": None,
+    }
+    if expected.finish is FinishReason.LENGTH:
+        response |= {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
+    return response | {"output": make_output(expected), "usage": USAGE} | fields
 
 
 def make_stream(response: dict[str, Any], *, is_cut: bool = False) -> list[RawEvent]:
@@ -61,25 +72,10 @@ def list_texts(item: dict[str, Any]) -> list[tuple[str, str]]:
     return summary + content + arguments
 
 
-HELLO = make_message("Hello, wörld!")
-HELLO_W = make_message("Hello, w")
-FIRST_CALL = make_call(1, '{"a": 2, "b": 3}')
-SECOND_CALL = make_call(2, '{"a": 4, "b": 5}')
-
-RESPONSES_WHOLE: dict[str, dict[str, Any]] = {
-    "text": make_response(HELLO),
-    "reasoning": make_response(REASONING, HELLO),
-    "call": make_response(REASONING | {"summary": []}, FIRST_CALL),
-    "parallel": make_response(FIRST_CALL, SECOND_CALL),
-    "text_and_call": make_response(HELLO, FIRST_CALL),
-    "reasoning_and_call": make_response(REASONING, FIRST_CALL),
-    "length": make_response(HELLO_W, status="incomplete", incomplete_details={"reason": "max_output_tokens"}),
-    "filter": make_response(make_message("I cannot help with that.", "refusal")),
-    "error": {"error": OVERLOADED_ERROR},
+_RESPONSES = {kind: make_response(expected) for kind, expected in EXPECTED.items()}
+RESPONSES_WHOLE: dict[str, dict[str, Any]] = {kind: _RESPONSES[kind] for kind in _RESPONSES if kind != "cut"} | {
+    "error": {"error": OVERLOADED_ERROR}
 }
 RESPONSES_SAMPLES: dict[str, list[RawEvent]] = {
-    kind: make_stream(response) for kind, response in RESPONSES_WHOLE.items() if kind != "error"
-} | {
-    "error": make_stream(make_response(HELLO_W, status="failed", error=OVERLOADED_ERROR)),
-    "cut": make_stream(make_response(HELLO_W), is_cut=True),
-}
+    kind: make_stream(response, is_cut=kind == "cut") for kind, response in _RESPONSES.items()
+} | {"error": make_stream(make_response(EXPECTED["error"], "failed", error=OVERLOADED_ERROR))}

@@ -55,73 +55,56 @@ STATE_KEYS = re.compile("signature|encrypted|redacted|opaque|seal|proof", re.IGN
 """Names of fields for data that services need back verbatim."""
 
 
-def make_chat_stream(*deltas: dict[str, Any], finish: str | None = "stop") -> list[RawEvent]:
-    """Return a Chat Completions stream, cut off after the last delta without `finish`."""
-    chunks: list[dict[str, Any]] = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
-    if finish:
-        chunks.append({"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
-        chunks.append({"choices": [], "usage": USAGE})
-    return [RawEvent(None, json.dumps({"id": "1", "model": "alpha/one"} | chunk)) for chunk in chunks]
+FINISH_REASONS = {
+    FinishReason.TOOL_CALLS: "tool_calls",
+    FinishReason.LENGTH: "length",
+    FinishReason.CONTENT_FILTER: "content_filter",
+}
+OVERLOADED_ERROR = {"error": {"message": "The model is overloaded", "code": 503}}
+USAGE = {"prompt_tokens": 12, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 4}}
 
 
-def make_chat_response(finish: str, **message: Any) -> dict[str, Any]:
-    """Return a Chat Completions response without streaming."""
-    choice = {"index": 0, "message": {"role": "assistant", "content": None} | message, "finish_reason": finish}
+def make_chat_response(expected: Expected) -> dict[str, Any]:
+    """Return a Chat Completions response with the expected content."""
+    message: dict[str, Any] = {"role": "assistant", "content": expected.text or None}
+    if expected.reasoning:
+        message["reasoning_content"] = expected.reasoning
+    if expected.calls:
+        message["tool_calls"] = [
+            {"id": f"call_{i}", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
+            for i, (name, arguments) in enumerate(expected.calls)
+        ]
+    choice = {"index": 0, "message": message, "finish_reason": FINISH_REASONS.get(expected.finish, "stop")}
     return {"id": "1", "model": "alpha/one", "choices": [choice], "usage": USAGE}
 
 
-def make_call_fragment(index: int, arguments: str, *, is_first: bool = True) -> dict[str, Any]:
-    """Return the first or a later fragment of a call of "add"."""
-    fragment: dict[str, Any] = {"index": index, "function": {"arguments": arguments}}
-    if is_first:
-        fragment |= {"id": f"call_{index}", "type": "function", "function": {"name": "add", "arguments": arguments}}
-    return fragment
+def make_chat_stream(response: Mapping[str, Any], *, is_cut: bool = False) -> list[RawEvent]:
+    """Return the Chat Completions stream of a response, without the end if it is cut off."""
+    (choice,) = response["choices"]
+    message = choice["message"]
+    deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
+    for name in ("reasoning_content", "content"):
+        text = message.get(name) or ""
+        deltas += [{name: half} for half in (text[:7], text[7:]) if half]
+    for i, call in enumerate(message.get("tool_calls", ())):
+        name, arguments = call["function"]["name"], call["function"]["arguments"]
+        deltas.append({"tool_calls": [call | {"index": i, "function": {"name": name, "arguments": arguments[:9]}}]})
+        deltas.append({"tool_calls": [{"index": i, "function": {"arguments": arguments[9:]}}]})
+    chunks: list[dict[str, Any]] = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
+    if not is_cut:
+        chunks.append({"choices": [{"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}]})
+        chunks.append({"choices": [], "usage": response["usage"]})
+    return [RawEvent(None, json.dumps({"id": "1", "model": "alpha/one"} | chunk)) for chunk in chunks]
 
 
-USAGE = {"prompt_tokens": 12, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 4}}
-HELLO_DELTAS = ({"content": "Hello, "}, {"content": "wörld!"})
-THOUGHT_DELTAS = ({"reasoning_content": "Let me "}, {"reasoning_content": "think."})
-FIRST_CALL_DELTAS = (
-    {"tool_calls": [make_call_fragment(0, "")]},
-    {"tool_calls": [make_call_fragment(0, '{"a": 2, "b": 3}', is_first=False)]},
-)
-SECOND_CALL_DELTAS = (
-    {"tool_calls": [make_call_fragment(1, '{"a": 4,')]},
-    {"tool_calls": [make_call_fragment(1, ' "b": 5}', is_first=False)]},
-)
-OVERLOADED_ERROR = {"error": {"message": "The model is overloaded", "code": 503}}
-
+_RESPONSES = {kind: make_chat_response(expected) for kind, expected in EXPECTED.items()}
+CHAT_COMPLETIONS_WHOLE: dict[str, dict[str, Any]] = {kind: _RESPONSES[kind] for kind in _RESPONSES if kind != "cut"} | {
+    "error": OVERLOADED_ERROR
+}
 CHAT_COMPLETIONS_SAMPLES: dict[str, list[RawEvent]] = {
-    "text": make_chat_stream({"role": "assistant", "content": ""}, *HELLO_DELTAS),
-    "reasoning": make_chat_stream(*THOUGHT_DELTAS, *HELLO_DELTAS),
-    "call": make_chat_stream(*FIRST_CALL_DELTAS, finish="tool_calls"),
-    "parallel": make_chat_stream(*FIRST_CALL_DELTAS, *SECOND_CALL_DELTAS, finish="tool_calls"),
-    "text_and_call": make_chat_stream(*HELLO_DELTAS, *FIRST_CALL_DELTAS, finish="tool_calls"),
-    "reasoning_and_call": make_chat_stream(*THOUGHT_DELTAS, *FIRST_CALL_DELTAS, finish="tool_calls"),
-    "length": make_chat_stream({"content": "Hello, w"}, finish="length"),
-    "filter": make_chat_stream({"content": "Hello, w"}, finish="content_filter"),
-    "error": [*make_chat_stream({"content": "Hello, w"}, finish=None), RawEvent(None, json.dumps(OVERLOADED_ERROR))],
-    "cut": make_chat_stream({"content": "Hello, w"}, finish=None),
+    kind: make_chat_stream(response, is_cut=kind in ("cut", "error")) for kind, response in _RESPONSES.items()
 }
-CHAT_COMPLETIONS_WHOLE: dict[str, dict[str, Any]] = {
-    "text": make_chat_response("stop", content="Hello, wörld!"),
-    "reasoning": make_chat_response("stop", content="Hello, wörld!", reasoning_content="Let me think."),
-    "call": make_chat_response("tool_calls", tool_calls=[make_call_fragment(0, '{"a": 2, "b": 3}')]),
-    "parallel": make_chat_response(
-        "tool_calls", tool_calls=[make_call_fragment(0, '{"a": 2, "b": 3}'), make_call_fragment(1, '{"a": 4, "b": 5}')]
-    ),
-    "text_and_call": make_chat_response(
-        "tool_calls", content="Hello, wörld!", tool_calls=[make_call_fragment(0, '{"a": 2, "b": 3}')]
-    ),
-    "reasoning_and_call": make_chat_response(
-        "tool_calls",
-        reasoning_content="Let me think.",
-        tool_calls=[make_call_fragment(0, '{"a": 2, "b": 3}')],
-    ),
-    "length": make_chat_response("length", content="Hello, w"),
-    "filter": make_chat_response("content_filter", content="Hello, w"),
-    "error": OVERLOADED_ERROR,
-}
+CHAT_COMPLETIONS_SAMPLES["error"].append(RawEvent(None, json.dumps(OVERLOADED_ERROR)))
 
 
 def find_second_call_ids(whole: Mapping[str, Mapping[str, Any]]) -> set[str]:
