@@ -99,12 +99,14 @@ def format_usage_error(error: Exception) -> str:
 
 
 def _print_error(message: str) -> None:
+    from ask.console import STDERR, wrap_for_terminal
     from ask.text import format_one_line, repair_surrogates
 
     if sys.stderr is None:
         return
+    text = wrap_for_terminal(f"ask: {repair_surrogates(format_one_line(message))}", STDERR)
     try:
-        sys.stderr.buffer.write(f"ask: {repair_surrogates(format_one_line(message))}\n".encode())
+        sys.stderr.buffer.write(f"{text}\n".encode())
         sys.stderr.flush()
     except (OSError, ValueError):
         pass

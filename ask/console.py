@@ -8,17 +8,22 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import BinaryIO
 
 from ask.errors import BrokenOutputError, FileError
 from ask.text import escape_control_characters
 
 BOLD, DIM, RESET = "\x1b[1m", "\x1b[2m", "\x1b[0m"
+STDERR = 2
 CLEAR_LINE = "\r\x1b[2K"
 
 
 SGR_PATTERN = re.compile(r"\x1b\[([0-9;]*)m")
 COLOR_PARAMETER = re.compile(r"[349][0-7]|10[0-7]")
+HYPERLINK_PATTERN = re.compile(r"\x1b\]8;[^\x1b]*\x1b\\")
+NO_HYPERLINK_TERMINALS = re.compile(r"|dumb|unknown|linux|vt\d+.*")
+NO_HYPERLINK_COLORTERMS = ("gnome-terminal", "xfce4-terminal")
 
 
 def should_use_color(environment: Mapping[str, str]) -> bool:
@@ -39,6 +44,66 @@ def remove_colors(text: str) -> str:
         return f"\x1b[{';'.join(kept)}m" if kept else ""
 
     return SGR_PATTERN.sub(replace, text)
+
+
+def can_use_hyperlinks(environment: Mapping[str, str]) -> bool:
+    """Check whether a terminal supports OSC 8 hyperlinks, or at least ignores them.
+
+    Unknown terminals ignore them. Those that print them are excluded: consoles, Apple's Terminal, and old versions of
+    gnome-terminal and xfce4-terminal (which set COLORTERM to their names), as in GCC's -fdiagnostics-urls=auto.
+    FORCE_HYPERLINK overrides this, as in https://www.npmjs.com/package/supports-hyperlinks.
+    """
+    term, color_term = environment.get("TERM", ""), environment.get("COLORTERM", "")
+    if term in ("", "dumb"):
+        return False
+    if forced := environment.get("FORCE_HYPERLINK"):
+        return forced != "0"
+    return not (
+        NO_HYPERLINK_TERMINALS.fullmatch(term)
+        or (term == "xterm" and not color_term)
+        or color_term in NO_HYPERLINK_COLORTERMS
+        or environment.get("TERM_PROGRAM") == "Apple_Terminal"
+    )
+
+
+def wrap_for_terminal(text: str, descriptor: int) -> str:
+    """Wrap lines between words if the descriptor is a terminal. Words that are wider stay whole, to be copied."""
+    try:
+        width = os.get_terminal_size(descriptor).columns
+    except OSError:
+        return text
+    if not 0 < width < max(map(len, text.split("\n"))):
+        return text
+    from textwrap import wrap
+
+    lines = (
+        wrap(line, width, break_long_words=False, break_on_hyphens=False, replace_whitespace=False) or [""]
+        for line in text.split("\n")
+    )
+    return "\n".join("\n".join(parts) for parts in lines)
+
+
+def format_hyperlink(text: str, target: str) -> str:
+    """Format an OSC 8 hyperlink. See https://gist.github.com/egmontkob/eb114294efbcd5adb1944c9f3cb5feda.
+
+    `target` must be an ASCII URL without control characters.
+    """
+    return f"\x1b]8;;{target}\x1b\\{text}\x1b]8;;\x1b\\"
+
+
+def link_files(text: str, files: Mapping[str, Path]) -> str:
+    """Link the first occurrence of each file name in an escaped text to its path.
+
+    The URL names the host, so that a terminal does not open a local file of that name over SSH.
+    """
+    from urllib.parse import quote
+
+    for name, path in files.items():
+        shown_name = escape_control_characters(name)
+        if match := re.search(rf"(?<![\w/.-]){re.escape(shown_name)}(?![\w/-])", text):
+            url = f"file://{os.uname().nodename}{quote(os.fsencode(path.absolute()))}"
+            text = text[: match.start()] + format_hyperlink(shown_name, url) + text[match.end() :]
+    return text
 
 
 def can_redraw(output: StandardOutput, environment: Mapping[str, str]) -> bool:
@@ -85,14 +150,17 @@ class StandardOutput:
         self._stream: BinaryIO = take_standard_output() if is_exclusive else sys.stdout.buffer
         self._use_styles = environment is not None and can_use_styles(environment, is_terminal=self.is_terminal)
         self._use_color = environment is not None and should_use_color(environment)
+        self._use_hyperlinks = self.is_terminal and environment is not None and can_use_hyperlinks(environment)
         self._at_line_start = True
         self._show_partial_lines = show_partial_lines
         self._pending_text = ""
         self._has_lock = False
         os.set_blocking(self._stream.fileno(), True)
 
-    def write(self, text: str, style: str = "") -> None:
+    def write(self, text: str, style: str = "", files: Mapping[str, Path] | None = None) -> None:
         """Write and flush some text; `style` is an escape sequence that starts it.
+
+        On a terminal, the names of `files` in the text become hyperlinks to their paths.
 
         Raises:
             FileError: standard output cannot be written.
@@ -103,6 +171,7 @@ class StandardOutput:
             style = (style if self._use_color else remove_colors(style)) if self._use_styles else ""
             if self.is_terminal:
                 text = escape_control_characters(text)
+                text = link_files(text, files) if files and self._use_hyperlinks else text
             styled = f"{style}{text}{RESET}" if style else text
             if self.is_terminal:
                 self._write_to_stream(styled)
@@ -119,6 +188,7 @@ class StandardOutput:
         Raises:
             AskError: as from `write`.
         """
+        sequences = sequences if self._use_hyperlinks else HYPERLINK_PATTERN.sub("", sequences)
         self._write_to_stream(sequences if self._use_color else remove_colors(sequences))
 
     def end_line(self) -> None:
@@ -196,18 +266,19 @@ class StderrConsole:
         self._status = ""
         use_styles = not plain and can_use_styles(environment, is_terminal=self.is_terminal)
         self._dim_start, self._dim_end = (DIM, RESET) if use_styles else ("", "")
+        self._use_hyperlinks = self.is_terminal and use_styles and can_use_hyperlinks(environment)
 
-    def print_line(self, text: str) -> None:
-        """Print a line."""
-        self._write(f"{escape_control_characters(self.redact(text))}\n")
+    def print_line(self, text: str, files: Mapping[str, Path] | None = None) -> None:
+        """Print a line. On a terminal, the names of `files` in it become hyperlinks to their paths."""
+        self._write(f"{self._format(wrap_for_terminal(text, STDERR), files)}\n")
 
     def print_notice(self, text: str) -> None:
         """Print a line after the name of the program."""
         self.print_line(f"ask: {text}")
 
-    def print_dim(self, text: str) -> None:
-        """Print dimmed text, which may be an incomplete line."""
-        self._write(self._dim(text))
+    def print_dim(self, text: str, files: Mapping[str, Path] | None = None) -> None:
+        """Print dimmed text, which may be an incomplete line, with hyperlinks as in `print_line`."""
+        self._write(self._dim(text, files))
 
     def show_status(self, text: str) -> None:
         """Show a short line on a terminal until the next output; "" erases it."""
@@ -215,8 +286,12 @@ class StderrConsole:
             self._write(CLEAR_LINE + self._dim(text) if text else "")
             self._status = text
 
-    def _dim(self, text: str) -> str:
-        return f"{self._dim_start}{escape_control_characters(self.redact(text))}{self._dim_end}"
+    def _dim(self, text: str, files: Mapping[str, Path] | None = None) -> str:
+        return f"{self._dim_start}{self._format(text, files)}{self._dim_end}"
+
+    def _format(self, text: str, files: Mapping[str, Path] | None = None) -> str:
+        text = escape_control_characters(self.redact(text))
+        return link_files(text, files) if files and self._use_hyperlinks else text
 
     def _write(self, text: str) -> None:
         if self._quiet or sys.stderr is None:

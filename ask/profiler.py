@@ -177,9 +177,9 @@ def format_report(total: float, phases: dict[str, float], packages: dict[str, fl
     """Format the time per phase in milliseconds, one line each."""
     slowest = sorted(packages.items(), key=lambda item: -item[1])[:MAX_PACKAGES]
     notes = {
-        PYTHON: "its own start, as processor time",
+        PYTHON: "Python's start, in processor time",
         IMPORTS: ", ".join(f"{name} {seconds * 1000:.0f}" for name, seconds in slowest),
-        "stream": "the wait for more included",
+        "stream": "including the wait for more",
     }
     width = max(map(len, PHASES))
     rows = (

@@ -116,7 +116,7 @@ def parse_pattern(pattern: str) -> list[str | tuple[Version, Version]]:
             last = version_range[2] or version_range[1]
             tokens.append((parse_version(version_range[1]), parse_version(last.removeprefix("-"))))
         elif "{" in text or "}" in text:
-            raise ValueError(f"{text} is no version, such as {{5}}, {{5.1-5.4}} or {{5.5+}}")
+            raise ValueError(f"{text} is not a version such as {{5}}, {{5.1-5.4}} or {{5.5+}}")
         else:
             tokens.append(text)
     if sum(isinstance(token, tuple) for token in tokens) > 1:

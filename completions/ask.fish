@@ -352,7 +352,7 @@ complete -c ask -n '__ask_in \'init\'' -l uninstall -d 'Remove installed complet
 complete -c ask -n '__ask_in \'init\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'init\'' -f -a 'bash zsh fish'
 complete -c ask -n '__ask_first \'keys\'' -f -a set -d 'Save the key of PROVIDER, typed without echo or read from standard input'
-complete -c ask -n '__ask_first \'keys\'' -f -a list -d 'List which providers have a key and where it is set, but never the key itself'
+complete -c ask -n '__ask_first \'keys\'' -f -a list -d 'List the providers that have a key, and where it is set'
 complete -c ask -n '__ask_first \'keys\'' -f -a remove -d 'Remove the saved key of PROVIDER'
 complete -c ask -n '__ask_in \'keys\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'keys\'' -f
@@ -386,7 +386,7 @@ complete -c ask -n '__ask_in \'map\'' -l tpm -x -d 'Use at most N tokens a minut
 complete -c ask -n '__ask_in \'map\'' -l unordered -d 'Write rows as they finish, not in the order of the input'
 complete -c ask -n '__ask_in \'map\'' -l limit -x -d 'Read only the first N rows'
 complete -c ask -n '__ask_in \'map\'' -l sample -x -d 'Use a random sample of N rows, always the same'
-complete -c ask -n '__ask_in \'map\'' -l dry-run -d 'Count rows, tokens and the price; send nothing'
+complete -c ask -n '__ask_in \'map\'' -l dry-run -d 'Estimate rows, tokens and the price; send nothing'
 complete -c ask -n '__ask_in \'map\'' -l retry-failed -d 'Send rows again that failed in an earlier run'
 complete -c ask -n '__ask_in \'map\'' -l fresh -d 'Start over: forget earlier answers and replace the output file'
 complete -c ask -n '__ask_in \'map\'' -l max-cost -x -d 'Stop once the whole job has cost this much'
@@ -430,7 +430,7 @@ complete -c ask -n '__ask_in \'mcp add\'' -l from -r -F -d 'Import servers from 
 complete -c ask -n '__ask_in \'mcp add\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_in \'mcp remove\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'mcp remove\'' -f
-complete -c ask -n '__ask_in \'mcp login\'' -l no-browser -d 'Print the page\'s address and ask where it led'
+complete -c ask -n '__ask_in \'mcp login\'' -l no-browser -d 'Print the URL, and ask for the one it redirects to'
 complete -c ask -n '__ask_in \'mcp login\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'mcp login\'' -f
 complete -c ask -n '__ask_in \'mcp logout\'' -s h -l help -d 'Show this message and exit'

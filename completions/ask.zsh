@@ -357,7 +357,7 @@ _ask_arguments() {  # COMMAND
         '(--unordered)--unordered[Write rows as they finish, not in the order of the input]' \
         '(--limit)--limit=[Read only the first N rows]:N:' \
         '(--sample)--sample=[Use a random sample of N rows, always the same]:N:' \
-        '(--dry-run)--dry-run[Count rows, tokens and the price; send nothing]' \
+        '(--dry-run)--dry-run[Estimate rows, tokens and the price; send nothing]' \
         '(--retry-failed)--retry-failed[Send rows again that failed in an earlier run]' \
         '(--fresh)--fresh[Start over\: forget earlier answers and replace the output file]' \
         '(--max-cost)--max-cost=[Stop once the whole job has cost this much]:USD:' \
@@ -413,7 +413,7 @@ _ask_arguments() {  # COMMAND
         '*: :' ;;
     'mcp login')
       _arguments -s -S -A '-*' \
-        '(--no-browser)--no-browser[Print the page'"'"'s address and ask where it led]' \
+        '(--no-browser)--no-browser[Print the URL, and ask for the one it redirects to]' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
         '*: :' ;;
@@ -546,7 +546,7 @@ _ask_commands() {  # COMMAND: what it consists of
     config) reply=('list:List all settings with their values and origins' 'get:Print the value of a setting' 'set:Change a setting in config.toml' 'unset:Remove a setting from config.toml' 'path:Print the path of config.toml' 'edit:Edit config.toml in your editor') ;;
     context) reply=('list:List the projects that you were asked about' 'forget:Forget a project, so that ask asks again') ;;
     history) reply=('list:List conversations, newest first' 'show:Show a conversation' 'search:Search all conversations' 'export:Export conversations as Markdown, JSON or HTML' 'import:Import conversations from a JSON export' 'delete:Delete conversations' 'stats:Show runs, tokens and cost by day, model and tool') ;;
-    keys) reply=('set:Save the key of PROVIDER, typed without echo or read from standard input' 'list:List which providers have a key and where it is set, but never the key itself' 'remove:Remove the saved key of PROVIDER') ;;
+    keys) reply=('set:Save the key of PROVIDER, typed without echo or read from standard input' 'list:List the providers that have a key, and where it is set' 'remove:Remove the saved key of PROVIDER') ;;
     mcp) reply=('list:List the MCP servers, or the tools of one' 'add:Add an MCP server to config.toml' 'remove:Remove an MCP server from config.toml' 'login:Sign in to a remote MCP server in the browser' 'logout:Delete the sign-in to a remote MCP server' 'test:Start MCP servers and check that they work') ;;
     skills) reply=('list:List the skills of this project, and your own' 'show:Print a skill') ;;
     templates) reply=('list:List the templates, yours and the built-in ones' 'show:Print a template' 'new:Create a template' 'edit:Edit a template, or a copy of a built-in one') ;;

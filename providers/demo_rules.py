@@ -218,7 +218,7 @@ def describe_block(block: InputBlock, find_errors: bool) -> str:
         return f"{size} It begins:\n\n{format_code_block(lines[0])}"
     error_index = next((number for number, line in enumerate(lines) if ERROR_PATTERN.search(line)), None)
     if error_index is None:
-        return f"{size} No line speaks of an error, a failure or an exception."
+        return f"{size} No line mentions an error, a failure or an exception."
     return f"{size} The first trouble is in line {error_index + 1}:\n\n{format_code_block(lines[error_index])}"
 
 

@@ -77,7 +77,7 @@ TOP_LEVEL_PARAMETERS = ("safetySettings", "cachedContent", "serviceTier")
 """Parameters that belong in the body itself, not in its generationConfig."""
 MIME_TYPE_NAMES = {"audio/mpeg": "audio/mp3"}
 """MIME types for which Gemini uses another name."""
-DAILY_QUOTA_HINT = "the quota of this day is used up: use another model or key, or wait for tomorrow"
+DAILY_QUOTA_HINT = "the daily quota is used up: use another model or key, or try again tomorrow"
 NO_TOOLS_HINT = "use --no-tools, or a model that can call tools"
 
 

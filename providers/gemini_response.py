@@ -31,11 +31,11 @@ FILTER_REASONS = {
 }
 FAILURE_MESSAGES = {
     "MALFORMED_FUNCTION_CALL": "the model wrote a tool call that cannot be read",
-    "UNEXPECTED_TOOL_CALL": "the model called a tool where it had none",
+    "UNEXPECTED_TOOL_CALL": "the model called a tool, but none was offered",
     "TOO_MANY_TOOL_CALLS": "the model called too many tools at once",
     "MALFORMED_RESPONSE": "the model wrote an answer that cannot be read",
     "MISSING_THOUGHT_SIGNATURE": "the model misses the signature of an earlier tool call",
-    "OTHER": "the model stopped without telling why",
+    "OTHER": "the model stopped without a reason",
 }
 
 

@@ -33,7 +33,7 @@ class LMStudio(ChatCompletions):
             return "this model wrote a tool call as text, so nothing was run; use one that is trained to call tools"
         is_empty = not answer.text.strip() and not answer.usage.output_tokens
         if is_empty and answer.finish_reason in (FinishReason.EMPTY, FinishReason.LENGTH):
-            return "an answer without a word may mean that the context is too short: lms load MODEL --context-length N"
+            return "an empty answer may mean that the context is too short: lms load MODEL --context-length N"
         return ""
 
     def provider_parse_models(self, body: Any) -> list[ModelInfo]:
@@ -69,6 +69,6 @@ provider = LMStudio(
     needs_key=False,
     attachments=IMAGE_TYPES,
     docs="https://lmstudio.ai/docs/developer",
-    offline_hint="start its server with lms server start, or set LMSTUDIO_BASE_URL to where it runs",
-    no_models_hint="load one with lms load MODEL, or in its window",
+    offline_hint="start its server with lms server start, or set LMSTUDIO_BASE_URL to its URL",
+    no_models_hint="load one with lms load MODEL, or in the app",
 )

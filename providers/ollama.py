@@ -178,7 +178,7 @@ class Ollama(Provider):
         error = super().provider_parse_error(status, headers, body)
         missing = re.search(r"model ['\"]?([^'\" ]+)['\"]? not found", error.message)
         if missing and status == 404:
-            error.hint = f"ollama pull {missing[1]} installs it; ask models -p ollama lists those that are there"
+            error.hint = f"ollama pull {missing[1]} installs it; ask models -p ollama lists the installed models"
         elif "does not support thinking" in error.message:
             error.parameter = "think"
         return error
@@ -195,7 +195,7 @@ class Ollama(Provider):
         if tokens_read is None or tokens_read >= minimum:
             return ""
         return (
-            f"the model read {tokens_read} tokens of at least {minimum}, so the front was dropped; "
+            f"the model read {tokens_read} tokens of at least {minimum}, so the beginning was dropped; "
             "raise -o num_ctx=N, or use a model with a longer context"
         )
 
@@ -329,7 +329,7 @@ provider = Ollama(
         stream_format="ndjson",
         docs="https://docs.ollama.com/api",
         base_url_env=("OLLAMA_HOST",),
-        offline_hint="start it with ollama serve, or set OLLAMA_HOST to where it runs",
+        offline_hint="start it with ollama serve, or set OLLAMA_HOST to its address",
         no_models_hint="install one with ollama pull MODEL (https://ollama.com/library)",
     )
 )

@@ -22,7 +22,7 @@ def list_supported_types() -> str:
     for (name, *_), provider in list_providers():
         model = provider.provider_info().default_model
         what = format_supported_types(partial(provider.provider_supports_attachment, model or "a-model"))
-        rows.append((f"`{name}`", f"`{model}`" if model else "one that sees", what or "nothing but text"))
+        rows.append((f"`{name}`", f"`{model}`" if model else "a vision model", what or "nothing but text"))
     return table("provider | default model | accepts", rows)
 
 

@@ -22,53 +22,54 @@ from tests.command_line import (
 
 DOCS = Path(__file__).parents[1] / "docs"
 MAN_PAGE, OPTIONS_PAGE = DOCS / "ask.1", DOCS / "options.md"
-REVISED = "2026-11-21"
+REVISED = "2026-11-23"
 """The date on the man page, updated with the texts below."""
 MADE = "make generated"
 
 SUMMARY = "any language model in your shell"
 DESCRIPTION = """\
-`ask` puts a question to a language model and prints its answer on standard output, as it comes. Nothing else goes
-there: what tools do, warnings and errors go to standard error.
+`ask` sends a question to a language model and prints the answer to standard output while it arrives. Tool calls,
+warnings and errors go to standard error.
 
-The question needs no quotes if its options come first. A question that is one argument may have options on both
-sides. After several words, short options are part of the question, and long options of `ask` are an error. `--` ends
-the options. Only the first argument can be one of the commands below; `ask -- history of rome` asks. Without any
-argument, on a terminal, `ask` opens a chat.
+The question needs no quotes if its options come first. In quotes, it can have options on both sides. After several
+words, short options are part of the question, and long options of `ask` are an error. `--` ends the options. Only the
+first argument can be one of the commands below; `ask -- history of rome` is a question. On a terminal, `ask` without
+arguments opens a chat.
 
-Unless `--no-tools` is given, the model may read and write files and run commands, in this folder, as you could.
-`--confirm` asks before each call that runs or writes, and `--safe` confines what tools can do.
+The model can read and write files and run commands, with your permissions. `--confirm` asks before each call that
+runs or writes, `--safe` confines the tools to this folder, and `--no-tools` disables them.
 
-`-p` names the provider; without it, it is the one that environment or configuration names, or else openrouter, or
-else the first that has a key. `ask keys set` keeps a key. The provider `demo` is embedded, and needs neither key nor
-network."""
+`-p` selects the provider; the default is the one set in the environment or config.toml, otherwise openrouter,
+otherwise the first one that has a key. `ask keys set` saves a key. The provider `demo` is embedded and needs neither
+a key nor the network."""
 STDIN = """\
-What is piped in stands with the question as a marked block, or is the question where there are no words. It is read
-to its end before anything is asked. So in a loop that reads lines, `ask` would take the lines that are left: there it
-needs `--no-stdin`, or `</dev/null`.
+Piped text is added to the question as a marked block; without a question, it is the question. It is read to its end
+before anything is sent. In a loop that reads lines, `ask` would therefore consume the remaining lines: use
+`--no-stdin` or `</dev/null` there.
 
-A terminal is not read. Standard input that is binary, or longer than `stdin_limit`, ends the run with exit code 9."""
+A terminal is not read. Standard input that no provider accepts, or that is longer than `stdin_limit`, is an error
+with exit code 9."""
 FILES = {
     "~/.config/ask/config.toml": "the configuration; see `ask config`",
-    "~/.config/ask/keys.toml": "the keys that `ask keys set` keeps, for its owner alone to read",
+    "~/.config/ask/keys.toml": "the keys saved by `ask keys set`, readable only by you",
     "~/.local/share/ask/history.db": "the conversations",
-    "~/.local/share/ask/chat_history": "what was typed in `ask chat`, for its arrow keys",
+    "~/.local/share/ask/chat_history": "messages typed in `ask chat`, for the Up key and Ctrl-R",
     "~/.local/share/ask/audit.jsonl": "a line for each tool call",
     "~/.local/share/ask/approvals.json": "tool calls that need no further approval",
     "~/.local/share/ask/trusted-projects.json": "the projects whose `AGENTS.md` and skills may be used",
-    "~/.local/share/ask/originals/": "what files held before a run changed them, for `ask undo`",
-    "~/.local/share/ask/results/": "results of tools that are too long for the model to be given whole",
-    "~/.cache/ask/": "the lists of models and of plugins; may be deleted",
+    "~/.local/share/ask/originals/": "backups of changed files, for `ask undo`",
+    "~/.local/share/ask/results/": "tool results that are too long to send completely",
+    "~/.cache/ask/": "lists of models and plugins; can be deleted",
 }
-AFTER_FILES = (
-    "`XDG_CONFIG_HOME`, `XDG_DATA_HOME` and `XDG_CACHE_HOME` put them elsewhere, and so do the customs of macOS."
-)
+AFTER_FILES = """\
+`XDG_CONFIG_HOME`, `XDG_DATA_HOME` and `XDG_CACHE_HOME` select other folders. On macOS, the default folders are in
+`~/Library`."""
 IN_CONFIG = "A key with a dot is in a table: `tools.enabled` is `enabled` in `[tools]`."
 EXAMPLES = {
-    "Ask in plain words.": "ask what does rm -f do",
-    "Have something looked at.": 'git diff | ask "anything wrong with this?"',
-    "Go on with the last conversation.": "ask -c and why is that",
-    "Try it without a key.": 'ask -p demo "which files are here?"',
+    "Ask a question.": "ask what does rm -f do",
+    "Ask about piped text.": 'git diff | ask "anything wrong with this?"',
+    "Continue the last conversation.": "ask -c and why is that",
+    "Try ask without a key.": 'ask -p demo "which files are here?"',
     "Use an answer in a script.": 'if answer=$(ask -q "..."); then echo "$answer"; fi',
 }
 SEE_ALSO = "`bash`(1), `git`(1), `jq`(1), `xargs`(1)"
@@ -89,7 +90,7 @@ def man_page() -> str:
         REVISED,
         f"ask {VERSION}",
         [
-            f'.\\" Made by {MADE}; do not change it by hand.\n',
+            f'.\\" Generated by {MADE}; do not edit.\n',
             roff.section("NAME", f"ask \\- {roff.escape(SUMMARY)}\n"),
             roff.section(
                 "SYNOPSIS", roff.paragraphs([synopsis(describe_ask())]), *(synopsis_line(each) for each in groups)
@@ -158,7 +159,7 @@ def options_page() -> str:
         (code(key.name), key.kind, key.default and code(key.default), key.meaning) for key in list_config_keys()
     ]
     return f"""\
-<!-- Made by {MADE}; do not change it by hand. -->
+<!-- Generated by {MADE}; do not edit. -->
 
 # All options
 
@@ -181,7 +182,7 @@ Only the first argument can be a command: `ask -- history of rome` asks a questi
 {markdown_table("variable | meaning", read_variables())}
 ## Configuration
 
-`ask config path` tells where config.toml is. {IN_CONFIG}
+`ask config path` prints the path of config.toml. {IN_CONFIG}
 
 {markdown_table("key | type | default | meaning", settings)}"""
 

@@ -11,6 +11,7 @@ import sys
 
 import pytest
 
+from ask.console import can_use_hyperlinks
 from tests import wire
 from tests.model_server import ModelServer
 from tests.program import ASK, Ask, Running, run_on_terminal
@@ -283,3 +284,82 @@ def test_force_color_styles_notices_but_never_the_answer_in_a_pipe(ask: Ask, ser
     result = ask("hi", env={"FORCE_COLOR": "1"})
     assert result.text == "# Yes\n"
     assert "\x1b[2m" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["ask undo", "ask --no-history hi"])
+def test_messages_are_wrapped_between_words_on_a_terminal(command: str, ask: Ask) -> None:
+    wide, narrow = (on_terminal(ask, f"stty cols {columns}; {command}") for columns in (200, 30))
+    assert max(map(len, narrow.splitlines())) <= 30
+    assert narrow.split() == wide.split()
+
+
+@pytest.mark.parametrize(
+    ("environment", "can_use"),
+    [
+        ({"TERM": "xterm-256color"}, True),
+        ({"TERM": "xterm-256color", "NO_COLOR": "1"}, True),
+        ({"TERM": "xterm-kitty"}, True),
+        ({"TERM": "xterm", "COLORTERM": "truecolor"}, True),
+        ({"TERM": "tmux-256color", "TMUX": "/tmp/tmux-1000/default,1,0"}, True),
+        ({"TERM": "xterm"}, False),
+        ({"TERM": "xterm", "FORCE_HYPERLINK": "1"}, True),
+        ({"TERM": "xterm-256color", "FORCE_HYPERLINK": "0"}, False),
+        ({"TERM": "dumb", "FORCE_HYPERLINK": "1"}, False),
+        ({}, False),
+        ({"TERM": "linux"}, False),
+        ({"TERM": "vt220"}, False),
+        ({"TERM": "xterm-256color", "TERM_PROGRAM": "Apple_Terminal"}, False),
+        ({"TERM": "xterm-256color", "COLORTERM": "gnome-terminal"}, False),
+    ],
+)
+def test_hyperlinks_are_used_where_terminals_support_or_ignore_them(environment: dict[str, str], can_use: bool) -> None:
+    assert can_use_hyperlinks(environment) == can_use
+
+
+def link(text: str, target: str) -> str:
+    return f"\x1b]8;;{target}\x1b\\{text}\x1b]8;;\x1b\\"
+
+
+def test_links_in_an_answer_are_hyperlinks_and_show_their_target(ask: Ask, server: ModelServer) -> None:
+    server.reply(*[wire.says("See [docs](https://example.org/a) and <https://example.org/b>.\n")] * 6)
+    shown = on_terminal(ask, "ask hi 2>&-")
+    assert link("\x1b[4mdocs\x1b[0m", "https://example.org/a") in shown
+    assert link("\x1b[2mhttps://example.org/a\x1b[0m", "https://example.org/a") in shown
+    assert link("\x1b[4mhttps://example.org/b\x1b[0m", "https://example.org/b") in shown
+    for script in ("ask --plain hi", "ask hi | cat", "TERM=dumb ask hi", "FORCE_HYPERLINK=0 ask hi"):
+        assert "\x1b]8" not in on_terminal(ask, f"{script} 2>&-"), script
+    assert "\x1b]8" in on_terminal(ask, "NO_COLOR=1 ask hi 2>&-")
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "file:///etc/passwd",
+        "javascript:alert(1)",
+        "ssh://example.org",
+        "./relative",
+        "https://example.org/" + "a" * 3_000,
+    ],
+)
+def test_other_targets_are_text(target: str, ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says(f"See [docs]({target}).\n"))
+    shown = on_terminal(ask, "ask hi 2>&-")
+    assert "\x1b]8" not in shown
+    assert target[:8] in shown
+
+
+def test_a_target_cannot_end_its_hyperlink(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("[docs](https://example.org/\x1b\\\x1b]8;;https://evil.example\x07)\n"))
+    shown = on_terminal(ask, "ask hi 2>&-")
+    targets = re.findall(r"\x1b\]8;;([^\x1b]*)\x1b\\", shown)
+    assert len(targets) == shown.count("\x1b]") == 4
+    assert {target[:20] for target in targets} == {"https://example.org/", ""}
+
+
+def test_written_files_are_hyperlinks(ask: Ask, server: ModelServer) -> None:
+    call = ("write_file", {"filepath": "my notes.txt", "content": "x"})
+    server.reply(wire.calls(call), wire.says("Done.\n"))
+    shown = on_terminal(ask, "ask hi; ask undo --dry-run")
+    url = f"file://{os.uname().nodename}{ask.cwd}/my%20notes.txt"
+    assert f'"{link("my notes.txt", url)}"' in shown
+    assert f"--- {link('my notes.txt', url)}" in shown

@@ -134,8 +134,10 @@ def test_the_page_on_configuration_lists_exactly_the_config_keys(tmp_path: Path)
     assert resolve_settings({}, {}, config) == Settings(**chosen), "all else in the example is the default"
 
 
-OTHER_PROGRAMS = {"DIRENV_CONFIG", "GIT_TEMPLATE_DIR", "HOME", "PATH", "SHELL", "TERM"}
-"""Variables of the system, git and direnv, which users do not set for ask."""
+OTHER_PROGRAMS = {
+    *("COLORTERM", "DIRENV_CONFIG", "GIT_TEMPLATE_DIR", "HOME", "PATH", "SHELL", "TERM", "TERM_PROGRAM"),
+}
+"""Variables of the system, terminals, git and direnv, which users do not set for ask."""
 
 
 def test_the_page_on_configuration_lists_exactly_the_environment_variables() -> None:

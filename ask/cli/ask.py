@@ -169,6 +169,12 @@ def parse_positive_amount(text: str, unit: str, maximum: float) -> float:
     return number
 
 
+def parse_max_rounds(text: str) -> int:
+    from ask.cli.groups import parse_whole_number
+
+    return parse_whole_number(1)(text)
+
+
 TYPO_SIMILARITY = 0.8
 """Minimum similarity of a word to a command to count as a typo: "hello" is not "help"."""
 MAX_LISTED_FILES = 4
@@ -207,6 +213,11 @@ class AskCommand(click.Command):
         ctx.meta["ask.words"], ctx.meta["ask.literal_options"] = parsed.words, parsed.literal_options
         ctx.meta["ask.explicit"] = parsed.explicit
         return rest
+
+    def get_help(self, ctx: click.Context) -> str:
+        from ask.cli.groups import format_help
+
+        return format_help(self, ctx)
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         return ["[OPTIONS]", "[PROMPT]..."]
@@ -295,7 +306,7 @@ def parse_comma_list(_: click.Context, __: click.Parameter, value: tuple[str, ..
 @click.option("--context", is_flag=True, help="Send the project's AGENTS.md and skills without asking.")
 @click.option("--no-context", is_flag=True, help="Do not send the project's AGENTS.md and skills.")
 @click.option("--tool", "functions", metavar="FILE:FUNCTION", multiple=True, help="Offer a Python function as a tool.")
-@click.option("--max-rounds", metavar="N", type=click.IntRange(1), help="Allow N rounds of tool calls (10).")
+@click.option("--max-rounds", metavar="N", type=parse_max_rounds, help="Allow N rounds of tool calls (10).")
 @click.option("--max-cost", metavar="USD", type=parse_dollars, help="Stop calling tools after this many US dollars.")
 @click.option("--command-timeout", metavar="S", type=parse_seconds, help="Kill a command after S seconds (30).")
 @click.option("--confirm", is_flag=True, help="Ask before each tool call that runs or writes.")

@@ -20,8 +20,8 @@ OPTIONS = select_options(
 def command(*, conversation: str | None, **flags: Any) -> None:
     """Replace the older messages of a conversation with a summary, and print it.
 
-    Without an ID, this is the terminal's last conversation, as with ask -c. The saved messages are kept: only what is
-    sent to the model becomes shorter. -m selects another model for the summary alone.
+    Without an ID, this is the terminal's last conversation, as with ask -c. The saved messages are kept; only
+    what is sent to the model becomes shorter. -m selects another model for the summary only.
 
     \b
     ask compact && ask -c "where were we?"

@@ -34,7 +34,7 @@ from ask.text import decode_argument
 
 @click.group("config", cls=CommandGroup, default="list")
 def command() -> None:
-    """See and change the settings in config.toml. Without a command it lists them."""
+    """Show and change the settings in config.toml. Without a command, list them."""
 
 
 CONFIG_FILE_ORIGIN, DEFAULT_ORIGIN = "config.toml", "default"
@@ -232,7 +232,7 @@ def is_json(text: str) -> bool:
 @command.command("list", short_help="List all settings with their values and origins.")
 @JSON_OPTION
 def list_command(*, as_json: bool) -> None:
-    """List every setting with its value and where that is from: a variable, config.toml, or the default."""
+    """List all settings with their values and origins: a variable, config.toml, or the default."""
     app = AppContext()
     for warning in app.config.warnings:
         print_notice(warning)
@@ -248,9 +248,10 @@ def list_command(*, as_json: bool) -> None:
 @click.argument("key")
 @click.option("--json", "as_json", is_flag=True, help="Print the value as JSON.")
 def get_command(*, key: str, as_json: bool) -> None:
-    """Print the value of KEY: the one that counts, from environment, config.toml or default.
+    """Print the effective value of KEY: from the environment, config.toml or the default.
 
-    It is printed as `ask config set` takes it; a table such as providers.groq as JSON. Nothing set is exit code 4.
+    The format is that of `ask config set`; a table such as providers.groq is printed as JSON. If KEY is not set, the
+    exit code is 4.
     """
     app, dotted_key = AppContext(), decode_argument(key)
     existing_key = () if dotted_key in SETTINGS else find_existing_key(app.config.values, dotted_key)
@@ -283,7 +284,7 @@ def set_command(*, key: str, value: str) -> None:
 @command.command("unset", short_help="Remove a setting from config.toml.")
 @click.argument("key")
 def unset_command(*, key: str) -> None:
-    """Take KEY out of config.toml: a setting, a table such as providers.groq, or what is misspelt there."""
+    """Remove KEY from config.toml: a setting, a table such as providers.groq, or an unknown key."""
     app, dotted_key = AppContext(), decode_argument(key)
     parts = find_existing_key(read_toml(app.app_dirs.config_file), dotted_key)
     if not parts:
@@ -296,18 +297,18 @@ def unset_command(*, key: str) -> None:
 
 @command.command("path", short_help="Print the path of config.toml.")
 def path_command() -> None:
-    """Print where config.toml is, or would be."""
+    """Print the path of config.toml, whether or not the file exists."""
     print_text(str(AppContext().app_dirs.config_file))
 
 
-NEW_CONFIG_TEXT = b"# The settings of ask: `ask config list` shows them all.\n"
+NEW_CONFIG_TEXT = b"# Settings of ask. `ask config list` lists them all.\n"
 """Initial content of a new file in the editor."""
 
 
 @command.command("edit", short_help="Edit config.toml in your editor.")
 def edit_command() -> None:
-    """Change config.toml in the editor that VISUAL or EDITOR names.
+    """Edit config.toml in the editor set by VISUAL or EDITOR.
 
-    What you write takes its place once it is valid; as long as it is not, go on editing, or give it up.
+    Changes are saved only if they are valid: otherwise you can edit again or discard them.
     """
     edit_file(AppContext().app_dirs.config_file, NEW_CONFIG_TEXT, lambda copy: read_config(copy).warnings)

@@ -89,10 +89,10 @@ ok, warning, problem = (partial(CheckResult, state) for state in (OK, WARNING, P
 @click.option("--offline", is_flag=True, help="Do not contact the providers.")
 @JSON_OPTION
 def command(*, offline: bool, as_json: bool) -> None:
-    """Look for what is missing or broken, and say what to do about it.
+    """Check the installation and suggest fixes.
 
-    Nothing is changed, and nothing that costs money is asked: of the providers that you use, and of those that need
-    no key, the models list. Exit code 4 tells of a problem; warnings are none.
+    Nothing is changed, and nothing that costs money is sent: only the models lists of the providers that you use, and
+    of those that need no key, are fetched. Exit code 4 means that there is a problem; warnings do not change it.
     """
     problems = print_results(run_checks(AppContext(), offline=offline), as_json=as_json)
     if problems:
@@ -109,7 +109,7 @@ def print_results(results: Iterable[CheckResult], *, as_json: bool) -> int:
     if not as_json and StandardOutput().is_terminal:
         for row in rows:
             row["found"] = ": ".join(filter(None, (row["found"], row.pop("fix"))))
-    write_table(rows, as_json=as_json, wrap_last=True)
+    write_table(rows, as_json=as_json)
     return sum(result.state == PROBLEM for result in results)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -14,12 +15,65 @@ from ask.errors import UsageError
 from ask.messages import EMPTY_MAPPING
 from ask.text import format_one_line
 
+MAX_HELP_WIDTH, MAX_SUMMARY = 80, 200
+NARROW_WIDTH = 50
+"""Columns below which help shows descriptions below options instead of beside them."""
 HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
 
 
+class HelpFormatter(click.HelpFormatter):
+    """Formats help for terminals of any width; Click's own needs 50 columns."""
+
+    def __init__(self, indent_increment: int = 2, width: int | None = None, max_width: int | None = None) -> None:
+        from shutil import get_terminal_size
+
+        available = min(get_terminal_size().columns, max_width or MAX_HELP_WIDTH) - indent_increment
+        super().__init__(indent_increment, width or available, max_width)
+
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+        if self.width >= NARROW_WIDTH:
+            super().write_dl(rows, col_max, col_spacing)
+            return
+        for term, description in rows:
+            self.write_text(term)
+            with self.indentation():
+                self.write_text(description)
+
+    def write_text(self, text: str) -> None:
+        if self.width >= NARROW_WIDTH:
+            super().write_text(text)
+            return
+        from textwrap import fill
+
+        for number, paragraph in enumerate(text.split("\n\n")):
+            is_literal = paragraph.startswith("\b")
+            indentation = " " * self.current_indent
+            self.write("\n" if number else "")
+            for line in paragraph.split("\n")[1:] if is_literal else [paragraph]:
+                hanging_indentation = indentation + " " * (self.indent_increment * is_literal)
+                filled = fill(
+                    line,
+                    self.width,
+                    initial_indent=indentation,
+                    subsequent_indent=hanging_indentation,
+                    break_long_words=False,
+                    break_on_hyphens=False,
+                )
+                self.write(f"{filled}\n")
+
+
+def format_help(command: click.Command, ctx: click.Context) -> str:
+    """Format the help of a command for the terminal's width."""
+    formatter = HelpFormatter()
+    command.format_help(ctx, formatter)
+    return formatter.getvalue().rstrip("\n")
+
+
 class PromptHintCommand(click.Command):
     """A subcommand whose usage errors say how to send the arguments as a prompt instead."""
+
+    get_help = format_help
 
     def __init__(self, name: str, *, context_settings: Mapping[str, Any] = EMPTY_MAPPING, **attributes: Any) -> None:
         super().__init__(name, context_settings={**HELP_OPTIONS, **context_settings}, **attributes)
@@ -40,6 +94,7 @@ class CommandGroup(click.Group):
     """
 
     command_class = PromptHintCommand
+    get_help = format_help
 
     def __init__(self, *args: Any, default: str = "", **attributes: Any) -> None:
         super().__init__(*args, context_settings=dict(HELP_OPTIONS), **attributes)
@@ -47,6 +102,13 @@ class CommandGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands with complete summaries; Click cuts them to one line."""
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(name, command.get_short_help_str(MAX_SUMMARY)) for name, command in self.commands.items()]
+            )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if self._default_command and (not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names)):
@@ -74,6 +136,25 @@ def make_usage_error(error: click.UsageError, ctx: click.Context, arguments: lis
 def subcommand(name: str, params: Sequence[click.Parameter] = ()) -> Callable[[Callable[..., Any]], click.Command]:
     """Declare a subcommand that belongs to no group; `params` come before those of its decorators."""
     return click.command(name, cls=PromptHintCommand, params=list(params))
+
+
+def parse_whole_number(minimum: int, maximum: int = sys.maxsize) -> Callable[[str], int]:
+    """Return a parser for an option whose value is a whole number in a range.
+
+    Click's IntRange describes the range as a formula, in help and errors.
+    """
+
+    def parse(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            number = minimum - 1
+        if not minimum <= number <= maximum:
+            bounds = f"of at least {minimum}" if maximum == sys.maxsize else f"from {minimum} to {maximum}"
+            raise click.BadParameter(f"must be a whole number {bounds}, not {text!r}")
+        return number
+
+    return parse
 
 
 def print_notice(text: str) -> None:

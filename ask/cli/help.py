@@ -11,7 +11,7 @@ from ask.cli.groups import subcommand
 @subcommand("help")
 @click.argument("command", nargs=-1, metavar="[COMMAND]...")
 def command(command: tuple[str, ...]) -> None:
-    """Show the help of ask, or of COMMAND, as in: ask help history list.
+    """Show the help of ask or of COMMAND, for example: ask help history list.
 
     Anything else after `ask help` is a question.
     """

@@ -18,7 +18,7 @@ import click
 
 from ask.app_dirs import AppDirs
 from ask.atomic_files import Ownership, replace_file
-from ask.cli.groups import JSON_OPTION, CommandGroup, print_notice, print_text, require_confirmation
+from ask.cli.groups import JSON_OPTION, CommandGroup, parse_whole_number, print_notice, print_text, require_confirmation
 from ask.console import StandardOutput, StderrConsole
 from ask.errors import BrokenOutputError, FileError, UsageError
 from ask.history.conversations import find_conversation, find_newest_conversation
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @click.group("history", cls=CommandGroup, default="list")
 def command() -> None:
-    """See, search and keep the saved conversations. Without a command it lists them."""
+    """List, search, export and delete conversations. Without a command, list them."""
 
 
 @contextmanager
@@ -55,13 +55,13 @@ TERMINAL_LIST_LIMIT = 20
 
 
 @command.command("list", short_help="List conversations, newest first.")
-@click.option("-n", "--limit", metavar="N", type=click.IntRange(0), help="List the newest N; 0 lists all.")
+@click.option("-n", "--limit", metavar="N", type=parse_whole_number(0), help="List the newest N; 0 lists all.")
 @click.option("--here", is_flag=True, help="List only conversations from this folder.")
 @JSON_OPTION
 def list_command(*, limit: int | None, here: bool, as_json: bool) -> None:
-    """List the conversations, the newest first: the newest 20 on a terminal, all in a pipe.
+    """List conversations, newest first: the newest 20 on a terminal, all of them in a pipe.
 
-    The number, the id and any beginning of it that no other has name a conversation, also for --resume.
+    To select a conversation, also for --resume, use its number, its id, or the unique beginning of its id.
     """
     is_terminal = StandardOutput().is_terminal
     max_count = limit if limit is not None else TERMINAL_LIST_LIMIT if is_terminal and not as_json else 0
@@ -71,7 +71,7 @@ def list_command(*, limit: int | None, here: bool, as_json: bool) -> None:
         overviews = list_conversations(store, row_limit, directory, include_details=as_json)
     listed = overviews[: max_count or None]
     to_row = to_overview_dict if as_json else partial(to_overview_row, is_terminal=is_terminal)
-    write_table([to_row(overview) for overview in listed], as_json=as_json)
+    write_table([to_row(overview) for overview in listed], as_json=as_json, truncated="title")
     if is_terminal and not overviews:
         print_notice("no saved conversations" + (" from this directory" if here else ""))
     elif is_terminal and limit is None and len(overviews) > len(listed):
@@ -81,13 +81,13 @@ def list_command(*, limit: int | None, here: bool, as_json: bool) -> None:
 
 @command.command("show", short_help="Show a conversation.")
 @click.argument("conversation_id", metavar="[ID]", required=False)
-@click.option("-n", "--last", metavar="N", type=click.IntRange(1), help="Show the last N runs.")
+@click.option("-n", "--last", metavar="N", type=parse_whole_number(1), help="Show the last N runs.")
 @click.option("--tools", is_flag=True, help="Show full tool arguments and results.")
 @click.option("--json", "as_json", is_flag=True, help="Print the conversation as JSON, in the export format.")
 def show_command(*, conversation_id: str | None, last: int | None, tools: bool, as_json: bool) -> None:
-    """Show a conversation, the newest where none is named.
+    """Show a conversation, by default the newest.
 
-    ID is an id, a beginning of it that no other has, or a number in the list.
+    ID is an id, its unique beginning, or a number from the list.
     """
     from ask.history.export_format import ConversationExport, to_json_value
     from ask.render.transcript import TranscriptWriter
@@ -109,14 +109,14 @@ def show_command(*, conversation_id: str | None, last: int | None, tools: bool, 
 @command.command("search", short_help="Search all conversations.")
 @click.argument("words", nargs=-1, required=True)
 @click.option(
-    "-n", "--limit", metavar="N", type=click.IntRange(0), default=20, help="Show N results (20); 0 shows all."
+    "-n", "--limit", metavar="N", type=parse_whole_number(0), default=20, help="Show N results (20); 0 shows all."
 )
 @JSON_OPTION
 def search_command(*, words: tuple[str, ...], limit: int, as_json: bool) -> None:
-    """Find the conversations with a message that holds all WORDS, the newest first.
+    """Find conversations with a message that contains all WORDS, newest first.
 
-    Neither case nor accents count. "Several words" in quotes are a phrase, and a word with a * behind it stands for
-    all that begin so. What tools were called with and what they returned is searched too.
+    Case and accents are ignored. "Several words" in quotes are a phrase, and word* matches all words that start with
+    it. The arguments and results of tools are searched, too.
     """
     from ask.history.search import build_match_expression, search_conversations
     from ask.render.search_results import to_hit_row, write_hit
@@ -151,10 +151,10 @@ STDOUT = STDIN = "-"
 def export_command(
     *, ids: tuple[str, ...], everything: bool, format_name: str | None, as_json: bool, output: str
 ) -> None:
-    """Export conversations, by default the newest, named as --resume takes them.
+    """Export conversations, by default the newest. ID is the same as for --resume.
 
-    JSON has a line for each conversation, with all there is; ask history import reads it. A web page needs nothing
-    else: no network, no scripts.
+    JSON has one line for each conversation, with all details; ask history import reads it. HTML is a single page
+    that needs no network and no scripts.
     """
     if ids and everything:
         raise UsageError("--all and an ID cannot be combined", "use one of them")
@@ -235,9 +235,9 @@ ImportFile = tuple[str, BinaryIO]
 @click.option("--as-new", is_flag=True, help="Import a conversation under a new id if its id is taken.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array of results.")
 def import_command(*, files: tuple[str, ...], as_new: bool, as_json: bool) -> None:
-    """Import conversations from FILE, or from standard input: all in it, or none.
+    """Import conversations from FILE or standard input: all of them, or none.
 
-    One that is here already is left alone. One that differs from what is here under its id is refused.
+    Conversations that are already saved are skipped. If another conversation has the same id, nothing is imported.
     """
     from tempfile import TemporaryFile
 
@@ -316,10 +316,10 @@ def parse_age(text: str) -> float:
 @click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 @JSON_OPTION
 def delete_command(*, ids: tuple[str, ...], older_than: float | None, yes: bool, as_json: bool) -> None:
-    """Delete conversations for good. On a terminal it asks first.
+    """Delete conversations permanently. On a terminal, it asks first.
 
-    ID is an id, a beginning of it that no other has, or a number in the list. What tools wrote, and the log of what
-    they did, stay.
+    ID is an id, its unique beginning, or a number from the list. Files written by tools, and the log of tool calls,
+    are kept.
     """
     from ask.history.deletion import delete_conversations, find_unused_conversations
     from ask.undo.pruning import delete_backups
@@ -366,7 +366,9 @@ MAX_DAYS = 100_000
 
 
 @command.command("stats", short_help="Show runs, tokens and cost by day, model and tool.")
-@click.option("--days", metavar="N", type=click.IntRange(1, MAX_DAYS), default=30, help="Include the last N days (30).")
+@click.option(
+    "--days", metavar="N", type=parse_whole_number(1, MAX_DAYS), default=30, help="Include the last N days (30)."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--html", "html_file", metavar="FILE", help="Write an HTML report to FILE, replacing it; - for stdout.")
 def stats_command(*, days: int, as_json: bool, html_file: str | None) -> None:

@@ -40,10 +40,10 @@ def parse_keys(text: str) -> str:
 @click.option("--install", is_flag=True, help="Install completions where the shell finds them.")
 @click.option("--uninstall", is_flag=True, help="Remove installed completions.")
 def command(*, shell: str, key: str | None, explain_key: str | None, install: bool, uninstall: bool) -> None:
-    """Print what makes ask a part of bash, zsh or fish: eval "$(ask init bash)" in ~/.bashrc.
+    """Print the integration for bash, zsh or fish, to use in ~/.bashrc: eval "$(ask init bash)".
 
-    A key turns the words on the line into a command, another explains the last command that failed, Tab completes,
-    and -c means this shell's conversation.
+    One key turns the words on the line into a command, another explains the last command that failed, Tab completes,
+    and -c continues this shell's conversation.
     """
     if install and uninstall:
         raise click.UsageError("--install and --uninstall cannot be combined")

@@ -17,7 +17,7 @@ from ask.tools.web_search import KEYED_ENGINES
 
 @click.group("keys", cls=CommandGroup, default="list")
 def command() -> None:
-    """Save API keys. Without a subcommand, lists them. A key in the environment comes before a saved one."""
+    """Manage API keys. Without a command, list them. A key in the environment takes precedence over a saved one."""
 
 
 @command.command("set")
@@ -56,7 +56,7 @@ def read_key(prompt: str) -> str:
 @command.command("list")
 @JSON_OPTION
 def list_keys(*, as_json: bool) -> None:
-    """List which providers have a key and where it is set, but never the key itself."""
+    """List the providers that have a key, and where it is set. Keys are never shown."""
     app = AppContext()
     rows = []
     for name in sorted({*app.provider_names, *KEYED_ENGINES, *app.key_store.read_saved_keys()}):

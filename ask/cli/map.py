@@ -22,8 +22,15 @@ import click
 
 from ask.agent.app_context import AppContext
 from ask.agent.pricing import to_priced_model
-from ask.cli.ask import get_default_options, parse_dollars, parse_seconds, select_options
-from ask.cli.groups import subcommand
+from ask.cli.ask import (
+    get_default_options,
+    parse_dollars,
+    parse_max_rounds,
+    parse_positive_amount,
+    parse_seconds,
+    select_options,
+)
+from ask.cli.groups import parse_whole_number, subcommand
 from ask.cli.map_batch import check_batch_flags, refuse_row, run_batches
 from ask.cli.run import open_session
 from ask.console import StderrConsole
@@ -54,6 +61,7 @@ if TYPE_CHECKING:
 
     from ask.map.agent_runner import AgentOptions
 
+MAX_RATE = 1e12
 SAMPLE_SEED = 0
 """A fixed seed, so that the same sample is drawn each time."""
 LEDGER_NAME = "map.db"
@@ -88,6 +96,10 @@ def parse_engine(text: str) -> str:
     return address
 
 
+def parse_rate(text: str) -> float:
+    return parse_positive_amount(text, "requests or tokens a minute", MAX_RATE)
+
+
 OPTIONS = select_options("provider", "base_url", "key", "system", "options", "variables", "plain", "quiet")
 
 
@@ -104,12 +116,14 @@ OPTIONS = select_options("provider", "base_url", "key", "system", "options", "va
 @click.option(
     "-j", "--jobs", metavar="N", type=parse_jobs, help="Send N requests at a time (auto: adapt to the service)."
 )
-@click.option("--rpm", metavar="N", type=click.FloatRange(0, min_open=True), help="Send at most N requests a minute.")
-@click.option("--tpm", metavar="N", type=click.FloatRange(0, min_open=True), help="Use at most N tokens a minute.")
+@click.option("--rpm", metavar="N", type=parse_rate, help="Send at most N requests a minute.")
+@click.option("--tpm", metavar="N", type=parse_rate, help="Use at most N tokens a minute.")
 @click.option("--unordered", is_flag=True, help="Write rows as they finish, not in the order of the input.")
-@click.option("--limit", metavar="N", type=click.IntRange(1), help="Read only the first N rows.")
-@click.option("--sample", metavar="N", type=click.IntRange(1), help="Use a random sample of N rows, always the same.")
-@click.option("--dry-run", is_flag=True, help="Count rows, tokens and the price; send nothing.")
+@click.option("--limit", metavar="N", type=parse_whole_number(1), help="Read only the first N rows.")
+@click.option(
+    "--sample", metavar="N", type=parse_whole_number(1), help="Use a random sample of N rows, always the same."
+)
+@click.option("--dry-run", is_flag=True, help="Estimate rows, tokens and the price; send nothing.")
 @click.option("--retry-failed", is_flag=True, help="Send rows again that failed in an earlier run.")
 @click.option("--fresh", is_flag=True, help="Start over: forget earlier answers and replace the output file.")
 @click.option("--max-cost", metavar="USD", type=parse_dollars, help="Stop once the whole job has cost this much.")
@@ -119,7 +133,7 @@ OPTIONS = select_options("provider", "base_url", "key", "system", "options", "va
 @click.option("--context", is_flag=True, help="With --tools: send the project's AGENTS.md and skills to each row.")
 @click.option("--safe-files", is_flag=True, help="With --tools: like --safe without a sandbox, no commands.")
 @click.option("--workdir-template", metavar="DIR", help="With --tools: run each row in a copy of this folder.")
-@click.option("--max-rounds", metavar="N", type=click.IntRange(1), help="With --tools: allow N tool rounds (10).")
+@click.option("--max-rounds", metavar="N", type=parse_max_rounds, help="With --tools: allow N tool rounds (10).")
 @click.option("--batch", is_flag=True, help="Use the provider's batch API: cheaper, answers within a day.")
 @click.option("--detach", is_flag=True, help="With --batch: submit, and collect with the same command later.")
 @click.option("--cancel", is_flag=True, help="With --batch: cancel, and keep the answers so far.")
@@ -132,8 +146,8 @@ OPTIONS = select_options("provider", "base_url", "key", "system", "options", "va
 def command(**flags: Any) -> None:
     """Ask one prompt about many rows: a JSONL, CSV or text file, or many files.
 
-    {{column}} in the prompt is filled in for each row, {{line}} with a line of text, {{path}} with the name of a file.
-    An interrupted job continues where it stopped when the same command is run again.
+    In the prompt, {{column}} is replaced with a value of each row, {{line}} with a line of text, {{path}} with the
+    name of a file. If a job is interrupted, the same command continues it.
 
     \b
     ask map "Language: {{text}}" tickets.jsonl -O languages.jsonl

@@ -47,7 +47,7 @@ from ask.tools.file_access import escape_for_display
 
 @click.group("mcp", cls=CommandGroup, default="list")
 def command() -> None:
-    """See and keep the MCP servers, whose tools a model may call. Without a command it lists them."""
+    """Manage MCP servers, whose tools a model can call. Without a command, list them."""
 
 
 ADD_SERVER_HINT = "ask mcp add adds one"
@@ -89,7 +89,7 @@ def select_servers(app: AppContext, names: Sequence[str]) -> list[ServerConfig]:
 @click.option("--tools", is_flag=True, help="Start all servers and list their tools.")
 @JSON_OPTION
 def list_command(*, names: tuple[str, ...], tools: bool, as_json: bool) -> None:
-    """List the MCP servers and where they are from. With a name, start that server and list its tools."""
+    """List the MCP servers and where they are configured. With a name, start that server and list its tools."""
     app = AppContext()
     if tools or names:
         rows = load_tool_rows(select_servers(app, names), app)
@@ -154,8 +154,8 @@ def load_tool_rows(servers: Sequence[ServerConfig], app: AppContext) -> list[dic
 def add_command(*, words: tuple[str, ...], source: str | None, **options: Any) -> None:
     """Add an MCP server to config.toml: a command, which is started when a model calls its tools, or a URL.
 
-    In the values of --env, --header and --oauth, $NAME is filled in when the server is used. Put it in single
-    quotes to keep secrets out of the file.
+    In the values of --env, --header and --oauth, $NAME is replaced with the variable when the server is used. Put
+    such values in single quotes to keep secrets out of the file.
 
     \b
     ask mcp add time -- uvx mcp-server-time
@@ -258,7 +258,7 @@ def parse_pairs(values: Sequence[str], option: str, separators: str) -> dict[str
 @command.command("remove", short_help="Remove an MCP server from config.toml.")
 @click.argument("name", metavar="SERVER")
 def remove_command(*, name: str) -> None:
-    """Take an MCP server out of config.toml."""
+    """Remove an MCP server from config.toml."""
     app = AppContext()
     name = decode_argument(name)
     server = get_server(read_configured_servers(app), name)
@@ -272,12 +272,12 @@ def remove_command(*, name: str) -> None:
 
 @command.command("login", short_help="Sign in to a remote MCP server in the browser.")
 @click.argument("name", metavar="SERVER")
-@click.option("--no-browser", is_flag=True, help="Print the page's address and ask where it led.")
+@click.option("--no-browser", is_flag=True, help="Print the URL, and ask for the one it redirects to.")
 def login_command(*, name: str, no_browser: bool) -> None:
     """Sign in to a remote MCP server (OAuth). Later runs use and refresh the sign-in.
 
-    The browser returns to a port of this machine. With --no-browser, as over SSH, open the printed address
-    anywhere and paste the address at which the browser ends; the page itself need not load.
+    The browser is redirected to a port on this machine. With --no-browser, for example over SSH, open the printed
+    URL on any machine and paste the URL to which the browser is redirected; that page need not load.
     """
     app = AppContext()
     [server] = select_servers(app, [decode_argument(name)])
@@ -297,7 +297,7 @@ def login_command(*, name: str, no_browser: bool) -> None:
             threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
 
     def read_redirect() -> str:
-        answer: str = click.prompt("Address at which the browser ended", err=True)
+        answer: str = click.prompt("Redirected URL", err=True)
         return answer
 
     signing_in = sign_in(
@@ -331,9 +331,9 @@ def logout_command(*, name: str) -> None:
 @click.argument("names", metavar="[SERVER]...", nargs=-1)
 @JSON_OPTION
 def test_command(*, names: tuple[str, ...], as_json: bool) -> None:
-    """Start the MCP servers, all or those that are named, and say what they are.
+    """Start MCP servers, by default all, and check that they work.
 
-    Exit code 4 tells that one cannot be used.
+    Exit code 4 means that one of them cannot be used.
     """
     app = AppContext()
     servers = select_servers(app, names)
@@ -353,7 +353,7 @@ def test_command(*, names: tuple[str, ...], as_json: bool) -> None:
         }
         for server_status in results
     ]
-    write_table(rows, as_json=as_json, wrap_last=True)
+    write_table(rows, as_json=as_json)
     failed = sum(bool(status.failure) for status in results)
     if failed:
         raise ConfigError(f"{format_count(failed, 'MCP server')} failed", "see the reasons above")

@@ -23,7 +23,7 @@ from ask.settings import resolve_settings
 def command(*, provider: str | None, timeout: float, as_json: bool) -> None:
     """List a provider's models, with context length and prices where they are known.
 
-    Prices are in US dollars per million tokens: the provider's own, or from the package genai-prices, or OpenRouter's.
+    Prices are in US dollars per million tokens, from the provider, the package genai-prices, or OpenRouter.
     """
     from ask.agent.model_selection import ModelSelection, create_client, resolve_endpoint
     from ask.agent.pricing import find_list_prices

@@ -12,9 +12,9 @@ from ask.render.table import write_table
 @subcommand("providers")
 @JSON_OPTION
 def command(*, as_json: bool) -> None:
-    """List the providers: installed as plugins, or described in config.toml.
+    """List the providers, from plugins and config.toml.
 
-    A plugin that cannot be loaded is one line on standard error; the others are listed all the same.
+    A plugin that cannot be loaded is reported on standard error; the others are still listed.
     """
     from ask.agent.model_selection import load_provider, requires_key, resolve_base_url
 

@@ -15,10 +15,10 @@ from ask.settings import FILES_LEVEL, get_working_directory, resolve_settings
 @click.option("--files", is_flag=True, help="Check --safe-files instead.")
 @JSON_OPTION
 def command(*, files: bool, as_json: bool) -> None:
-    """Check whether safe mode works in this folder, by trying to get out of it.
+    """Check whether safe mode works in this folder, by trying to break out of it.
 
-    The attempts are those of every run with --safe, before anything is sent: to write outside, read keys, connect, and
-    gain privileges. The level is that of config.toml. The exit code is 8 if safe mode does not work here.
+    Every run with --safe makes the same attempts before it sends anything: to write outside, read keys, connect, and
+    gain privileges. The level is the one in config.toml. If safe mode does not work here, the exit code is 8.
     """
     app, directory = AppContext(), get_working_directory()
     settings = resolve_settings({}, app.environment, app.config)

@@ -35,7 +35,7 @@ def list_command(*, as_json: bool) -> None:
         }
         for skill in list_all_skills(AppContext(), get_working_directory())
     ]
-    write_table(rows, as_json=as_json, wrap_last=True)
+    write_table(rows, as_json=as_json)
 
 
 @command.command("show", short_help="Print a skill.")

@@ -50,7 +50,7 @@ def list_command(*, as_json: bool) -> None:
         }
         for template in read_all_templates(app.app_dirs.templates, print_notice)
     ]
-    write_table(rows, as_json=as_json, wrap_last=True)
+    write_table(rows, as_json=as_json)
 
 
 @command.command("show", short_help="Print a template.")

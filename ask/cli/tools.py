@@ -61,7 +61,7 @@ def list_command(*, functions: tuple[str, ...], as_json: bool) -> None:
 @command.command("approvals", short_help="List the remembered approvals.")
 @JSON_OPTION
 def list_approvals(*, as_json: bool) -> None:
-    """List the approvals that you chose to remember at a --confirm prompt, for a folder or always."""
+    """List the approvals that you gave for a folder, or always, when --confirm asked."""
     rows = [
         {
             "id": approval.id,
@@ -79,7 +79,7 @@ def list_approvals(*, as_json: bool) -> None:
 @click.argument("ids", metavar="[ID]...", nargs=-1)
 @click.option("--all", "forget_all", is_flag=True, help="Forget all approvals.")
 def forget_approvals(*, ids: tuple[str, ...], forget_all: bool) -> None:
-    """Forget the approvals with these IDs, which ask tools approvals lists. Later calls are confirmed again."""
+    """Forget the approvals with these IDs (see ask tools approvals). Later calls need approval again."""
     if bool(ids) == forget_all:
         raise UsageError("no approval given" if not ids else "--all forgets every ID", "name IDs, or use --all")
     store = AppContext().approvals

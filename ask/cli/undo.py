@@ -183,10 +183,10 @@ class ProgressLine:
 def command(*, conversation_id: str | None, **flags: bool) -> None:
     """Put back the files that write_file and edit_file changed in the last run on this terminal.
 
-    Of a run with --safe, all that it changed in its folders is put back, as far as there is a copy of them.
-    With ID, the last run of that conversation that changed something (ask history list). Once undone, a run counts
-    no more, and the next undo takes the one before. A file that has changed since keeps all from being put back.
-    With --yes and no ID, nothing is put back if the last run has nothing to put back.
+    For a run with --safe, all changes in its folders are restored, if the folders could be backed up. With ID, the last
+    run of that conversation that changed something is undone (see ask history list). Another undo then undoes the run
+    before it. If a file has changed since the run, nothing is restored without --force. With --yes and no ID, earlier
+    runs are not undone if the last run changed nothing.
     """
     app = AppContext()
     progress = ProgressLine(app)

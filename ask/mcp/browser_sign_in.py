@@ -53,7 +53,7 @@ async def sign_in(
         environment: the environment, which may name CA certificates.
         directory: the working directory.
         open_page: shows the user the page to open.
-        read_redirect: asks the user for the URL at which the browser ended; None to receive it on a local port.
+        read_redirect: asks the user for the redirected URL; None to receive it on a local port.
 
     Returns:
         The tools, or None if the server did not require a sign-in.

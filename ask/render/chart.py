@@ -10,7 +10,7 @@ from typing import Any
 from ask.console import StandardOutput
 from ask.history.statistics import UsageRow, UsageStatistics
 from ask.render.amounts import format_compact_number, format_cost, format_count, format_duration
-from ask.render.table import COLUMN_GAP, format_cell
+from ask.render.table import COLUMN_GAP, format_cell, format_records
 from ask.render.text_layout import measure_width, pad_text, truncate_text
 from ask.text import format_one_line
 
@@ -103,6 +103,9 @@ def format_chart(headings: Sequence[str], chart: Chart, max_width: int) -> Itera
     widths = [max(map(len, column)) for column in zip(*(cells for _, cells, _ in rows), strict=True)]
     free_width = max_width - sum(widths) - len(COLUMN_GAP) * (len(widths) + 1)
     longest_name = max(measure_width(name) for name, _, _ in rows)
+    if free_width + len(COLUMN_GAP) < min(longest_name, MIN_NAME_WIDTH):
+        yield from format_records([[name, *cells] for name, cells, _ in rows], max_width)
+        return
     name_width = max(min(longest_name, free_width - MAX_BAR_WIDTH // 2), min(longest_name, MIN_NAME_WIDTH))
     max_amount = max(amount for _, _, amount in chart)
     for name, cells, amount in rows:

@@ -38,7 +38,8 @@ def write_diff(output: StandardOutput, display_name: str, old_path: Path | None,
         output.write(f"{display_name} ({reason}): {now} now, {then} after undo\n", BOLD)
         return
     old_name, new_name = (display_name if path else "/dev/null" for path in (old_path, new_path))
-    output.write(f"--- {old_name}\n+++ {new_name}\n", BOLD)
+    output.write(f"--- {old_name}\n", BOLD, {display_name: old_path} if old_path else None)
+    output.write(f"+++ {new_name}\n", BOLD)
     _write_hunks(output, hunks)
 
 

@@ -85,7 +85,7 @@ def _render_conversation(conversation: Conversation, runs: Sequence[Run]) -> Ite
 
 def _render_run(run: Run) -> Iterator[str]:
     if run.compacts is not None:
-        yield '<p class="note">A summary, which from here on stands for what was said before:</p>\n'
+        yield '<p class="note">A summary that replaces the messages before it:</p>\n'
         yield f'<div class="answer" dir="auto">\n{to_html(extract_summary(run))}</div>\n'
     else:
         for step in pair_calls_with_results(run.entries):

@@ -5,6 +5,7 @@ No text is lost: HTML, footnotes and definitions are shown unchanged, and a link
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import pairwise, zip_longest
@@ -29,6 +30,8 @@ MAX_BRACKETS = 1_000
 """Maximum number of opening brackets in a paragraph that is parsed: the parser's time is quadratic in them."""
 BULLETS = "•◦▪"
 LIST_TYPES = ("bullet_list_open", "bullet_list_close", "ordered_list_open", "ordered_list_close")
+LINKABLE_TARGET = re.compile(r"(?:https?://|mailto:)[!-~]{1,2000}", re.IGNORECASE)
+"""A URL that becomes a hyperlink. Terminals limit its length to about 2,000 characters."""
 INLINE_STYLES = {"strong_open": BOLD, "em_open": "3", "s_open": "9", "link_open": "4"}
 
 
@@ -215,32 +218,40 @@ class BlockRenderer:
 def render_inline(tokens: Sequence[Token], style: str) -> Row:
     """Render inline tokens with their styles."""
     row: Row = []
-    styles, links = [style], []
+    styles, target, link_start = [style], "", 0
     for token in tokens:
         if token.nesting == 1:
             styles.append(";".join(filter(None, (styles[-1], INLINE_STYLES[token.type]))))
         elif token.nesting == -1:
             styles.pop()
         if token.type == "link_open":
-            links.append((len(row), str(token.attrs["href"])))
+            target, link_start = str(token.attrs["href"]), len(row)
         elif token.type == "link_close":
-            start, target = links.pop()
-            row += format_link_target(get_plain_text(row[start:]), target)
+            row += format_link_target(get_plain_text(row[link_start:]), target)
+            target = ""
         elif token.type == "image":
-            text = escape_control_characters(token.content)
-            row += [(text, styles[-1]), *format_link_target(text, str(token.attrs["src"]))]
+            text, source = escape_control_characters(token.content), str(token.attrs["src"])
+            row += [(text, add_hyperlink(styles[-1], target or source)), *format_link_target(text, source)]
         elif token.type in ("softbreak", "hardbreak"):
             row.append(("\n", ""))
         elif token.content:
             code_style = (CYAN,) if token.type == "code_inline" else ()
-            row.append((escape_control_characters(token.content), ";".join(filter(None, (styles[-1], *code_style)))))
+            text_style = ";".join(filter(None, (styles[-1], *code_style)))
+            row.append((escape_control_characters(token.content), add_hyperlink(text_style, target)))
     return row
+
+
+def add_hyperlink(style: str, target: str) -> str:
+    """Add a hyperlink to a style if its target is a web or email address."""
+    return f"{style} {target}" if LINKABLE_TARGET.fullmatch(target) else style
 
 
 def format_link_target(text: str, target: str) -> Row:
     """Format the target of a link, unless it is its text: the text may be misleading."""
     target = escape_control_characters(target)
-    return [] if text in (target, target.removeprefix("mailto:")) else [(f" ({target})", DIM)]
+    if text in (target, target.removeprefix("mailto:")):
+        return []
+    return [(" (", DIM), (target, add_hyperlink(DIM, target)), (")", DIM)]
 
 
 def render_table(rows: Sequence[Sequence[Row]], alignments: Sequence[str], width: int) -> list[Row]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ask.agent.tool_loop import RunResult
-from ask.console import StandardOutput, StderrConsole
+from ask.console import STDERR, StandardOutput, StderrConsole, wrap_for_terminal
 from ask.events import Event, MessageAdded, Notice, ToolCallFinished, ToolCallOutput, ToolCallRequested, ToolCallStarted
 from ask.messages import ToolCall
 from ask.plugin_api.provider import ReasoningDelta, TextDelta
@@ -66,7 +66,7 @@ class PlainRenderer:
         self._end_dim_line()
         self._output.end_line()
         if self._verbose:
-            self._console.print_dim(f"· {format_usage(run_result)}\n")
+            self._console.print_dim(wrap_for_terminal(f"· {format_usage(run_result)}", STDERR) + "\n")
         if conversation_id and run_result.has_answer:
             self._console.print_dim(f"· conversation {conversation_id}\n")
 

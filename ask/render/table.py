@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from ask.console import StandardOutput
-from ask.render.text_layout import measure_width, pad_text, truncate_text
+from ask.render.text_layout import measure_width, pad_text, truncate_text, wrap_text
 from ask.text import format_one_line
 
 COLUMN_GAP = "  "
 MIN_COLUMN_WIDTH = 12
-"""Width to which a column may be truncated so that a row fits on one line; the first is never truncated."""
+"""Width to which the last column, or the one that is truncated, may be reduced."""
+MAX_WORD_WIDTH = 20
+"""Width of the words that a column has room for, except in the first column, which has room for all words."""
+RECORD_INDENTATION = "  "
 
 
-def write_table(rows: Sequence[Mapping[str, Any]], *, as_json: bool, wrap_last: bool = False) -> None:
+def write_table(rows: Sequence[Mapping[str, Any]], *, as_json: bool, truncated: str = "") -> None:
     """Write rows that all have the same columns to standard output; in a pipe there is no heading.
 
-    With `wrap_last`, no cell is truncated: on a terminal the last column is wrapped.
+    On a terminal that is too narrow for a row, the column named `truncated` is shortened, or else cells are wrapped.
+    If that is not enough, or takes more lines, each row is written as a list of its cells.
     """
     output = StandardOutput()
     if as_json:
@@ -32,49 +37,60 @@ def write_table(rows: Sequence[Mapping[str, Any]], *, as_json: bool, wrap_last: 
         return
     from shutil import get_terminal_size  # slow to load, and only needed for a terminal
 
-    heading = [column.upper().replace("_", " ") for column in rows[0]]
-    cells = [heading, *([format_one_line(cell) for cell in row] for row in cells)]
-    widths = [max(map(measure_width, column)) for column in zip(*cells, strict=True)]
-    terminal_width = get_terminal_size().columns
-    if wrap_last:
-        cells = wrap_last_cells(cells, terminal_width - sum(width + len(COLUMN_GAP) for width in widths[:-1]))
-    else:
-        widths = shrink_widths(widths, terminal_width)
-    for row in cells:
-        line = COLUMN_GAP.join(
-            pad_text(truncate_text(cell, width), width) for cell, width in zip(row, widths, strict=True)
-        )
-        output.write(line.rstrip() + "\n")
+    names = list(rows[0])
+    cells = [
+        [name.upper().replace("_", " ") for name in names],
+        *([format_one_line(cell) for cell in row] for row in cells),
+    ]
+    width = get_terminal_size().columns
+    columns = format_columns(cells, width, names.index(truncated) if truncated else None)
+    lines = min(filter(None, (columns, format_records(cells, width))), key=len)
+    output.write("".join(f"{line}\n" for line in lines))
 
 
-def wrap_last_cells(cells: Sequence[Sequence[str]], max_width: int) -> list[list[str]]:
-    """Wrap the last cell of each row.
+def format_columns(cells: Sequence[Sequence[str]], max_width: int, truncated: int | None) -> list[str]:
+    """Format rows with aligned columns; return [] if they do not fit.
 
-    The other cells of the additional lines are empty.
+    `truncated` is the index of the column that is truncated; without one, cells are wrapped.
     """
-    from textwrap import wrap
-
-    lines: list[list[str]] = []
-    for *others, last in cells:
-        first, *following = wrap(
-            last, max(max_width, MIN_COLUMN_WIDTH), break_long_words=False, break_on_hyphens=False
-        ) or [""]
-        lines.append([*others, first])
-        lines += [[*([""] * len(others)), line] for line in following]
+    widths = [max(map(measure_width, column)) for column in zip(*cells, strict=True)]
+    excess = sum(widths) + len(COLUMN_GAP) * (len(widths) - 1) - max_width
+    if truncated is None:
+        words = [[word for cell in column for word in cell.split()] for column in zip(*cells, strict=True)]
+        min_widths = [min(max(map(measure_width, column_words), default=0), MAX_WORD_WIDTH) for column_words in words]
+        min_widths[0] = max(map(measure_width, words[0]), default=0)
+        min_widths[-1] = min(widths[-1], MIN_COLUMN_WIDTH)
+    else:
+        min_widths = list(widths)
+        min_widths[truncated] = min(widths[truncated], MIN_COLUMN_WIDTH)
+    if excess > sum(widths) - sum(min_widths):
+        return []
+    for _ in range(excess):
+        reducible = [index for index, width in enumerate(widths) if width > min_widths[index]]
+        widths[max(reducible, key=widths.__getitem__)] -= 1
+    lines = []
+    for row in cells:
+        parts = [
+            [truncate_text(cell, width)]
+            if index == truncated
+            else wrap_text(cell, width, divide_words=index < len(widths) - 1)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        rows = zip_longest(*parts, fillvalue="")
+        lines += [COLUMN_GAP.join(map(pad_text, row_cells, widths)).rstrip() for row_cells in rows]
     return lines
 
 
-def shrink_widths(widths: Sequence[int], max_width: int) -> list[int]:
-    """Reduce the widest columns until a row fits in `max_width`.
-
-    The first column is never reduced, the others not below `MIN_COLUMN_WIDTH`.
-    """
-    fitted = list(widths)
-    excess = sum(fitted) + len(COLUMN_GAP) * (len(fitted) - 1) - max_width
-    while excess > 0 and max(fitted[1:], default=0) > MIN_COLUMN_WIDTH:
-        fitted[fitted.index(max(fitted[1:]), 1)] -= 1
-        excess -= 1
-    return fitted
+def format_records(cells: Sequence[Sequence[str]], max_width: int) -> list[str]:
+    """Format each row as its first cell and, below it, the other cells with the names of their columns."""
+    names, *rows = cells
+    lines = []
+    for first, *others in rows:
+        facts = "; ".join(f"{name.lower()}: {cell}" for name, cell in zip(names[1:], others, strict=True) if cell)
+        lines += wrap_text(first, max_width, divide_words=False)
+        fact_lines = wrap_text(facts, max_width - len(RECORD_INDENTATION), divide_words=False)
+        lines += [RECORD_INDENTATION + line for line in fact_lines if line]
+    return lines
 
 
 def format_cell(value: Any) -> str:

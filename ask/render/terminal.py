@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ask.agent.tool_loop import RunResult
@@ -21,6 +22,7 @@ from ask.events import (
     ToolCallRequested,
     ToolCallStarted,
 )
+from ask.messages import ToolCall
 from ask.plugin_api.provider import ReasoningDelta, TextDelta, ToolCallDelta
 from ask.render.amounts import format_count
 from ask.render.live_region import LiveRegion, TerminalRow
@@ -190,8 +192,9 @@ class TerminalRenderer(PlainRenderer):
     def _print_call_result(self, event: ToolCallFinished) -> None:
         outcome = "failed" if event.failed else format_count(len(event.result), "character")
         outcome = f"{outcome} in {event.seconds:.1f} s"
+        action = "" if self._is_call_printed else format_call(event.call)
         self._console.print_dim(
-            self._format_row("" if self._is_call_printed else format_call(event.call), outcome) + "\n"
+            self._format_row(action, outcome) + "\n", {} if event.failed else find_written_file(event.call)
         )
         if self._verbose and not self._is_call_printed:
             self._console.print_dim(event.result.removesuffix("\n") + "\n")
@@ -246,6 +249,16 @@ class TerminalRenderer(PlainRenderer):
             import ask.render.markdown_answer  # noqa: F401
 
             self._is_markdown_loaded = True
+
+
+def find_written_file(call: ToolCall) -> dict[str, Path]:
+    """Return the name and path of the file that a successful call has written, if any."""
+    if call.name not in ("write_file", "edit_file"):
+        return {}
+    from ask.render.transcript import parse_arguments
+
+    name = str(parse_arguments(call).get("filepath", ""))
+    return {name: Path(name).expanduser()} if name else {}
 
 
 def format_elapsed(seconds: float) -> str:

@@ -1,12 +1,15 @@
 """Measure, truncate, pad and wrap text by terminal columns: characters may be zero, one or two columns wide.
 
-A row of styled text is a list of spans, each with the parameters of an SGR escape sequence, such as "1;34".
+A row of styled text is a list of spans, each with the parameters of an SGR escape sequence, such as "1;34". The target
+of a hyperlink follows after a space: "4 https://example.org".
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+
+from ask.console import RESET, format_hyperlink
 
 Row = list[tuple[str, str]]
 """The spans of a row: a piece of text and its style, "" for none."""
@@ -51,14 +54,23 @@ def get_plain_text(row: Row) -> str:
     return "".join(text for text, _ in row)
 
 
-def wrap_row(row: Row, width: int) -> list[Row]:
-    """Wrap styled text at newlines and between words; a word that is wider than a row is divided."""
+def wrap_row(row: Row, width: int, *, divide_words: bool = True) -> list[Row]:
+    """Wrap styled text at newlines and between words.
+
+    A word that is wider than a row is divided, or with `divide_words=False` left to the terminal, so that it can be
+    copied.
+    """
     rows: list[Row] = []
     for line in split_lines((text.expandtabs(), style) for text, style in row):
         plain_text = get_plain_text(line)
-        offsets = [] if measure_width(plain_text) <= width else list(_find_breaks(plain_text, width))
+        offsets = [] if measure_width(plain_text) <= width else list(_find_breaks(plain_text, width, divide_words))
         rows += map(strip_end, divide_row(line, offsets))
     return rows
+
+
+def wrap_text(text: str, width: int, *, divide_words: bool = True) -> list[str]:
+    """Wrap plain text as `wrap_row` does."""
+    return [get_plain_text(row) for row in wrap_row([(text, "")], width, divide_words=divide_words)]
 
 
 def split_at_width(row: Row, width: int) -> list[Row]:
@@ -67,14 +79,14 @@ def split_at_width(row: Row, width: int) -> list[Row]:
     return divide_row(expanded, list(_find_forced_breaks(get_plain_text(expanded), width)))
 
 
-def _find_breaks(text: str, width: int) -> Iterator[int]:
+def _find_breaks(text: str, width: int, divide_words: bool) -> Iterator[int]:
     used_width = 0
     for match in WORD_PATTERN.finditer(text):
         word_width = measure_width(match[0].rstrip())
         if used_width and used_width + word_width > width:
             yield match.start()
             used_width = 0
-        if word_width > width:
+        if word_width > width and divide_words:
             start = match.start()
             for offset in _find_forced_breaks(match[0].rstrip(), width):
                 start = match.start() + offset
@@ -131,4 +143,10 @@ def strip_end(row: Row) -> Row:
 
 def to_ansi(row: Row) -> str:
     """Convert a row to text with escape sequences, without spaces at its end."""
-    return "".join(f"\x1b[{style}m{text}\x1b[0m" if style and text else text for text, style in strip_end(row))
+    return "".join(_format_span(text, style) if style and text else text for text, style in strip_end(row))
+
+
+def _format_span(text: str, style: str) -> str:
+    parameters, _, target = style.partition(" ")
+    styled = f"\x1b[{parameters}m{text}{RESET}"
+    return format_hyperlink(styled, target) if target else styled

@@ -154,7 +154,7 @@ def _read_extent(terminal: Terminal, pending_call: PendingToolCall) -> ApprovalR
         extent = parse_extent(answer, tuple(approvable))
         if extent:
             return ApprovalResponse(ApprovalChoice.ALWAYS, scope=extent[0], duration=extent[1])
-    terminal.write("Not understood: taken as no.\n")
+    terminal.write("Not understood, treated as no.\n")
     return ApprovalResponse(ApprovalChoice.NO)
 
 

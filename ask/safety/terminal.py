@@ -88,7 +88,7 @@ class Terminal:
         self._enable_line_mode()
         line = b""
         with self._end_line_on_interrupt(), _convert_errors():
-            self.write(prompt)
+            self.write("\n".join(wrap_lines(prompt, self.columns)))
             while not line.endswith(b"\n"):
                 data = os.read(self._fd, 4096)
                 if not data:
@@ -150,13 +150,16 @@ def _convert_errors() -> Iterator[None]:
 
 
 def wrap_lines(text: str, columns: int) -> list[str]:
-    """Split ASCII text into lines that fit the terminal.
+    """Split ASCII text into lines that fit the terminal, between words where possible.
 
     If the terminal wrapped a long line itself, the model could make the rest look like a line from ask.
     """
     rows = []
     for line in text.split("\n"):
-        rows.append(line[:columns])
-        width = max(1, columns - len(WRAP_PREFIX))
-        rows += [WRAP_PREFIX + line[start : start + width] for start in range(columns, len(line), width)]
+        rest, prefix = line, ""
+        while len(rest) > (width := columns - len(prefix)):
+            end = rest.rfind(" ", width // 2, width) + 1 or width
+            rows.append(prefix + rest[:end])
+            rest, prefix = rest[end:], WRAP_PREFIX
+        rows.append(prefix + rest)
     return rows

@@ -37,7 +37,7 @@ _MAX_TITLE_LENGTH, _MAX_SNIPPET_LENGTH = 200, 1_000
 _RATE_LIMIT_PAUSE = 1.1
 """Seconds before the only retry after a rate limit: Brave's free plan allows one request a second."""
 _INVALID_KEY_STATUSES, _QUOTA_STATUSES, _RATE_LIMIT_STATUS = (401, 403), (402, 432, 433), 429
-_TRY_LATER_HINT = "search again later, or continue without"
+_TRY_LATER_HINT = "try again later, or continue without searching"
 _MAX_ERROR_LENGTH = 200
 """Maximum number of characters shown of an engine's error message."""
 

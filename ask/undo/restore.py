@@ -40,7 +40,7 @@ from ask.undo.trees import (
 class RestoreStatus(StrEnum):
     """What an undo does to a file, or why it does nothing."""
 
-    RESTORE = "put back"
+    RESTORE = "restore"
     REMOVE = "remove"
     UNCHANGED = "unchanged"
     CHANGED_SINCE = "changed since"
@@ -238,7 +238,7 @@ def _execute_changes(changes: Sequence[PathChange], progress: ProgressCallback) 
     ]
     done = 0
     for count, (change, operation) in enumerate(operations):
-        progress("putting back", count * len(changes) // len(operations), len(changes))
+        progress("restoring", count * len(changes) // len(operations), len(changes))
         try:
             operation(change)
         except OSError as error:

@@ -356,7 +356,7 @@ def test_the_list_has_a_heading_on_a_terminal_only(ask: Ask) -> None:
     listed = ask("config", "list").text
     assert ask("config").text == listed
     assert all(line.count("\t") == 3 for line in listed.splitlines())
-    assert ask.on_terminal("config").text.startswith("KEY ")
+    assert ask.on_terminal("config", env={"COLUMNS": "200"}).text.startswith("KEY ")
 
 
 def test_get_prints_the_effective_value(ask: Ask, path: Path) -> None:

@@ -67,7 +67,8 @@ def test_no_part_of_a_key_is_printed(ask: Ask) -> None:
 
 
 def test_the_list_has_a_heading_on_a_terminal_only(ask: Ask) -> None:
-    piped, shown = ask("providers").text.splitlines(), ask.on_terminal("providers").text.splitlines()
+    piped = ask("providers").text.splitlines()
+    shown = ask.on_terminal("providers", env={"COLUMNS": "200"}).text.splitlines()
     assert all(line.count("\t") == 5 for line in piped)
     assert shown[0].split("  ")[0] == "NAME"
     assert [line.split()[0] for line in shown[1:]] == [line.split("\t")[0] for line in piped]

@@ -22,7 +22,7 @@ def test_piped_output_has_a_row_for_each_tool(ask: Ask) -> None:
 
 
 def test_the_list_has_a_heading_on_a_terminal(ask: Ask) -> None:
-    heading, *lines = ask.on_terminal("tools").text.splitlines()
+    heading, *lines = ask.on_terminal("tools", env={"COLUMNS": "400"}).text.splitlines()
     assert heading.split()[:2] == ["NAME", "PARAMETERS"]
     assert [line.split()[0] for line in lines] == DEFAULT_TOOLS
 

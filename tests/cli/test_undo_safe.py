@@ -150,7 +150,7 @@ def test_terminal_previews_are_truncated_and_confirmed(ask: Ask, home: Home, mod
     result = ask.on_terminal("undo", conversation(home), answers=[("[y/N] ", "y\n")])
     assert result.code == 0
     assert re.search(r"\b30 more\b.*\bask undo --list\b", result.text)
-    assert re.search(r"Put back 80 files\b.*\[y/N\] ", result.text)
+    assert re.search(r"Restore 80 files\b.*\[y/N\] ", result.text)
     assert len(os.listdir(home.work)) == 80
 
 
@@ -269,7 +269,7 @@ LATER_CHANGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "link": (replace_with_link, "changed since"),
     "folder": (replace_with_folder, "changed since"),
     "gone": (lambda f: f.unlink(), "changed since"),
-    "time": (lambda f: os.utime(f, ns=(1, 1)), "put back"),
+    "time": (lambda f: os.utime(f, ns=(1, 1)), "restore"),
     "old content": (lambda f: f.write_text("old"), "unchanged"),
 }
 

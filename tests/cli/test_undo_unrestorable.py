@@ -49,7 +49,7 @@ def test_folders_beyond_the_depth_limit_are_left_and_reported(ask: Ask, home: Ho
     result = ask("undo", "-y")
     left, done, error = result.stderr.splitlines()[1:]
     assert result.code == 9
-    assert "put back 1 file, remove 1 file" in done
+    assert "restore 1 file, remove 1 file" in done
     assert all(f": d/ (more than {MAX_DEPTH} " in line for line in (left, error))
     assert (home.work / "f").read_text() == "old\n"
     assert home.work.joinpath(*["d"] * (MAX_DEPTH + 3), "f").exists()

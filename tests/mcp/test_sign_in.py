@@ -189,7 +189,7 @@ def test_a_refused_sign_in_is_reported(ask: Ask, home: Home, private: OAuthServe
 def test_without_a_browser_the_address_is_pasted(ask: Ask, home: Home, private: OAuthServer) -> None:
     add(home, private)
     with ask.start_on_terminal("mcp", "login", "--no-browser", "web") as login:
-        login.wait_for("browser ended", 60)
+        login.wait_for("Redirected URL", 60)
         [page] = re.findall(r"http://\S+/authorize\?\S+", login.stdout.decode())
         with pytest.raises(urllib.error.HTTPError) as redirect:
             urllib.request.build_opener(KeepRedirect).open(page)

@@ -84,7 +84,7 @@ def test_input_is_counted_and_its_first_error_quoted(tmp_path: Path) -> None:
 
 
 def test_input_without_errors_is_reported(tmp_path: Path) -> None:
-    assert "No line speaks of an error" in converse("what is wrong?\n\n<stdin>\nall good\n</stdin>", tmp_path)[0]
+    assert "No line mentions an error" in converse("what is wrong?\n\n<stdin>\nall good\n</stdin>", tmp_path)[0]
 
 
 def test_other_questions_about_input_quote_its_beginning(tmp_path: Path) -> None:

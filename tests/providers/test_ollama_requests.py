@@ -159,7 +159,7 @@ def notice(messages: Any, read: int | None, tools: Sequence[ToolSpec] = (LIST,))
 
 def test_truncated_prompt_causes_a_notice() -> None:
     long = [*TALK, Message("user", "word " * 20_000)]
-    assert "the front was dropped" in notice(long, 4096)
+    assert "the beginning was dropped" in notice(long, 4096)
     assert "num_ctx" in notice(long, 4096)
     assert notice(long, 20_010) == ""
     assert notice(long, None) == ""

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ask.render.text_layout import measure_width
 from tests import wire
 from tests.model_server import ModelServer, Reply
 from tests.program import Ask, run_on_terminal
@@ -37,6 +38,46 @@ def test_a_terminal_gets_aligned_columns_under_a_heading(ask: Ask, server: Model
         "ID     TITLE            CONTEXT  TOOLS  INPUT PRICE  OUTPUT PRICE  PRICE SOURCE",
         "a/one  One              200000          3            0             provider",
         "b/two  Größe 2\\x1b[31m",
+    ]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "config",
+        "doctor --offline",
+        "history list",
+        "history stats",
+        "keys list",
+        "models",
+        "providers",
+        "templates",
+        "tools",
+    ],
+)
+@pytest.mark.parametrize("columns", [30, 80])
+def test_lists_fit_the_terminal_and_lose_no_word(columns: int, command: str, ask: Ask, server: ModelServer) -> None:
+    server.reply(*[MODELS] * 2 if command == "models" else [wire.says("a")])
+    if command.startswith("history"):
+        ask("a question of several words")
+    shown = ask.on_terminal(*command.split(), env={"COLUMNS": str(columns)}).text
+    for line in shown.splitlines():
+        assert measure_width(line) <= columns or max(map(measure_width, line.split())) > columns // 2, line
+    words = {word.strip("();:,") for word in ask(*command.split()).text.split() if word.isprintable()}
+    if not command.startswith("history"):  # whose numbers are formatted for a terminal
+        assert words <= {word.strip("();:,") for word in shown.split()}
+
+
+def test_a_narrow_terminal_gets_a_list_of_facts_for_each_row(ask: Ask, server: ModelServer) -> None:
+    server.reply(MODELS)
+    assert ask.on_terminal("models", env={"COLUMNS": "30"}).text.splitlines() == [
+        "a/one",
+        "  title: One; context: 200000;",
+        "  input price: 3; output",
+        "  price: 0; price source:",
+        "  provider",
+        "b/two",
+        "  title: Größe 2\\x1b[31m",
     ]
 
 

@@ -125,6 +125,24 @@ def test_code_is_colored_and_headings_are_bold(ask: Ask, server: ModelServer) ->
     }
 
 
+def test_hyperlinks_take_no_columns(ask: Ask, server: ModelServer) -> None:
+    link = "[packaging notes](https://wiki.example.org/Packaging)"
+    server.reply(stream_reply(f"Some words before the {link}, and after.\n\n| a | b |\n|-|-|\n| {link} | {link} |\n"))
+    with run_sized(ask, 60, "--no-tools", "-q") as running:
+        shown = running.finish().stdout
+    assert b"\x1b]8;;https://wiki.example.org/Packaging\x1b\\" in shown
+    assert render_lines(shown, columns=60) == [
+        "Some words before the packaging notes",
+        "(https://wiki.example.org/Packaging), and after.",
+        "",
+        "a                            │ b",
+        "─────────────────────────────┼──────────────────────────────",
+        "packaging notes              │ packaging notes",
+        "(https://wiki.example.org/Pa │ (https://wiki.example.org/Pac",
+        "ckaging)                     │ kaging)",
+    ]
+
+
 def test_code_can_be_copied_unchanged(ask: Ask, server: ModelServer) -> None:
     line = "printf '%s\\n' " + "x" * 100
     server.reply(stream_reply(f"```bash\n{line}\n\tafter a tab\n```"))
@@ -145,7 +163,9 @@ def test_nothing_from_outside_reaches_the_terminal_raw(ask: Ask, server: ModelSe
         wire.says("done"),
     )
     shown = ask.on_terminal("-v", "hi").stdout
-    ours = re.sub(rb"\x1b\[[\d;]*m|\r\x1b\[2K|\r(?:\x1b\[\d+A)?\x1b\[J|\r\n", b"", shown)
+    ours = re.sub(
+        rb"\x1b\[[\d;]*m|\x1b\]8;;(?:http://x/[!-~]*)?\x1b\\|\r\x1b\[2K|\r(?:\x1b\[\d+A)?\x1b\[J|\r\n", b"", shown
+    )
     assert not set(ours) & {*range(9), *range(11, 32), 127}
     assert not set("\u202e\x9b") & set(ours.decode())
 

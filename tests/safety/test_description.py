@@ -130,6 +130,13 @@ def test_long_lines_are_wrapped_with_a_prefix() -> None:
     ]
 
 
+def test_long_lines_are_wrapped_between_words() -> None:
+    assert wrap_lines("  command: make all the documentation", 24) == [
+        "  command: make all the ",
+        "  > documentation",
+    ]
+
+
 @given(st.text(" ab\n", max_size=200), st.integers(20, 60))
 def test_wrapped_text_is_complete_and_fits(text: str, columns: int) -> None:
     rows = wrap_lines(text, columns)

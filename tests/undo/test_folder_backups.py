@@ -218,9 +218,9 @@ def test_what_could_not_be_read_is_not_put_back_and_nothing_in_it_removed() -> N
         Path(folder).chmod(0o777)
         command = [sys.executable, "-c", UNREADABLE.format(nobody=NOBODY), folder]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30, check=False)
-        states = ["closed: put back", "sealed: remove", "sealed2: remove", "secret: no backup"]
+        states = ["closed: restore", "sealed: remove", "sealed2: remove", "secret: no backup"]
         left = "('sealed', <RestoreStatus.NOT_EMPTY: 'contains something else'>)"
-        told = f"{'; '.join([*states, 'shut: put back'])}\n{left}\n0o40000 old\n"
+        told = f"{'; '.join([*states, 'shut: restore'])}\n{left}\n0o40000 old\n"
         assert (done.stdout, done.stderr) == (told, "")
         assert sorted(os.listdir(Path(folder, "work/closed"))) == ["f", "new"]
 

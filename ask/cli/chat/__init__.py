@@ -33,10 +33,10 @@ class ChatCommand(AskCommand):
 )
 @click.pass_context
 def command(ctx: click.Context, /, **flags: Any) -> int:
-    """Talk with a language model: one conversation, message after message, saved as it goes.
+    """Chat with a language model. The conversation is saved while it happens.
 
-    It begins with PROMPT, where that is given. Where standard input is no terminal, each line of it is a message.
-    The conversation goes on later with ask -c, or ask chat -c.
+    PROMPT is the first message. If standard input is not a terminal, each of its lines is a message. Continue the
+    conversation later with ask -c or ask chat -c.
     """
     from ask.cli.chat.loop import run_chat
 

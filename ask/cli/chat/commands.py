@@ -26,7 +26,7 @@ KEY_BINDINGS = {
     "Ctrl-R": "search earlier messages",
     "Ctrl-X Ctrl-E": "open the message in an editor",
     "Ctrl-C": "stop the answer; at the prompt, clear the line",
-    "Ctrl-D": "leaves",
+    "Ctrl-D": "quit",
 }
 MAX_NAMED_FILES = 3
 """Up to this many attached files are listed by name; more are only counted."""
@@ -93,7 +93,7 @@ def parse_input(text: str) -> tuple[SlashCommand, str] | str:
     return command, argument
 
 
-@slash_command("[NAME]", "Ask this model from now on, also as provider:model.")
+@slash_command("[NAME]", "Use this model, also as provider:model.")
 def model(session: ChatSession, name: str) -> None:
     if name:
         from ask.agent.model_selection import ModelSelection
@@ -103,7 +103,7 @@ def model(session: ChatSession, name: str) -> None:
     print_endpoint(session)
 
 
-@slash_command("[NAME]", "Ask this provider from now on.")
+@slash_command("[NAME]", "Use this provider.")
 def provider(session: ChatSession, name: str) -> None:
     if name:
         from ask.agent.model_selection import ModelSelection
@@ -119,7 +119,7 @@ def print_endpoint(session: ChatSession) -> None:
     session.print_line(f"Using {endpoint.model} ({endpoint.provider_name})")
 
 
-@slash_command("[TEXT]", "Add this to the system prompt (@FILE; - for nothing).", is_multiline=True)
+@slash_command("[TEXT]", "Replace the extra system prompt (@FILE; - removes it).", is_multiline=True)
 def system(session: ChatSession, text: str) -> None:
     if text:
         session.set_extra_system_prompt("" if text == "-" else text)
@@ -127,7 +127,7 @@ def system(session: ChatSession, text: str) -> None:
     session.print_line(f"Extra system prompt:\n{extra}" if extra else "No extra system prompt")
 
 
-@slash_command("[on|off|list]", "Let the model call tools, or none.")
+@slash_command("[on|off|list]", "Enable, disable or list the tools.")
 def tools(session: ChatSession, mode: str) -> None:
     if mode in ("on", "off"):
         session.enable_tools(enabled=mode == "on")
@@ -139,7 +139,7 @@ def tools(session: ChatSession, mode: str) -> None:
     session.print_line(f"Tools{level}: {', '.join(names)}" if names else "Tools are disabled")
 
 
-@slash_command("[on|files]", "Confine what tools can do. Nothing turns it off.")
+@slash_command("[on|files]", "Enable safe mode until the chat ends.")
 def safe(session: ChatSession, mode: str) -> None:
     if mode not in ("", "on", "files"):
         raise UsageError(f"/safe accepts on or files, not {mode!r}", "safe mode stays on until the chat ends")
@@ -153,7 +153,7 @@ def safe(session: ChatSession, mode: str) -> None:
         session.print_line(f"Safe mode is on (level {safe_mode.level}): tools can write only to {folders}")
 
 
-@slash_command("PATH", "Add a file, folder, image, PDF or URL.")
+@slash_command("PATH", "Attach a file, folder, image, PDF or URL.")
 def file(session: ChatSession, path: str) -> None:
     from ask.attachments import describe_attachment
 
@@ -189,7 +189,7 @@ def drop(session: ChatSession, _: str) -> None:
     session.print_line("Removed the last message and its answer")
 
 
-@slash_command("[OPTIONS]", "Put back the files that the last run changed.")
+@slash_command("[OPTIONS]", "Restore the files that the last run changed.")
 def undo(session: ChatSession, options: str) -> None:
     import click
 
@@ -208,12 +208,12 @@ def undo(session: ChatSession, options: str) -> None:
         raise UsageError(error.format_message().rstrip("."), "see /undo --help") from None
 
 
-@slash_command("", "Replace what is old by a summary.")
+@slash_command("", "Replace older messages with a summary.")
 def compact(session: ChatSession, _: str) -> None:
     session.compact()
 
 
-@slash_command("FILE", "Write the conversation to a .md, .json or .html file.")
+@slash_command("FILE", "Export the conversation to a .md, .json or .html file.")
 def save(session: ChatSession, path: str) -> None:
     from pathlib import Path
 
@@ -221,11 +221,12 @@ def save(session: ChatSession, path: str) -> None:
 
     if not session.is_saved:
         raise UsageError("this conversation is not saved", "start the chat without --no-save to save it")
-    export_conversations([session.request.conversation_id], str(Path(path).expanduser()))
-    session.print_line(f"Wrote {path}")
+    file = Path(path).expanduser()
+    export_conversations([session.request.conversation_id], str(file))
+    session.print_line(f"Wrote {path}", {path: file})
 
 
-@slash_command("", "Tell what this chat has used.")
+@slash_command("", "Show the tokens and cost of this chat.")
 def cost(session: ChatSession, _: str) -> None:
     from ask.render.plain import format_usage
 
@@ -261,7 +262,7 @@ def print_titles(session: ChatSession, titles: Sequence[ConversationTitle]) -> N
         session.print_line(truncate_text(line, width))
 
 
-@slash_command("", "Begin a new conversation.")
+@slash_command("", "Start a new conversation.")
 def clear(session: ChatSession, _: str) -> None:
     session.start_new_conversation()
     session.print_line("Started a new conversation")
@@ -269,9 +270,11 @@ def clear(session: ChatSession, _: str) -> None:
 
 @slash_command("", "List the commands and keys.")
 def help_(session: ChatSession, _: str) -> None:
-    rows = [*list_usages(), *KEY_BINDINGS.items(), ("//...", "send a message that starts with a slash")]
-    width = max(len(usage) for usage, _ in rows)
-    session.print_line("\n".join(f"{usage:{width}}  {description}" for usage, description in rows))
+    from ask.cli.groups import HelpFormatter
+
+    formatter = HelpFormatter()
+    formatter.write_dl([*list_usages(), *KEY_BINDINGS.items(), ("//...", "send a message that starts with a slash")])
+    session.print_line(formatter.getvalue().removesuffix("\n"))
 
 
 @slash_command("", "Quit, like exit, quit and Ctrl-D.")

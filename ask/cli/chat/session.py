@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ask.agent.app_context import AppContext
@@ -349,9 +350,9 @@ class ChatSession:
         )
         self.is_saved = True
 
-    def print_line(self, text: str) -> None:
-        """Print the output of a slash command."""
-        self.command_console.print_line(text)
+    def print_line(self, text: str, files: Mapping[str, Path] | None = None) -> None:
+        """Print the output of a slash command. The names of `files` in it become hyperlinks to their paths."""
+        self.command_console.print_line(text, files)
 
     def redact(self, text: str) -> str:
         """Redact the keys known so far; the set changes when another provider is selected."""
