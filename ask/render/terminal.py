@@ -23,6 +23,7 @@ from ask.events import (
     ToolCallStarted,
 )
 from ask.messages import ToolCall
+from ask.parsing import parse_json, read_dict
 from ask.plugin_api.provider import ReasoningDelta, TextDelta, ToolCallDelta
 from ask.render.amounts import format_count
 from ask.render.live_region import LiveRegion, TerminalRow
@@ -255,9 +256,7 @@ def find_written_file(call: ToolCall) -> dict[str, Path]:
     """Return the name and path of the file that a successful call has written, if any."""
     if call.name not in ("write_file", "edit_file"):
         return {}
-    from ask.render.transcript import parse_arguments
-
-    name = str(parse_arguments(call).get("filepath", ""))
+    name = str(read_dict(parse_json(call.arguments)).get("filepath", ""))
     return {name: Path(name).expanduser()} if name else {}
 
 

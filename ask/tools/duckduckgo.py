@@ -83,7 +83,7 @@ def _query_duckduckgo(query: str, max_results: int, timeout: int, bundle_path: s
             return "duckduckgo did not respond in time: try again later, or continue without searching"
         except DDGSException as error:
             if str(error) == NO_RESULTS_MESSAGE:  # ddgs also reports this for a CAPTCHA page
-                return "duckduckgo found nothing, or refuses requests: try other words, or continue without searching searching"
+                return "duckduckgo found nothing, or refuses requests: try other words, or continue without searching"
             reason = str(error).partition(" > ")[2] or str(error)
             return f"cannot reach duckduckgo: {' '.join(reason.rstrip(')').split())[:_MAX_REASON_LENGTH]}"
     return [[str(result.get(key) or "") for key in ("title", "href", "body")] for result in results]
