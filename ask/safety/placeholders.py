@@ -75,10 +75,8 @@ class MountPlaceholders:
             self._manifest.write(b"\0".join(map(os.fsencode, self._recorded_paths)))
             self._manifest.flush()
             for path in missing:
-                with (
-                    suppress(OSError),
-                    open_existing_folder("/", path.parent.parts[1:]) as folder_fd,
-                ):  # nor can a call create it then
+                # What ask cannot create, a call cannot either.
+                with suppress(OSError), open_existing_folder("/", path.parent.parts[1:]) as folder_fd:
                     if requested[path]:
                         os.mkdir(path.name, 0o700, dir_fd=folder_fd)
                     else:
