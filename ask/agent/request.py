@@ -223,12 +223,6 @@ def read_project_context(
     return context
 
 
-def check_saves_summary(settings: Settings) -> None:
-    """Raise `UsageError` if a summary cannot be saved."""
-    if not settings.save:
-        raise UsageError("a summary must be saved, but saving is disabled", "see history.enabled in ask config")
-
-
 def read_conversation(flags: Mapping[str, Any], app: AppContext, directory: Path) -> ResumedConversation:
     """Load the conversation to continue, or start a new one.
 

@@ -67,19 +67,17 @@ def run_compaction(flags: Mapping[str, Any]) -> None:
     Raises:
         AskError: there is no summary; the conversation is unchanged.
     """
-    from ask.agent.compaction import check_summary, make_summary_request
-    from ask.agent.request import check_saves_summary, prepare_without_prompt
+    from ask.agent.compaction import compact_conversation
+    from ask.agent.request import prepare_without_prompt
     from ask.agent.toolset import Toolset
 
     with open_session(flags) as (app, console, cleanup):
         request, _ = prepare_without_prompt(flags, app, console, cleanup, Toolset(app, console, cleanup, ()))
-        check_saves_summary(request.settings)
-        request = make_summary_request(request, app)
-        run_result = run_and_render(request, app, create_renderer(flags, request, console))
-        with record_exit_code_on_error(run_result, request, app):
-            if run_result.error is not None:
-                raise run_result.error
-            check_summary(run_result, console)
+
+        def summarize(summary_request: RunRequest) -> RunResult:
+            return run_and_render(summary_request, app, create_renderer(flags, summary_request, console))
+
+        compact_conversation(request, app, console, summarize)
 
 
 @contextmanager

@@ -56,21 +56,20 @@ def _import_conversation(
     store: Store, connection: sqlite3.Connection, export: ConversationExport, generate_id: Callable[[], str] | None
 ) -> ImportResult:
     incoming = export.conversation
+    status, conversation_id = ImportStatus.IMPORTED, incoming.id
     rows = store.fetch_rows("SELECT * FROM conversations WHERE id = ?", [incoming.id])
-    if not rows:
-        _insert_conversation(connection, export)
-        return ImportResult(incoming.id, incoming.title, ImportStatus.IMPORTED, incoming.id)
-    existing = Conversation(*rows[0])
-    if to_json_line(ConversationExport(existing, read_runs(store, existing))) == to_json_line(export):
-        return ImportResult(incoming.id, incoming.title, ImportStatus.ALREADY_PRESENT, incoming.id)
-    if generate_id is None:
-        raise FileError(
-            f"the id {incoming.id} is already used by another conversation; nothing was imported",
-            "--as-new imports it under a new id",
-        )
-    renamed = incoming._replace(id=generate_id())
-    _insert_conversation(connection, export._replace(conversation=renamed))
-    return ImportResult(incoming.id, incoming.title, ImportStatus.RENAMED, renamed.id)
+    if rows:
+        existing = Conversation(*rows[0])
+        if to_json_line(ConversationExport(existing, read_runs(store, existing))) == to_json_line(export):
+            return ImportResult(incoming.id, incoming.title, ImportStatus.ALREADY_PRESENT, incoming.id)
+        if generate_id is None:
+            raise FileError(
+                f"the id {incoming.id} is already used by another conversation; nothing was imported",
+                "--as-new imports it under a new id",
+            )
+        status, conversation_id = ImportStatus.RENAMED, generate_id()
+    _insert_conversation(connection, export._replace(conversation=incoming._replace(id=conversation_id)))
+    return ImportResult(incoming.id, incoming.title, status, conversation_id)
 
 
 def _insert_conversation(connection: sqlite3.Connection, export: ConversationExport) -> None:

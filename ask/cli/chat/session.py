@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ask.agent.app_context import AppContext
 from ask.agent.model_selection import ModelSelection, fetch_first_model, resolve_other_endpoint
 from ask.agent.request import (
+    RunRequest,
     check_attachments_supported,
-    check_saves_summary,
     compose_message,
     create_input_readers,
     open_safe_mode,
@@ -28,6 +28,7 @@ from ask.agent.toolset import Toolset
 from ask.cli.run import create_renderer
 from ask.console import StderrConsole
 from ask.errors import FileError, RunInterruptedError, UsageError
+from ask.events import Event, Notice
 from ask.history.conversations import find_conversation, load_conversation, select_unsummarized_runs
 from ask.history.deletion import delete_run, replace_run
 from ask.history.entries import Run, read_runs
@@ -306,8 +307,18 @@ class ChatSession:
 
         if not self.request.message_history:
             raise UsageError("there is nothing to summarize yet", "send a message first")
-        check_saves_summary(self.request.settings)
-        self.request = compact_conversation(self.request, self.app, self.console, self._add_usage)
+
+        def print_notice(event: Event) -> None:
+            if isinstance(event, Notice):
+                self.console.print_notice(event.text)
+
+        def summarize(request: RunRequest) -> RunResult:
+            result = run_request(request, self.app, print_notice)
+            self._add_usage(result)
+            return result
+
+        compact_conversation(self.request, self.app, self.console, summarize)
+        self._reload_conversation()
 
     def start_new_conversation(self) -> None:
         self.request = self.request._replace(conversation_id=generate_conversation_id())
