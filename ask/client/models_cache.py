@@ -48,9 +48,10 @@ def read_models(file: Path) -> CachedModels:
     try:
         content = json.loads(file.read_bytes())
         age = time.time() - content["time"]
-        models = [ModelInfo(**entry) for entry in content["models"]]
-        # JSON has no tuples.
-        models = [model._replace(efforts=tuple(model.efforts)) if model.efforts else model for model in models]
+        models = []
+        for entry in content["models"]:
+            model = ModelInfo(**entry)
+            models.append(model if model.efforts is None else model._replace(efforts=tuple(model.efforts)))
     except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return CachedModels()
     return CachedModels(tuple(models), age if age >= 0 else float("inf"))

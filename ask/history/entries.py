@@ -41,7 +41,8 @@ class ToolCallRecord(NamedTuple):
     @classmethod
     def from_row(cls, row: Mapping[str, Any] | sqlite3.Row) -> ToolCallRecord:
         """Create the record from a row of the database or of an export."""
-        record = cls(*(ToolCall(*map(row.__getitem__, ToolCall._fields)), *map(row.__getitem__, cls._fields[1:])))
+        call = ToolCall(row["id"], row["name"], row["arguments"])
+        record = cls(call, *(row[name] for name in cls._fields[1:]))
         return record if record.failed is None else record._replace(failed=bool(record.failed))
 
 
