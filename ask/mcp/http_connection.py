@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 CONNECT_TIMEOUT = 10.0
 LOGIN_COMMAND = "ask mcp login"
+REQUEST_ERROR_STATUSES = (400, 404)
+"""The statuses with which servers send a JSON-RPC error, whose message says more (SEP-2575)."""
+PLACEHOLDER_MESSAGES = ("Server returned an error response", "Not Found", "Session terminated")
+"""The SDK's messages for an HTTP error whose body is no JSON-RPC error."""
 READ_TIMEOUT = 31_536_000.0
 """A year, which means no limit: each call has its own timeout."""
 
@@ -42,6 +46,7 @@ class HttpServerTransport:
     ) -> None:
         self._failure = ""
         """The HTTP error since the last POST request that succeeded, or ""."""
+        self._failure_status = 0
         self._server = server
         self._ca_bundle = find_ca_bundle(environment) if urlsplit(server.url).scheme == "https" else None
         self._ssl_verify = create_ssl_context(self._ca_bundle) if self._ca_bundle else True
@@ -59,7 +64,8 @@ class HttpServerTransport:
             cause = cause.exceptions[0]
         if type(cause).__module__.startswith("mcp.client.auth"):
             return f"the sign-in failed ({cause})"
-        return self._failure
+        has_server_message = self._failure_status in REQUEST_ERROR_STATUSES and not is_placeholder_error(cause)
+        return "" if has_server_message else self._failure
 
     def kill(self) -> None:
         """A remote server is not stopped."""
@@ -107,7 +113,7 @@ class HttpServerTransport:
             if response.status_code < 400:
                 self._failure = ""
             elif LOGIN_COMMAND not in self._failure:  # the SDK tries an older protocol after any error
-                self._failure = self._describe_failure(response)
+                self._failure, self._failure_status = self._describe_failure(response), response.status_code
         if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
             response.stream = limit_stream(response.stream)
 
@@ -126,6 +132,11 @@ class HttpServerTransport:
         with suppress(FileError):
             self._store.update({"challenge": [status, challenge]})
         return f"{failure}: sign in with {LOGIN_COMMAND} {name}"
+
+
+def is_placeholder_error(error: BaseException) -> bool:
+    """Check whether an error contains no message of the server."""
+    return not type(error).__module__.startswith("mcp.") or str(error) in PLACEHOLDER_MESSAGES
 
 
 def limit_stream(stream: Any) -> Any:
