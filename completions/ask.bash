@@ -155,13 +155,23 @@ _ask_about() {  # COMMAND: what it takes
             values='-p=provider --provider=provider --base-url=nothing --key=nothing -s=system --system=system -o=parameter --option=parameter --var=nothing -O=file --output=file -m=model --model=model -f=file --file=file -t=template --template=template --schema=file --input-format=choice:jsonl,csv,tsv,lines,nul,files -j=nothing --jobs=nothing --rpm=nothing --tpm=nothing --limit=nothing --sample=nothing --max-cost=nothing --max-failures=nothing --workdir-template=directory --max-rounds=nothing --poll-interval=nothing --engine=choice:dask --timeout=nothing --forget=conversation'
             rest='file' ;;
         mcp)
-            commands='list add remove login logout test'
+            commands='list resources prompts add remove login logout test'
             options='-h --help'
             values=''
             rest='nothing' ;;
         'mcp list')
             commands=''
             options='--tools --json -h --help'
+            values=''
+            rest='nothing' ;;
+        'mcp resources')
+            commands=''
+            options='--json -h --help'
+            values=''
+            rest='nothing' ;;
+        'mcp prompts')
+            commands=''
+            options='--json -h --help'
             values=''
             rest='nothing' ;;
         'mcp add')

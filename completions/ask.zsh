@@ -393,6 +393,18 @@ _ask_arguments() {  # COMMAND
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
         '*: :' ;;
+    'mcp resources')
+      _arguments -s -S -A '-*' \
+        '(--json)--json[Print a JSON array]' \
+        '(-h --help)-h[Show this message and exit]' \
+        '(-h --help)--help[Show this message and exit]' \
+        '*: :' ;;
+    'mcp prompts')
+      _arguments -s -S -A '-*' \
+        '(--json)--json[Print a JSON array]' \
+        '(-h --help)-h[Show this message and exit]' \
+        '(-h --help)--help[Show this message and exit]' \
+        '*: :' ;;
     'mcp add')
       _arguments -s -S -A '-*' \
         '*--env=[Environment variable for the command]:K=V:' \
@@ -547,7 +559,7 @@ _ask_commands() {  # COMMAND: what it consists of
     context) reply=('list:List the projects that you were asked about' 'forget:Forget a project, so that ask asks again') ;;
     history) reply=('list:List conversations, newest first' 'show:Show a conversation' 'search:Search all conversations' 'export:Export conversations as Markdown, JSON or HTML' 'import:Import conversations from a JSON export' 'delete:Delete conversations' 'stats:Show runs, tokens and cost by day, model and tool') ;;
     keys) reply=('set:Save the key of PROVIDER, typed without echo or read from standard input' 'list:List the providers that have a key, and where it is set' 'remove:Remove the saved key of PROVIDER') ;;
-    mcp) reply=('list:List the MCP servers, or the tools of one' 'add:Add an MCP server to config.toml' 'remove:Remove an MCP server from config.toml' 'login:Sign in to a remote MCP server in the browser' 'logout:Delete the sign-in to a remote MCP server' 'test:Start MCP servers and check that they work') ;;
+    mcp) reply=('list:List the MCP servers, or the tools of one' 'resources:List the resources of MCP servers, for -f' 'prompts:List the prompts of MCP servers, for -t' 'add:Add an MCP server to config.toml' 'remove:Remove an MCP server from config.toml' 'login:Sign in to a remote MCP server in the browser' 'logout:Sign out of a remote MCP server' 'test:Start MCP servers and check that they work') ;;
     skills) reply=('list:List the skills of this project, and your own' 'show:Print a skill') ;;
     templates) reply=('list:List the templates, yours and the built-in ones' 'show:Print a template' 'new:Create a template' 'edit:Edit a template, or a copy of a built-in one') ;;
     tools) reply=('list:List the tools available to models' 'approvals:List the remembered approvals' 'forget:Forget remembered approvals, so that ask asks again') ;;

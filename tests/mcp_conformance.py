@@ -30,8 +30,8 @@ NOT_APPLICABLE = {
     "elicitation-sep1034-client-defaults": "questions are declined: a default may agree to what the user has not read",
     "auth/enterprise-managed-authorization": "needs an identity provider that signs the user in to the company",
     "auth/wif-jwt-bearer": "needs the identity token of a cloud workload",
-    "auth/dpop": "the SDK has no DPoP",
-    "auth/dpop-nonce": "the SDK has no DPoP",
+    "auth/dpop": "the SDK does not support DPoP",
+    "auth/dpop-nonce": "the SDK does not support DPoP",
     **dict.fromkeys(
         (f"sep-2640-client-{name}" for name in ("no-prefetch", "verify-digest", "verify-size", "verify-frontmatter")),
         "skills that servers offer are not used",

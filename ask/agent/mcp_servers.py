@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from importlib.util import find_spec
@@ -11,18 +11,21 @@ from typing import TYPE_CHECKING
 
 from ask.agent.app_context import AppContext
 from ask.console import StderrConsole
+from ask.errors import MissingDependencyError
 from ask.mcp.lazy_servers import LazyServers
 from ask.mcp.server_config import MCP_EXTRA, ServerConfig, find_servers
 from ask.mcp.sign_in_store import SignIns
 from ask.mcp.tool_list_cache import ToolListCache
 from ask.mcp.tool_listing import ServerTools, build_tool_prefix, has_allowed_tool, to_tools
 from ask.settings import Settings
+from ask.suggestions import format_suggestion
 from ask.tools.base import Tool
 
 if TYPE_CHECKING:
     from ask.mcp.servers import ServerPool
 
 MCP_PACKAGE = "mcp"
+ADD_SERVER_HINT = "ask mcp add adds one"
 
 
 def is_mcp_installed() -> bool:
@@ -30,15 +33,29 @@ def is_mcp_installed() -> bool:
     return find_spec(MCP_PACKAGE) is not None
 
 
+def check_mcp_installed() -> None:
+    """Raise `MissingDependencyError` if the optional package for MCP is not installed."""
+    if not is_mcp_installed():
+        from ask.installation import format_install_command
+
+        raise MissingDependencyError("the package mcp is not installed", format_install_command(MCP_EXTRA))
+
+
+def format_server_hint(name: str, servers: Mapping[str, ServerConfig]) -> str:
+    """Return the hint for an unknown server: a similar name, or those that are configured."""
+    others = f"configured: {', '.join(servers)}" if servers else ADD_SERVER_HINT
+    return format_suggestion(name, servers, others)
+
+
 def load_mcp_tools(
-    app: AppContext, settings: Settings, console: StderrConsole, cleanup: ExitStack
+    app: AppContext, settings: Settings, console: StderrConsole, servers: LazyServers
 ) -> tuple[list[Tool], list[str]]:
     """Load the tools of the usable servers, printing a line for what is not available.
 
     Returns them, and the name prefixes of tools that are not available at the moment.
 
     A server whose tool list is cached is started when one of its tools is called, any other immediately. In safe mode
-    only servers with an allowed tool are used. Closing `cleanup` ends the servers.
+    only servers with an allowed tool are used.
     """
     configured = find_servers(app.config, app.app_dirs.config)
     for warning in configured.warnings:
@@ -54,7 +71,6 @@ def load_mcp_tools(
         usable_servers = []
     if not usable_servers:
         return [], list(prefixes.values())
-    servers = create_lazy_servers(app, console, cleanup)
     tool_lists = servers.load_tools(usable_servers)
     tools = [tool for tool_list in tool_lists for tool in collect_server_tools(tool_list, servers, console)]
     available_names = {tool_list.server.name for tool_list in tool_lists if not tool_list.failure}

@@ -71,6 +71,7 @@ class RunRequest(NamedTuple):
         response_schema: the schema of an answer in the format "schema"; None for any other format.
         fallbacks: the providers and models to ask in turn if `endpoint` cannot answer.
         project_context: the project's instructions, and the skills; None if there are none or tools are off.
+        read_resource: reads a resource of an MCP server by its address, within a number of seconds.
     """
 
     conversation_id: str
@@ -89,6 +90,7 @@ class RunRequest(NamedTuple):
     response_schema: ResponseSchema | None = None
     fallbacks: Sequence[ModelEndpoint] = ()
     project_context: ProjectContext | None = None
+    read_resource: Callable[[str, float], PromptInputs] | None = None
 
 
 def prepare_request(
@@ -129,7 +131,7 @@ def prepare_without_prompt(
     """
     directory = get_working_directory()
     conversation = read_conversation(flags, app, directory)
-    template = template or read_selected_template(flags, app)
+    template = template or read_selected_template(flags, app, toolset)
     response_schema = read_schema(flags["schema"])
     extra_system_prompt = read_extra_system_prompt(flags["system"], conversation, template)
     settings = read_settings(flags, extra_system_prompt, app, template)
@@ -169,6 +171,7 @@ def prepare_without_prompt(
         response_schema=response_schema,
         fallbacks=fallbacks,
         project_context=project_context,
+        read_resource=partial(read_resource, app=app, toolset=toolset),
     )
     return request, template
 
@@ -247,18 +250,36 @@ def read_conversation(flags: Mapping[str, Any], app: AppContext, directory: Path
         return load_conversation(store, conversation)
 
 
-def read_selected_template(flags: Mapping[str, Any], app: AppContext) -> SelectedTemplate | None:
-    """Return the template selected by -t; None without -t.
+def read_selected_template(
+    flags: Mapping[str, Any], app: AppContext, toolset: Toolset, *, has_columns: bool = False
+) -> SelectedTemplate | None:
+    """Return the template selected by -t, which may be a prompt of an MCP server; None without -t.
+
+    `has_columns` says whether the columns of rows fill in the placeholders of its text that have no value.
 
     Raises:
-        UsageError: there is no such prompt, a value is missing, or it has no placeholder for one.
-        ConfigError: it is invalid.
+        AskError: there is no such prompt, a value is missing, it has no placeholder for one, or it is invalid.
     """
-    if flags["template"] is None and not flags["variables"]:
+    name, variables = flags["template"], flags["variables"]
+    if name is None and not variables:
         return None
     from ask.agent.template_selection import select_template
+    from ask.inputs.sources import MCP_PREFIX
 
-    return select_template(flags["template"], flags["variables"], app.app_dirs.templates)
+    if name is None or not name.lower().startswith(MCP_PREFIX):
+        return select_template(name, variables, app.app_dirs.templates, has_columns=has_columns)
+    if has_columns:
+        raise UsageError("ask map cannot use a prompt of an MCP server", "write a template with ask templates new")
+    from ask.agent.mcp_inputs import select_mcp_prompt
+
+    return select_mcp_prompt(name, variables, app, toolset.mcp_servers)
+
+
+def read_resource(address: str, timeout: float, app: AppContext, toolset: Toolset) -> PromptInputs:
+    """Read a resource of an MCP server. Raises the errors of `read_mcp_resource`."""
+    from ask.agent.mcp_inputs import read_mcp_resource
+
+    return read_mcp_resource(address, timeout, app, toolset.mcp_servers)
 
 
 def read_schema(option_value: str | None) -> ResponseSchema | None:
@@ -344,14 +365,17 @@ def read_user_message(
     if not INVISIBLE_CHARACTERS.sub("", prompt_text).strip():
         prompt_text = ""
     piped_data = b"" if flags["no_stdin"] or "-" in flags["files"] else read_piped()
+    template_inputs = selected_template.inputs if selected_template else None
     may_be_attachment = b"\0" in piped_data or piped_data.lstrip().startswith((b"%PDF-", b"\xff"))
-    if not flags["files"] and not may_be_attachment:
+    if not flags["files"] and not may_be_attachment and template_inputs is None:
         return compose_message(prompt_text, selected_template, stdin_text=decode_text(piped_data, "stdin"))
     from ask.inputs.sources import parse_stdin_content, read_inputs
 
     stdin_reader = None if flags["no_stdin"] else partial(read_piped, allow_terminal=True)
     readers = create_input_readers(request, console, stdin_reader)
     inputs = read_inputs(flags["files"], readers).merge(parse_stdin_content(piped_data))
+    if template_inputs:
+        inputs = template_inputs.merge(inputs)
     if flags["verbose"]:
         print_input_notes(inputs, console)
     return compose_message(prompt_text, selected_template, inputs.texts, inputs.stdin_text, inputs.attachments)
@@ -406,7 +430,8 @@ def create_input_readers(
     from ask.inputs.prompt_inputs import InputReaders
 
     environment = request.secrets.build_child_environment()
-    return InputReaders(request.settings.command_timeout, environment, console.print_notice, stdin_reader)
+    timeout = request.settings.command_timeout
+    return InputReaders(timeout, environment, console.print_notice, stdin_reader, request.read_resource)
 
 
 def print_input_notes(inputs: PromptInputs, console: StderrConsole) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ask.errors import AskError, ConfigError, UsageError
+from ask.inputs.prompt_inputs import PromptInputs
 from ask.settings import check_model_option
 from ask.suggestions import format_suggestion
 from ask.templates.files import find_template
@@ -20,6 +21,8 @@ class SelectedTemplate(NamedTuple):
 
     template: Template
     values: Mapping[str, str]
+    inputs: PromptInputs | None = None
+    """The resources, images and audio of a prompt of an MCP server; None for none."""
 
     @property
     def system_prompt(self) -> str:
@@ -80,7 +83,7 @@ def select_template(
     if template_name is None:
         raise UsageError("--var needs a template", "add -t NAME (ask templates list shows them)")
     template = find_template(decode_argument(template_name), user_directory)
-    values = parse_variables(map(decode_argument, variables), template)
+    values = parse_variables(map(decode_argument, variables), template.name, template.variables)
     for text in (template.system, "" if has_columns else template.prompt):
         for placeholder in find_placeholders(text):
             if placeholder.default is None and placeholder.name not in values and placeholder.name != INPUT_NAME:
@@ -94,14 +97,13 @@ def select_template(
     return SelectedTemplate(template, values)
 
 
-def parse_variables(pairs: Iterable[str], template: Template) -> dict[str, str]:
-    """Parse the values of --var into a dictionary.
+def parse_variables(pairs: Iterable[str], template_name: str, names: Sequence[str]) -> dict[str, str]:
+    """Parse the values of --var into a dictionary; `names` are the template's placeholders.
 
     Raises:
         UsageError: it is not NAME=VALUE, or the prompt has no such placeholder.
     """
     values: dict[str, str] = {}
-    names = template.variables
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not name or not equals:
@@ -109,6 +111,6 @@ def parse_variables(pairs: Iterable[str], template: Template) -> dict[str, str]:
         if name not in names:
             all_names = f"its placeholders: {', '.join(names)}" if names else "it has no placeholders"
             advice = format_suggestion(name, names, otherwise=all_names)
-            raise UsageError(f"the template {template.name} has no placeholder {name!r}", advice)
+            raise UsageError(f"the template {template_name} has no placeholder {name!r}", advice)
         values[name] = value
     return values

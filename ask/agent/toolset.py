@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from functools import cached_property
 from os.path import join, lexists
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,6 +30,7 @@ from ask.tools.web_search import (
 
 if TYPE_CHECKING:
     from ask.agent.template_selection import SelectedTemplate
+    from ask.mcp.lazy_servers import LazyServers
 
 
 def create_search_tools(app: AppContext, settings: Settings, console: StderrConsole) -> Iterator[Tool]:
@@ -101,6 +103,13 @@ class Toolset:
         self._function_names: set[str] = set()
         """The names of the tools from `--tool`, except those that were reported as not offered."""
 
+    @cached_property
+    def mcp_servers(self) -> LazyServers:
+        """The MCP servers, each of which is started when it is needed."""
+        from ask.agent.mcp_servers import create_lazy_servers
+
+        return create_lazy_servers(self._app, self._console, self._cleanup)
+
     def select_tools(self, settings: Settings, selected_template: SelectedTemplate | None) -> list[Tool]:
         """Return the tools to offer, as allowed by settings and template.
 
@@ -170,7 +179,7 @@ class Toolset:
         if has_mcp_configuration(self._app):
             from ask.agent.mcp_servers import load_mcp_tools
 
-            mcp_tools, missing_prefixes = load_mcp_tools(self._app, settings, self._console, self._cleanup)
+            mcp_tools, missing_prefixes = load_mcp_tools(self._app, settings, self._console, self.mcp_servers)
             self._missing_prefixes += missing_prefixes
             yield from mcp_tools
 

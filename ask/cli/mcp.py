@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 import click
 
 from ask.agent.app_context import AppContext
 from ask.agent.mcp_servers import (
+    ADD_SERVER_HINT,
+    check_mcp_installed,
     collect_server_tools,
     create_lazy_servers,
-    is_mcp_installed,
+    format_server_hint,
     open_sign_ins,
     open_tool_list_cache,
 )
@@ -25,10 +27,9 @@ from ask.cli.groups import JSON_OPTION, CommandGroup, print_notice
 from ask.cli.tools import to_tool_row
 from ask.config_file import UNSET
 from ask.console import StderrConsole
-from ask.errors import ConfigError, MissingDependencyError, UsageError
-from ask.installation import format_install_command
+from ask.errors import ConfigError, UsageError
+from ask.inputs.sources import MCP_PREFIX
 from ask.mcp.server_config import (
-    MCP_EXTRA,
     ServerConfig,
     expand_variables,
     find_servers,
@@ -40,17 +41,18 @@ from ask.mcp.server_config import (
 from ask.render.amounts import format_count
 from ask.render.table import write_table
 from ask.settings import check_server_tables
-from ask.suggestions import format_suggestion
 from ask.text import decode_argument
 from ask.tools.file_access import escape_for_display
+
+if TYPE_CHECKING:
+    from mcp import Client
+
+T = TypeVar("T")
 
 
 @click.group("mcp", cls=CommandGroup, default="list")
 def command() -> None:
     """Manage MCP servers, whose tools a model can call. Without a command, list them."""
-
-
-ADD_SERVER_HINT = "ask mcp add adds one"
 
 
 def read_configured_servers(app: AppContext) -> Mapping[str, ServerConfig]:
@@ -64,8 +66,7 @@ def read_configured_servers(app: AppContext) -> Mapping[str, ServerConfig]:
 def get_server(servers: Mapping[str, ServerConfig], name: str, problem: str = "unknown MCP server") -> ServerConfig:
     """Return the server of this name; raise a UsageError if there is none."""
     if name not in servers:
-        others = f"configured: {', '.join(servers)}" if servers else ADD_SERVER_HINT
-        raise UsageError(f"{problem} {name!r}", format_suggestion(name, servers, others))
+        raise UsageError(f"{problem} {name!r}", format_server_hint(name, servers))
     return servers[name]
 
 
@@ -76,8 +77,7 @@ def select_servers(app: AppContext, names: Sequence[str]) -> list[ServerConfig]:
         MissingDependencyError: the package mcp is not installed.
         UsageError: there is no server of a name.
     """
-    if not is_mcp_installed():
-        raise MissingDependencyError("the package mcp is not installed", format_install_command(MCP_EXTRA))
+    check_mcp_installed()
     servers = read_configured_servers(app)
     if names:
         return [get_server(servers, name) for name in names]
@@ -139,6 +139,79 @@ def load_tool_rows(servers: Sequence[ServerConfig], app: AppContext) -> list[dic
     if server_tools and all(entry.failure for entry in server_tools):
         raise ConfigError("no MCP server works", "ask mcp test shows why")
     return rows
+
+
+@command.command("resources", short_help="List the resources of MCP servers, for -f.")
+@click.argument("names", metavar="[SERVER]...", nargs=-1)
+@JSON_OPTION
+def resources_command(*, names: tuple[str, ...], as_json: bool) -> None:
+    """Start the MCP servers, all or those that are named, and list their resources.
+
+    ask -f attaches a resource by its address. In the address of a template, replace {...} first.
+    """
+    from ask.mcp.resources import list_resources
+
+    rows = []
+    for server, listings in request_lists(names, list_resources):
+        for listing in listings:
+            row: dict[str, Any] = {"address": f"{MCP_PREFIX}{server.name}/{listing.uri}", "type": listing.media_type}
+            row |= {"name": listing.name, "description": listing.description}
+            if as_json:
+                row |= {"server": server.name, "size": listing.size, "template": listing.is_template}
+            rows.append(row)
+    write_table(rows, as_json=as_json)
+
+
+@command.command("prompts", short_help="List the prompts of MCP servers, for -t.")
+@click.argument("names", metavar="[SERVER]...", nargs=-1)
+@JSON_OPTION
+def prompts_command(*, names: tuple[str, ...], as_json: bool) -> None:
+    """Start the MCP servers, all or those that are named, and list their prompts.
+
+    ask -t uses a prompt by its address; --var NAME=VALUE sets an argument. Optional arguments end in a question mark.
+    """
+    from ask.mcp.prompts import list_prompts
+
+    rows = []
+    for server, prompts in request_lists(names, list_prompts):
+        for prompt in prompts:
+            arguments = ", ".join(each.name if each.required else f"{each.name}?" for each in prompt.arguments)
+            row: dict[str, Any] = {"address": f"{MCP_PREFIX}{server.name}/{prompt.name}"}
+            row["arguments"] = [each._asdict() for each in prompt.arguments] if as_json else arguments
+            rows.append({**row, "description": prompt.description, **({"server": server.name} if as_json else {})})
+    write_table(rows, as_json=as_json)
+
+
+def request_lists(
+    names: Sequence[str], fetch_list: Callable[[Client], Awaitable[Sequence[T]]]
+) -> list[tuple[ServerConfig, Sequence[T]]]:
+    """Start servers, all or those with these names, and return the list of each.
+
+    A notice is printed for each server that fails.
+
+    Raises:
+        ConfigError: all of them fail.
+    """
+    from ask.mcp.connection import RequestError
+
+    app = AppContext()
+    servers = select_servers(app, list(map(decode_argument, names)))
+    console = StderrConsole(app.environment, quiet=False, plain=False)
+    lists = []
+    with ExitStack() as cleanup:
+        lazy_servers = create_lazy_servers(app, console, cleanup)
+        for started in lazy_servers.start(servers):
+            server, failure = started.server, started.failure
+            if not failure:
+                try:
+                    lists.append((server, lazy_servers.request(server, fetch_list, server.timeout)))
+                except RequestError as error:
+                    failure = f"the MCP server {server.name} failed: {error}"
+            if failure:
+                console.print_notice(failure)
+    if servers and not lists:
+        raise ConfigError("no MCP server works", "ask mcp test shows why")
+    return lists
 
 
 @command.command("add", short_help="Add an MCP server to config.toml.")
@@ -266,7 +339,7 @@ def remove_command(*, name: str) -> None:
         raise UsageError(f"the MCP server {name} is configured in {server.origin}", "remove it there")
     change_setting(app, ("mcp", "servers", name), UNSET)
     open_tool_list_cache(app).delete(name)
-    open_sign_ins(app).delete(name)
+    sign_out(app, name)
     click.echo(f"Removed {name} from {app.app_dirs.config_file}.", err=True)
 
 
@@ -316,15 +389,27 @@ def login_command(*, name: str, no_browser: bool) -> None:
         click.echo(f"Signed in to {server.name}; it has {format_count(len(tools.tools), 'tool')}.", err=True)
 
 
-@command.command("logout", short_help="Delete the sign-in to a remote MCP server.")
+@command.command("logout", short_help="Sign out of a remote MCP server.")
 @click.argument("name", metavar="SERVER")
 def logout_command(*, name: str) -> None:
-    """Delete the saved sign-in to a remote MCP server. The server is not notified."""
+    """Delete the sign-in to a remote MCP server, and revoke its tokens if the server offers that."""
     app, name = AppContext(), decode_argument(name)
     open_tool_list_cache(app).delete(name)
-    if not open_sign_ins(app).delete(name):
+    if not sign_out(app, name):
         raise UsageError(f"not signed in to {name!r}", f"ask mcp login {name} signs in")
     click.echo(f"Signed out of {name}.", err=True)
+
+
+def sign_out(app: AppContext, name: str) -> bool:
+    """Delete the sign-in to a server and revoke its tokens; return whether there was one."""
+    record = open_sign_ins(app).delete(name)
+    if "tokens" not in record:
+        return False
+    from ask.mcp.revocation import revoke_tokens
+
+    if problem := revoke_tokens(record, app.environment):
+        print_notice(f"the tokens for {name} may remain valid until they expire: {problem}")
+    return True
 
 
 @command.command("test", short_help="Start MCP servers and check that they work.")

@@ -77,12 +77,14 @@ class InputReaders(NamedTuple):
         environment: the environment of child processes, without API keys.
         notify: called with a line for the user while a pipe stays silent.
         read_stdin: reads standard input; None if -f must not read it.
+        read_resource: reads a resource of an MCP server by its address, within a number of seconds.
     """
 
     timeout: float
     environment: Mapping[str, str]
     notify: Callable[[str], None]
     read_stdin: Callable[[], bytes] | None = None
+    read_resource: Callable[[str, float], PromptInputs] | None = None
 
 
 def parse_content(name: str, data: bytes) -> PromptInputs:

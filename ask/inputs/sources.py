@@ -1,4 +1,4 @@
-"""Sources that -f names: files, folders, patterns, standard input, the clipboard and web pages.
+"""Sources that -f names: files, folders, patterns, standard input, the clipboard, web pages and MCP resources.
 
 Content is classified by its bytes, not by its name.
 """
@@ -20,6 +20,7 @@ from ask.text import decode_argument
 STDIN = "-"
 CLIPBOARD = "clipboard:"
 WEB_PREFIXES = ("http://", "https://")
+MCP_PREFIX = "mcp://"
 FILE_URL_PATTERN = re.compile(r"file:(?://(?:localhost)?)?(?=/)", re.IGNORECASE)
 """The part of a file URL before its path: RFC 8089 allows an empty host, "localhost" and none."""
 
@@ -31,7 +32,7 @@ def read_inputs(sources: Iterable[str], readers: InputReaders) -> PromptInputs:
         UsageError: standard input is named but cannot be read, or is named twice.
         FileError: a source cannot be read, is too long, or is of a type that no provider accepts.
         NetworkError: a web page cannot be fetched.
-        MissingDependencyError: the clipboard cannot be read.
+        MissingDependencyError: the program that reads the clipboard, or the package mcp, is not installed.
     """
     inputs = PromptInputs()
     stdin_used = False
@@ -57,6 +58,8 @@ def read_source(source: str, readers: InputReaders) -> PromptInputs:
         from ask.inputs.web_pages import read_url
 
         return read_url(source, readers)
+    if source.lower().startswith(MCP_PREFIX) and readers.read_resource:
+        return readers.read_resource(source, readers.timeout)
     return read_path(parse_file_url(source), readers)
 
 

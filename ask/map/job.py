@@ -20,9 +20,9 @@ from ask.agent.request import (
     compose_message,
     create_input_readers,
     prepare_without_prompt,
+    read_selected_template,
 )
 from ask.agent.system_prompt import build_system_prompt
-from ask.agent.template_selection import select_template
 from ask.agent.toolset import Toolset
 from ask.console import StderrConsole
 from ask.errors import AskError, UsageError
@@ -109,16 +109,12 @@ def prepare_job(flags: Mapping[str, Any], app: AppContext, console: StderrConsol
     Raises:
         AskError: an option or the configuration is invalid.
     """
-    template = None
-    if flags["template"] is not None:
-        template = select_template(flags["template"], flags["variables"], app.app_dirs.templates, has_columns=True)
-    elif flags["variables"]:
-        raise UsageError("--var has no meaning without -t", "name a template with -t")
+    toolset = Toolset(app, console, cleanup, ())
+    template = read_selected_template(flags, app, toolset, has_columns=True)
     prompt_text = template.template.prompt.strip() if template else decode_argument(flags["arguments"][0])
     prompt = RowPrompt(prompt_text, flags["files"], template.values if template else {})
     output = check_output_path(flags["output"]) if flags["output"] else None
     models = flags["models"] or (None,)
-    toolset = Toolset(app, console, cleanup, ())
     first, _ = prepare_without_prompt({**flags, "model": models[0]}, app, console, cleanup, toolset, template=template)
     first = first._replace(
         endpoint=first.endpoint._replace(preconnection=None),

@@ -1,4 +1,4 @@
-"""The connection to one server: listing and calling its tools, and reconnecting once if it has ended.
+"""The connection to one server: its tools and other requests, and reconnecting once if it has ended.
 
 Everything here runs in the event loop of `ServerPool`.
 """
@@ -6,10 +6,10 @@ Everything here runs in the event loop of `ServerPool`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from ask.client.network_errors import is_loopback
@@ -34,7 +34,7 @@ ServerTransport = ServerProcess | HttpServerTransport
 CLOSE_TIMEOUT = SHUTDOWN_TIMEOUT + 2
 """Seconds before a connection that does not close is abandoned."""
 PAGES_LIMIT = 1_000
-"""Maximum number of pages of a tool list that are read."""
+"""Maximum number of pages of a list that are read."""
 UNSOLICITED_LIMIT = 10_000
 """Maximum number of other messages that a server may send between two responses."""
 MAX_QUESTIONS = 5
@@ -44,8 +44,24 @@ MAX_REASON_LENGTH = 300
 URL_ELICITATION_REQUIRED = -32042
 
 
+T = TypeVar("T")
+
+
 class ServerUnavailableError(Exception):
     """A server cannot be used; the message is a one-line reason."""
+
+
+class RequestError(Exception):
+    """A request failed that was not made for the model; the message is a one-line reason."""
+
+
+class ListPage(Protocol):
+    """A page of a list in the SDK."""
+
+    next_cursor: str | None
+
+
+P = TypeVar("P", bound=ListPage)
 
 
 class ServerConnection:
@@ -187,14 +203,11 @@ class ServerConnection:
         if client.server_capabilities.tools is None:
             return tools
         lifetimes = []
-        cursor: str | None = None
-        for _ in range(PAGES_LIMIT):
-            page = await client.list_tools(cursor=cursor)
+        async for page in iterate_pages(client.list_tools):
             tools += map(to_tool_listing, page.tools)
             lifetimes.append(page.ttl_ms / 1_000)
             self.list_lifetime = min(lifetimes)
-            cursor = page.next_cursor
-            if cursor is None or (len(tools) > TOOLS_LIMIT and not self.server.tools):
+            if len(tools) > TOOLS_LIMIT and not self.server.tools:
                 break
         return tools
 
@@ -204,36 +217,61 @@ class ServerConnection:
         Raises:
             ToolError: the call failed.
         """
+
+        async def send(client: Client) -> ToolResult:
+            return to_tool_result(await client.call_tool(tool_name, dict(arguments)))
+
+        try:
+            result = await self._send(send, timeout)
+        except ToolError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a server may send anything
+            has_ended = self._has_ended()
+            outcome = "exited during the call, which may have taken effect" if has_ended else "failed"
+            reason = await self._end_failed_request(error, timeout, has_ended=has_ended)
+            message = f"the MCP server {self.server.name} {outcome}: {reason}"
+            raise ToolError("\n".join([message, *self._declined_questions])) from None
+        return result._replace(text="\n".join([result.text, *self._declined_questions]))
+
+    async def request(self, send: Callable[[Client], Awaitable[T]], timeout: float) -> T:
+        """Make a request for the user and return what `send` returns. Reconnects as `call_tool` does.
+
+        Raises:
+            RequestError: the request failed.
+        """
+        try:
+            return await self._send(send, timeout)
+        except (RequestError, ToolError) as error:
+            raise RequestError(str(error)) from None
+        except Exception as error:  # noqa: BLE001 - a server may send anything
+            reason = await self._end_failed_request(error, timeout, has_ended=self._has_ended())
+            raise RequestError("; ".join([reason, *self._declined_questions])) from None
+
+    async def _send(self, send: Callable[[Client], Awaitable[T]], timeout: float) -> T:
+        """Send a request, which is canceled after `timeout` seconds; reconnect first if necessary."""
         self._call_task = asyncio.current_task()
         self._declined_questions.clear()
         if self._client is None or self._has_ended():
             await self._reconnect()
         self._invalid_input = ""
         try:
-            try:
-                result = await self._send_call(tool_name, arguments, timeout)
-            except Exception as error:
-                if self._has_reconnected or getattr(error, "message", "") != "Session terminated":
-                    raise
-                await self._reconnect()
-                result = await self._send_call(tool_name, arguments, timeout)
-        except ToolError:
-            raise
-        except Exception as error:  # noqa: BLE001 - a server may send anything
-            has_ended = self._has_ended()
-            if has_ended:
-                await self.close()
-            outcome = "exited during the call, which may have taken effect" if has_ended else "failed"
-            reason = self._explain_failure(error, timeout, has_ended=has_ended)
-            message = f"the MCP server {self.server.name} {outcome}: {reason}"
-            raise ToolError("\n".join([message, *self._declined_questions])) from None
-        return result._replace(text="\n".join([result.text, *self._declined_questions]))
+            return await self._send_once(send, timeout)
+        except Exception as error:
+            if self._has_reconnected or getattr(error, "message", "") != "Session terminated":
+                raise
+        await self._reconnect()
+        return await self._send_once(send, timeout)
 
-    async def _send_call(self, tool_name: str, arguments: Mapping[str, Any], timeout: float) -> ToolResult:
-        """Send a call and return its result. The call is canceled after `timeout` seconds."""
+    async def _send_once(self, send: Callable[[Client], Awaitable[T]], timeout: float) -> T:
         assert self._client, "it is connected"  # noqa: S101
         async with asyncio.timeout(timeout):
-            return to_tool_result(await self._client.call_tool(tool_name, dict(arguments)))
+            return await send(self._client)
+
+    async def _end_failed_request(self, error: Exception, timeout: float, *, has_ended: bool) -> str:
+        """Return why a request failed; close the connection if the server has ended."""
+        if has_ended:
+            await self.close()
+        return self._explain_failure(error, timeout, has_ended=has_ended)
 
     async def _reconnect(self) -> None:
         """Connect again, which is allowed once.
@@ -287,6 +325,17 @@ class ServerConnection:
         self._client = None
         if self._transport:
             await asyncio.to_thread(self._transport.kill)
+
+
+async def iterate_pages(fetch_page: Callable[..., Awaitable[P]]) -> AsyncGenerator[P]:
+    """Yield the pages of a list, each fetched with the cursor of the one before."""
+    cursor: str | None = None
+    for _ in range(PAGES_LIMIT):
+        page = await fetch_page(cursor=cursor)
+        yield page
+        cursor = page.next_cursor
+        if cursor is None:
+            return
 
 
 def find_roots(server: ServerConfig, directory: Path) -> list[Path]:

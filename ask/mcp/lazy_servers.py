@@ -1,13 +1,13 @@
-"""Servers that are started only when needed: if their tool list is not cached, or when a tool is called.
+"""Servers that are started only when needed: if their tool list is not cached, or when a request is made.
 
 The tools that are offered stay the same during a run, even if a server lists others when it is started later.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ask.mcp.server_config import ServerConfig
 from ask.mcp.tool_list_cache import ToolListCache, compute_fingerprint
@@ -15,7 +15,11 @@ from ask.mcp.tool_listing import ServerTools
 from ask.tools.base import ToolError, ToolResult
 
 if TYPE_CHECKING:
+    from mcp import Client
+
     from ask.mcp.servers import ServerPool
+
+T = TypeVar("T")
 
 
 class LazyServers:
@@ -40,6 +44,8 @@ class LazyServers:
         self._open_pool = open_pool
         self._show_status = show_status
         self._pool: ServerPool | None = None
+        self._running: dict[str, ServerTools] = {}
+        """The tools of the servers that were started, by server."""
         self._pending_servers: dict[str, ServerTools] = {}
         """The tools offered by servers that have not been started yet, by server."""
         self._failures: dict[str, Mapping[str, str]] = {}
@@ -47,8 +53,14 @@ class LazyServers:
 
     def load_tools(self, servers: Sequence[ServerConfig]) -> list[ServerTools]:
         """Load the tools of each server from the cache. Servers without a valid entry are started concurrently."""
-        tools = {server.name: cached for server in servers if (cached := self.read_cached_tools(server))}
-        self._pending_servers |= tools
+        tools = {server.name: self._running[server.name] for server in servers if server.name in self._running}
+        cached = {
+            server.name: tool_list
+            for server in servers
+            if server.name not in tools and (tool_list := self.read_cached_tools(server))
+        }
+        self._pending_servers |= cached
+        tools |= cached
         started = self.start([server for server in servers if server.name not in tools])
         tools |= {result.server.name: result for result in started}
         return [tools[server.name] for server in servers]
@@ -73,6 +85,7 @@ class LazyServers:
             if result.failure:
                 self._cache.delete(name)
             else:
+                self._running[name] = result
                 self._cache.write(result, fingerprints[name])
         return results
 
@@ -89,24 +102,46 @@ class LazyServers:
         assert self._pool, "the server was started"  # noqa: S101
         return self._pool.call_tool(server_name, tool_name, arguments, timeout)
 
+    def request(self, server: ServerConfig, send: Callable[[Client], Awaitable[T]], timeout: float) -> T:
+        """Make a request to a server, which is started first if necessary, and return what `send` returns.
+
+        Raises:
+            RequestError: the server cannot be started, or the request failed.
+        """
+        from ask.mcp.connection import RequestError
+
+        if server.name not in self._running:
+            failure = (
+                self._start_pending(server.name) if server.name in self._pending_servers else self._start_one(server)
+            ).failure
+            if failure:
+                raise RequestError(failure)
+        assert self._pool, "the server was started"  # noqa: S101
+        return self._pool.request(server.name, send, timeout)
+
     def close(self) -> None:
         """Stop all servers that were started."""
         if self._pool:
             self._pool.close()
 
-    def _start_pending(self, server_name: str) -> None:
-        offered_tools = self._pending_servers[server_name]
+    def _start_one(self, server: ServerConfig) -> ServerTools:
         try:
-            [result] = self.start([offered_tools.server])
+            [result] = self.start([server])
         except BaseException:  # such as Ctrl-C, after which a chat continues
             if self._pool:
-                self._pool.stop(server_name)
+                self._pool.stop(server.name)
             raise
+        return result
+
+    def _start_pending(self, server_name: str) -> ServerTools:
+        offered_tools = self._pending_servers[server_name]
+        result = self._start_one(offered_tools.server)
         del self._pending_servers[server_name]
         if result.failure:
             self._failures[server_name] = {tool.name: result.failure for tool in offered_tools.tools}
         else:
             self._failures[server_name] = find_unavailable_tools(offered_tools, result)
+        return result
 
 
 def find_unavailable_tools(offered: ServerTools, started: ServerTools) -> dict[str, str]:

@@ -9,21 +9,24 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ask.errors import ConfigError
 from ask.installation import format_install_command
-from ask.mcp.connection import CLOSE_TIMEOUT, ServerConnection, ServerTransport, ServerUnavailableError
+from ask.mcp.connection import CLOSE_TIMEOUT, RequestError, ServerConnection, ServerTransport, ServerUnavailableError
 from ask.mcp.http_connection import HttpServerTransport
 from ask.mcp.process import ServerLog, start_process
 from ask.mcp.server_config import MCP_EXTRA, ServerConfig, expand_variables
 from ask.mcp.sign_in_store import SignIns
 from ask.mcp.tool_listing import ServerTools, select_tools
 from ask.tools.base import ToolError, ToolResult
+
+if TYPE_CHECKING:
+    from mcp import Client
 
 T = TypeVar("T")
 LOOP_TIMEOUT_MARGIN = CLOSE_TIMEOUT + 10
@@ -81,6 +84,19 @@ class ServerPool:
             return self._run_in_loop(connection.call_tool(tool_name, arguments, timeout), loop_timeout)
         except TimeoutError:
             raise ToolError(f"the MCP server {server_name} did not respond within {timeout:g} s") from None
+
+    def request(self, server_name: str, send: Callable[[Client], Awaitable[T]], timeout: float) -> T:
+        """Make a request to a server and return what `send` returns.
+
+        Raises:
+            RequestError: the request failed.
+        """
+        connection = self._connections[server_name]
+        loop_timeout = timeout + connection.server.timeout + LOOP_TIMEOUT_MARGIN
+        try:
+            return self._run_in_loop(connection.request(send, timeout), loop_timeout)
+        except TimeoutError:
+            raise RequestError(f"it did not respond within {timeout:g} s") from None
 
     def stop(self, server_name: str) -> None:
         """Stop a server whose start was interrupted, so that it can be started again."""

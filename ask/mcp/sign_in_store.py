@@ -100,19 +100,19 @@ class SignIns(NamedTuple):
         """Open the sign-in to a server, which need not exist."""
         return SignInStore(self._build_path(server.name), server)
 
-    def delete(self, server_name: str) -> bool:
-        """Delete the sign-in to a server; return whether there was one.
+    def delete(self, server_name: str) -> dict[str, Any]:
+        """Delete the sign-in to a server; return what it contained, {} if there was none.
 
         Raises:
             FileError: the file cannot be deleted.
         """
         path = self._build_path(server_name)
-        was_signed_in = "tokens" in read_record(path)
+        record = read_record(path)
         try:
             path.unlink(missing_ok=True)
         except OSError as error:
             raise FileError(f"cannot delete {path} ({error.strerror})") from error
-        return was_signed_in
+        return record
 
     def find_client_secret(self, server: ServerConfig) -> str:
         """Find the client secret of a server: the configured one, or the saved key `mcp:NAME`."""

@@ -28,6 +28,11 @@ def find_placeholders(text: str, pattern: re.Pattern[str] = VARIABLE_PATTERN) ->
             yield Placeholder(name, default)
 
 
+def escape_placeholders(text: str) -> str:
+    """Escape what looks like a placeholder in a text, so that `fill_placeholders` leaves it unchanged."""
+    return VARIABLE_PATTERN.sub(lambda match: "\\" + match[0], text)
+
+
 def fill_placeholders(text: str, values: Mapping[str, Any], pattern: re.Pattern[str] = VARIABLE_PATTERN) -> str:
     """Replace the placeholders in a text; placeholders in the values themselves are not replaced.
 

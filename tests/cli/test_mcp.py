@@ -14,7 +14,7 @@ import tomli_w
 
 from ask.errors import MissingDependencyError
 from tests import wire
-from tests.mcp.setting import RAW, configure, offered, program
+from tests.mcp.setting import RAW, SDK, configure, offered, program
 from tests.missing_packages import make_command_without
 from tests.model_server import ModelServer
 from tests.program import Ask, Home, run
@@ -250,3 +250,28 @@ def test_a_broken_mcp_package_is_a_one_line_error(ask: Ask, home: Home, server: 
     assert (result.code, result.text) == (0, "done\n")
     [line] = [line for line in result.stderr.splitlines() if "mcp" in line and "(too old)" in line]
     assert line.endswith("[mcp]'")
+
+
+def test_resources_and_their_templates_are_listed(ask: Ask, home: Home) -> None:
+    configure(home, {"sdk": program(SDK), "raw": program(RAW, "good")})
+    result = ask("mcp", "resources", timeout=60)
+    assert result.code == 0, result.stderr
+    rows = [line.split("\t") for line in result.text.splitlines()]
+    assert ["mcp://sdk/file:///docs/plan.md", "text/markdown", "The plan", "What to do."] in rows
+    assert ["mcp://sdk/note://{name}", "text/plain", "note", "One note."] in rows
+    assert {row[0].split("/")[2] for row in rows} == {"sdk"}, "the other has none"
+    templates = {row["address"]: row["template"] for row in json.loads(ask("mcp", "resources", "sdk", "--json").text)}
+    assert templates["mcp://sdk/image://pixel"] is False
+    assert templates["mcp://sdk/note://{name}"] is True
+
+
+def test_prompts_are_listed_with_their_arguments(ask: Ask, home: Home) -> None:
+    configure(home, {"sdk": program(SDK), "gone": {"command": "no-such-program"}})
+    result = ask("mcp", "prompts", timeout=60)
+    assert result.code == 0
+    assert "no-such-program" in result.stderr
+    assert "mcp://sdk/review\tcode, style?\tReview code." in result.text.splitlines()
+    [row] = [row for row in json.loads(ask("mcp", "prompts", "sdk", "--json").text) if row["arguments"]]
+    assert [(each["name"], each["required"]) for each in row["arguments"]] == [("code", True), ("style", False)]
+    assert ask("mcp", "prompts", "gone").code == 4
+    assert ask("mcp", "prompts", "skd").code == 2

@@ -1,7 +1,7 @@
 """An MCP server that requires a sign-in, with its own authorization server: `oauth_server PORT PUBLIC_KEY`.
 
 Everyone is signed in at once. Each refresh token is accepted once. `GET /control?NAME=VALUE` changes `Control`, and
-returns what clients have sent to the token endpoint.
+returns what clients have sent to the token endpoint, and the revoked tokens.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mcp.server.auth.provider import (
     TokenError,
     construct_redirect_uri,
 )
-from mcp.server.auth.settings import AuthSettings, ClientRegistrationOptions
+from mcp.server.auth.settings import AuthSettings, ClientRegistrationOptions, RevocationOptions
 from mcp.server.mcpserver import MCPServer
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from pydantic import AnyHttpUrl
@@ -57,6 +57,7 @@ class Provider:
         self.access_tokens: dict[str, AccessToken] = {}
         self.refresh_tokens: dict[str, RefreshToken] = {}
         self.grants: list[dict[str, str]] = []
+        self.revoked: list[str] = []
 
     def apply(self, name: str, value: int) -> None:
         """Carry out one parameter of `/control`."""
@@ -67,6 +68,7 @@ class Provider:
         if name == "reset":
             self.clients.clear()
             self.grants.clear()
+            self.revoked.clear()
             Control.lifetime, Control.deny = HOUR, False
         if hasattr(Control, name):
             setattr(Control, name, value)
@@ -124,7 +126,9 @@ class Provider:
         raise TokenError("unsupported_grant_type")
 
     async def revoke_token(self, token: AccessToken | RefreshToken) -> None:
+        self.revoked.append(token.token)
         self.access_tokens.pop(token.token, None)
+        self.refresh_tokens.pop(token.token, None)
 
     def issue(self, client_id: str, scopes: list[str], *, refreshable: bool = True) -> OAuthToken:
         access = AccessToken(
@@ -155,6 +159,7 @@ def serve(port: int) -> None:
             issuer_url=AnyHttpUrl(url),
             resource_server_url=AnyHttpUrl(f"{url}/mcp"),
             client_registration_options=ClientRegistrationOptions(enabled=True),
+            revocation_options=RevocationOptions(enabled=True),
             validate_token_resource=False,
         ),
     )
@@ -180,7 +185,8 @@ def serve(port: int) -> None:
     async def control(request: Request) -> Response:
         for name, value in request.query_params.items():
             provider.apply(name, int(value))
-        return JSONResponse({"grants": provider.grants, "clients": len(provider.clients)})
+        values = {"grants": provider.grants, "clients": len(provider.clients), "revoked": provider.revoked}
+        return JSONResponse(values)
 
     app = server.streamable_http_app()
     app.router.routes[:0] = [Route("/token", issue_token, methods=["POST"]), Route("/control", control)]

@@ -6,6 +6,7 @@ Over HTTP it serves both transports: streamable HTTP at /mcp, SSE at /sse. `sdk_
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import os
 import sys
@@ -13,10 +14,24 @@ import sys
 import uvicorn
 from mcp.server.caching import CacheHint
 from mcp.server.mcpserver import Context, MCPServer
-from mcp_types import ElicitRequest, ElicitRequestFormParams, InputRequiredResult, ListRootsRequest, ToolAnnotations
+from mcp.server.mcpserver.prompts.base import AssistantMessage, Message, UserMessage
+from mcp_types import (
+    ElicitRequest,
+    ElicitRequestFormParams,
+    EmbeddedResource,
+    ImageContent,
+    InputRequiredResult,
+    ListRootsRequest,
+    ResourceLink,
+    TextResourceContents,
+    ToolAnnotations,
+)
 from pydantic import BaseModel
 
 LIFETIME = 60_000
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
+)
 server = MCPServer("sdk", version="4.5.6", cache_hints={"tools/list": CacheHint(LIFETIME)})
 
 
@@ -71,6 +86,66 @@ async def hang() -> str:
 def die() -> str:
     """End the server."""
     os._exit(3)
+
+
+@server.resource("file:///docs/plan.md", title="The plan", mime_type="text/markdown")
+def plan() -> str:
+    """What to do."""
+    return "Buy marzipan."
+
+
+@server.resource("note://{name}", mime_type="text/plain")
+def note(name: str) -> str:
+    """One note."""
+    if name == "none":
+        raise ValueError("no such note")
+    return f"The note {name}."
+
+
+@server.resource("image://pixel", mime_type="image/png")
+def pixel() -> bytes:
+    """A small image."""
+    return PIXEL
+
+
+@server.resource("data://archive", mime_type="application/zip")
+def archive() -> bytes:
+    """A file that no provider accepts."""
+    return b"PK\x03\x04\0\xff"
+
+
+@server.resource("data://large")
+def large() -> str:
+    """Too much text."""
+    return "x" * 12_000_000
+
+
+@server.resource("data://crash")
+def crash() -> str:
+    """End the server."""
+    os._exit(3)
+
+
+@server.prompt()
+def review(code: str, style: str = "strict") -> list[Message]:
+    """Review code."""
+    rules = TextResourceContents(uri="file:///rules.txt", text="Be kind.")
+    link = ResourceLink(type="resource_link", name="plan", uri="file:///docs/plan.md")
+    image = ImageContent(type="image", data=base64.b64encode(PIXEL).decode(), mime_type="image/png")
+    contents = (f"Review {code}.", EmbeddedResource(type="resource", resource=rules), link, image, f"Be {style}.")
+    return [UserMessage(content) for content in contents]
+
+
+@server.prompt()
+def brief() -> str:
+    """Be brief."""
+    return "Keep {{this}} and {{that|as}} it is."
+
+
+@server.prompt()
+def dialog() -> list[Message]:
+    """A conversation."""
+    return [UserMessage("Who are you?"), AssistantMessage("A parrot.")]
 
 
 def serve_http(port: int, certificate: str | None = None, key: str | None = None) -> None:

@@ -169,13 +169,53 @@ def test_tokens_are_redacted(ask: Ask, home: Home, server: ModelServer, private:
         assert read_tokens(home)[name] not in answer
 
 
-def test_logout_deletes_the_sign_in(ask: Ask, home: Home, private: OAuthServer) -> None:
+@pytest.mark.parametrize("command", ["logout", "remove"])
+def test_signing_out_revokes_the_refresh_token_first(command: str, ask: Ask, home: Home, private: OAuthServer) -> None:
     add(home, private)
     assert ask("mcp", "logout", "web").code == 2
     assert sign_in(ask).code == 0
-    assert ask("mcp", "logout", "web").code == 0
+    tokens = read_tokens(home)
+    result = ask("mcp", command, "web")
+    assert result.code == 0
+    assert "remain valid" not in result.stderr
+    assert private.control()["revoked"] == [tokens["refresh_token"], tokens["access_token"]]
     assert not state_file(home).exists()
-    assert ask("mcp", "test", timeout=120).code == 4
+
+
+def change_record(home: Home, section: str, **values: str | None) -> None:
+    """Change a section of the saved sign-in."""
+    record = json.loads(state_file(home).read_text())
+    record[section] |= values
+    state_file(home).write_text(json.dumps(record))
+
+
+def test_the_client_authenticates_with_its_method_when_it_revokes(ask: Ask, home: Home, private: OAuthServer) -> None:
+    add(home, private)
+    assert sign_in(ask).code == 0
+    with ModelServer() as other:
+        other.reply(Reply(), Reply())
+        change_record(home, "authorization_server", revocation_endpoint=f"{other.base_url}/revoke")
+        change_record(
+            home, "client", client_id="a b", client_secret="s:e", token_endpoint_auth_method="client_secret_basic"
+        )
+        assert ask("mcp", "logout", "web").code == 0
+    assert [request.headers["Authorization"] for request in other.requests] == ["Basic YSUyMGI6cyUzQWU="] * 2
+
+
+@pytest.mark.parametrize("endpoint", [None, "http://127.0.0.1:9/revoke", "refuses"])
+def test_a_sign_in_is_deleted_even_if_its_tokens_cannot_be_revoked(
+    endpoint: str | None, ask: Ask, home: Home, private: OAuthServer
+) -> None:
+    add(home, private)
+    assert sign_in(ask).code == 0
+    with ModelServer() as other:
+        other.reply(Reply(status=503), Reply(status=503))
+        url = f"{other.base_url}/revoke" if endpoint == "refuses" else endpoint
+        change_record(home, "authorization_server", revocation_endpoint=url)
+        result = ask("mcp", "logout", "web")
+    assert result.code == 0
+    assert "may remain valid" in result.stderr
+    assert not state_file(home).exists()
 
 
 def test_a_refused_sign_in_is_reported(ask: Ask, home: Home, private: OAuthServer) -> None:

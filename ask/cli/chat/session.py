@@ -85,7 +85,9 @@ class ChatSession:
         self.request, self._selected_template = prepare_without_prompt(self.flags, app, console, cleanup, self._toolset)
         template = self._selected_template
         self._pending_template = template if template and template.has_prompt else None
-        self._pending_inputs = self._read_inputs(flags["files"]) if flags["files"] else None
+        self._pending_inputs = template.inputs if template else None
+        if flags["files"]:
+            self._add_pending_inputs(self._read_inputs(flags["files"]))
         self._tools_override: bool | None = None
         self.totals = RunResult([], partial(calculate_cost, app))
         self.message_count = 0
@@ -289,8 +291,11 @@ class ChatSession:
 
         inputs = self._read_inputs(parse_dropped_paths(text))
         check_attachments_supported(inputs.attachments, self.request.endpoint)
-        self._pending_inputs = self._pending_inputs.merge(inputs) if self._pending_inputs else inputs
+        self._add_pending_inputs(inputs)
         return inputs
+
+    def _add_pending_inputs(self, inputs: PromptInputs) -> None:
+        self._pending_inputs = self._pending_inputs.merge(inputs) if self._pending_inputs else inputs
 
     def _read_inputs(self, sources: Sequence[str]) -> PromptInputs:
         """Read files for the next message, but not standard input, from which messages are read."""

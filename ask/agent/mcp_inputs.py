@@ -1,0 +1,107 @@
+"""`-f mcp://SERVER/URI` and `-t mcp://SERVER/PROMPT`: resources and prompts of MCP servers.
+
+The user has named the server, so it is started in safe mode, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ask.agent.app_context import AppContext
+from ask.agent.mcp_servers import check_mcp_installed, format_server_hint
+from ask.agent.template_selection import SelectedTemplate, parse_variables
+from ask.errors import AskError, ConfigError, FileError, UsageError
+from ask.inputs.prompt_inputs import PromptInputs, parse_content
+from ask.inputs.sources import MCP_PREFIX
+from ask.mcp.connection import RequestError
+from ask.mcp.lazy_servers import LazyServers
+from ask.mcp.prompts import get_prompt, list_prompts
+from ask.mcp.resources import ResourceContent, read_resource
+from ask.mcp.server_config import ServerConfig, find_servers
+from ask.suggestions import format_suggestion
+from ask.templates.placeholders import escape_placeholders
+from ask.templates.template import Template
+from ask.text import decode_argument, format_one_line
+
+
+def read_mcp_resource(address: str, timeout: float, app: AppContext, servers: LazyServers) -> PromptInputs:
+    """Read a resource, such as mcp://notes/file:///plan.md.
+
+    Raises:
+        FileError: the server cannot be used, or the resource cannot be read or is of a type that no provider accepts.
+        MissingDependencyError: the package mcp is not installed.
+    """
+    server, uri = find_server(address, app, "resources", FileError)
+    try:
+        contents = servers.request(server, lambda client: read_resource(client, uri), timeout)
+    except RequestError as error:
+        hint = f"ask mcp resources {server.name} lists its resources"
+        raise FileError(f"cannot read {format_one_line(decode_argument(address))} ({error})", hint) from None
+    return to_prompt_inputs(contents)
+
+
+def select_mcp_prompt(
+    address: str, variables: Iterable[str], app: AppContext, servers: LazyServers
+) -> SelectedTemplate:
+    """Get a prompt, such as mcp://notes/review, with the values of --var as its arguments.
+
+    Raises:
+        UsageError: there is no such prompt, a value is missing, or it has no argument for one.
+        ConfigError: the server cannot be used, or the prompt cannot be used as a template.
+        FileError: the prompt contains a file that no provider accepts.
+        MissingDependencyError: the package mcp is not installed.
+    """
+    server, name = find_server(address, app, "prompts", UsageError)
+    title = format_one_line(decode_argument(address))
+    try:
+        prompts = {prompt.name: prompt for prompt in servers.request(server, list_prompts, server.timeout)}
+        if name not in prompts:
+            others = f"its prompts: {', '.join(prompts)}" if prompts else "it has no prompts"
+            hint = format_suggestion(name, prompts, others, prefix=f"{MCP_PREFIX}{server.name}/")
+            raise UsageError(f"the MCP server {server.name} has no prompt {name!r}", hint)
+        arguments = prompts[name].arguments
+        values = parse_variables(map(decode_argument, variables), title, [each.name for each in arguments])
+        missing = [each.name for each in arguments if each.required and each.name not in values]
+        if missing:
+            options = " ".join(f"--var {argument}=VALUE" for argument in missing)
+            raise UsageError(f"the template {title} needs a value for {', '.join(missing)}", f"add {options}")
+        content = servers.request(server, lambda client: get_prompt(client, name, values), server.timeout)
+    except RequestError as error:
+        hint = f"ask mcp prompts {server.name} lists its prompts"
+        raise ConfigError(f"cannot use {title} ({error})", hint) from None
+    template = Template(title, server.origin, prompt=escape_placeholders(content.text))
+    return SelectedTemplate(template, {}, to_prompt_inputs(content.resources) if content.resources else None)
+
+
+def find_server(address: str, app: AppContext, kind: str, error_class: type[AskError]) -> tuple[ServerConfig, str]:
+    """Return the server of an address, and what the address names there, which is one of its `kind`.
+
+    Raises:
+        AskError: the address is incomplete, or the server is unknown or disabled; of the class `error_class`.
+        MissingDependencyError: the package mcp is not installed.
+    """
+    text = decode_argument(address)
+    name, _, rest = text[len(MCP_PREFIX) :].partition("/")
+    servers = find_servers(app.config, app.app_dirs.config).servers
+    title = format_one_line(text)
+    if name not in servers:
+        raise error_class(f"unknown MCP server {name!r} in {title}", format_server_hint(name, servers))
+    if not rest:
+        raise error_class(f"{title} names only a server", f"ask mcp {kind} {name} lists its {kind}")
+    if not servers[name].enabled:
+        raise error_class(f"the MCP server {name} is disabled", f"remove enabled = false in {servers[name].origin}")
+    check_mcp_installed()
+    return servers[name], rest
+
+
+def to_prompt_inputs(contents: Sequence[ResourceContent]) -> PromptInputs:
+    """Convert resources to texts and attachments, by the type of their content.
+
+    Raises:
+        FileError: one is too large, or of a type that no provider accepts.
+    """
+    inputs = PromptInputs()
+    for name, data in contents:
+        text_inputs = PromptInputs(texts=((name, data),)) if isinstance(data, str) else parse_content(name, data)
+        inputs = inputs.merge(text_inputs)
+    return inputs
