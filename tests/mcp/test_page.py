@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import tomllib
 from fnmatch import fnmatch
 from pathlib import Path
@@ -23,6 +24,7 @@ from tests.doc_pages import (
     parse_console_steps,
     read_table,
 )
+from tests.mcp.setting import HERE
 from tests.mcp_conformance import NOT_APPLICABLE
 from tests.program import Ask, Home
 
@@ -31,12 +33,14 @@ PAGE = (ROOT / "docs/mcp.md").read_text()
 
 
 @pytest.mark.slow
-def test_the_example_prints_what_is_shown(home: Home) -> None:
-    ask = Ask(home.env, home.work)
-    [block] = find_code_blocks(PAGE, "console")
-    for line, output in parse_console_steps(block):
-        result = ask.shell(f"({line}) 2>&1", timeout=60)
-        assert (result.code, matches_documented_output(result.text, output)) == (0, True), result.text
+def test_examples_print_the_documented_output(home: Home) -> None:
+    program = home.path / "notes-server"
+    program.write_text(f"#!/bin/sh\nexec {sys.executable} {HERE / 'notes_server.py'}\n")
+    program.chmod(0o700)
+    ask = Ask({**home.env, "PATH": f"{home.path}:{home.env['PATH']}"}, home.work)
+    for line, output in (step for block in find_code_blocks(PAGE, "console") for step in parse_console_steps(block)):
+        result = ask.shell(f"{{ {line}; }} 2>&1 | grep -v '^· conversation'", timeout=60)
+        assert matches_documented_output(result.text, output), result.text
 
 
 def test_the_shown_configuration_is_understood_and_has_every_key() -> None:
@@ -62,7 +66,7 @@ def test_numbers_match_the_code() -> None:
     assert f"more than {MESSAGE_LIMIT // 1_000_000} MB, or {UNSOLICITED_LIMIT:,} messages" in PAGE
     assert f"over {NAME_LIMIT} characters" in PAGE
     assert f"{DEFAULT_START_TIMEOUT:g} by default" in PAGE
-    assert "is kept for a day" in PAGE
+    assert "is cached for a day" in PAGE
     assert MAX_AGE == 24 * 60 * 60
 
 
