@@ -52,7 +52,7 @@ class ServerUnavailableError(Exception):
 
 
 class RequestError(Exception):
-    """A request failed that was not made for the model; the message is a one-line reason."""
+    """A request failed; the message is a one-line reason."""
 
 
 class ListPage(Protocol):
@@ -223,8 +223,8 @@ class ServerConnection:
 
         try:
             result = await self._send(send, timeout)
-        except ToolError:
-            raise
+        except RequestError as error:
+            raise ToolError(f"nothing was run: {error}") from None
         except Exception as error:  # noqa: BLE001 - a server may send anything
             has_ended = self._has_ended()
             outcome = "exited during the call, which may have taken effect" if has_ended else "failed"
@@ -241,8 +241,8 @@ class ServerConnection:
         """
         try:
             return await self._send(send, timeout)
-        except (RequestError, ToolError) as error:
-            raise RequestError(str(error)) from None
+        except RequestError:
+            raise
         except Exception as error:  # noqa: BLE001 - a server may send anything
             reason = await self._end_failed_request(error, timeout, has_ended=self._has_ended())
             raise RequestError("; ".join([reason, *self._declined_questions])) from None
@@ -277,18 +277,18 @@ class ServerConnection:
         """Connect again, which is allowed once.
 
         Raises:
-            ToolError: this fails or was done before.
+            RequestError: this fails or was done before.
         """
-        message = f"nothing was run: the MCP server {self.server.name} has exited"
+        message = f"the MCP server {self.server.name} has exited"
         await self.close()
         if self._has_reconnected:
-            raise ToolError(f"{message} twice, and will not be started again")
+            raise RequestError(f"{message} twice, and will not be started again")
         self._has_reconnected = True
         try:
             await self.start()
             await self.open()
         except Exception as error:  # noqa: BLE001 - the conversation continues whatever happens
-            raise ToolError(f"{message}, and cannot be restarted: {describe_error(error)}") from None
+            raise RequestError(f"{message}, and cannot be restarted: {describe_error(error)}") from None
 
     def _has_ended(self) -> bool:
         is_connected = self._client_task is not None and not self._client_task.done() and not self._stream_ended

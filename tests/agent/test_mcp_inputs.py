@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import shlex
 import sys
 from collections.abc import Iterator
@@ -125,6 +126,17 @@ def test_a_server_that_exits_while_it_is_read_is_an_error(ask: Ask, home: Home, 
     assert result.code == 9
     assert "3" in result.stderr
     assert server.requests == []
+
+
+def test_a_server_that_exited_is_started_again_once(ask: Ask, home: Home) -> None:
+    configure(home, {"sdk": program(SDK)})
+    uris = ("data://crash", "note://one", "note://two", "data://crash", "note://three")
+    (home.work / "rows.jsonl").write_text("".join(json.dumps({"uri": uri}) + "\n" for uri in uris))
+    result = ask("map", "-p", "demo", "-f", "mcp://sdk/{{uri}}", "hi", "rows.jsonl", timeout=120)
+    assert result.code == 12
+    errors = [json.loads(line).get("error") or "" for line in result.text.splitlines()]
+    assert [bool(error) for error in errors] == [True, False, False, True, True]
+    assert "twice" in errors[-1]
 
 
 def test_the_missing_package_is_named(home: Home) -> None:
