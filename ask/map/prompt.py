@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -10,6 +11,9 @@ from ask.errors import UsageError
 from ask.map.rows import INDEX, PATH, Row
 from ask.suggestions import suggest
 from ask.templates.placeholders import COLUMN_PATTERN, INPUT_NAME, fill_placeholders, find_placeholders
+
+MCP_SERVER_PATTERN = re.compile(r"mcp://[^/{]+/", re.IGNORECASE)
+"""The part of the address of an MCP server's resource that names the server."""
 
 
 class RenderedPrompt(NamedTuple):
@@ -52,16 +56,28 @@ class RowPrompt:
 
         Raises:
             KeyError: the row lacks a column.
+            UsageError: the row names an MCP server, which only the user may start.
         """
         values: dict[str, Any] = {INDEX: index, **row.columns, **self._values}
-        files = [fill_placeholders(file, values, COLUMN_PATTERN) for file in self._files]
+        files = [check_file(fill_placeholders(file, values, COLUMN_PATTERN), file) for file in self._files]
         row_text = ""
         if not self._column_names or (INPUT_NAME in self._column_names and INPUT_NAME not in row.columns):
             if PATH in row.columns:
-                files.append(str(row.columns[PATH]))
+                files.append(check_file(str(row.columns[PATH])))
             else:
                 row_text = row.text or json.dumps(row.columns, ensure_ascii=False)
         text = fill_placeholders(self._text, {INPUT_NAME: row_text, **values}, COLUMN_PATTERN)
         if not self._column_names:
             text = "\n\n".join(filter(None, (text, row_text)))
         return RenderedPrompt(text, tuple(files))
+
+
+def check_file(file: str, option: str = "") -> str:
+    """Return a file to attach, which a row has filled in where `option`, the value of `-f`, has placeholders.
+
+    Raises:
+        UsageError: the row names an MCP server, which only the user may start.
+    """
+    if MCP_SERVER_PATTERN.match(file) and not MCP_SERVER_PATTERN.match(option):
+        raise UsageError("a row cannot name an MCP server", "write -f mcp://SERVER/{{column}}")
+    return file

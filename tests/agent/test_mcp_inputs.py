@@ -215,3 +215,10 @@ def test_rows_of_a_map_can_name_resources(ask: Ask, sdk: Home, server: ModelServ
     assert result.code == 0, result.stderr
     assert "The note one." in read_prompt(server.requests[0])[0]
     assert ask("map", "-t", "mcp://sdk/brief", "rows.jsonl", timeout=120).code == 2
+
+
+def test_rows_of_a_map_cannot_name_servers(ask: Ask, sdk: Home, server: ModelServer) -> None:
+    (sdk.work / "rows.jsonl").write_text('{"file": "mcp://sdk/note://one", "path": "mcp://sdk/note://two"}\n')
+    for args in (["-f", "{{file}}", "read it"], ["-f", "mcp://{{file}}", "read it"], ["read it"]):
+        result = ask("map", *args, "rows.jsonl", timeout=120)
+        assert (result.code, server.requests) == (12, []), args
