@@ -181,7 +181,7 @@ class ProgressLine:
 @click.option("--force", is_flag=True, help="Also restore files that have changed since.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 def command(*, conversation_id: str | None, **flags: bool) -> None:
-    """Put back the files that write_file and edit_file changed in the last run on this terminal.
+    """Restore the files that write_file and edit_file changed in the last run on this terminal.
 
     For a run with --safe, all changes in its folders are restored, if the folders could be backed up. With ID, the last
     run of that conversation that changed something is undone (see ask history list). Another undo then undoes the run
