@@ -17,7 +17,7 @@ import click
 from ask.cli import COMMANDS
 from ask.cli.ask import command as root
 from ask.settings import SETTINGS
-from ask.tools.builtin import list_builtin_tools
+from ask.tools.builtin import BUILTIN_TOOLS
 from ask.tools.web_search import SEARCH_WEB
 
 SCRIPTS = Path(__file__).parents[1] / "completions"
@@ -154,7 +154,7 @@ def generate_bash(every: Sequence[CompletionCommand]) -> str:
 
 
 def tool_names() -> list[str]:
-    return [*(tool.spec.name for tool in list_builtin_tools()), SEARCH_WEB.name]
+    return [*(tool.spec.name for tool in BUILTIN_TOOLS), SEARCH_WEB.name]
 
 
 LISTS = {"_ask_tools": tool_names(), "_ask_keys": list(SETTINGS), "_ask_parameters": list(PARAMETERS)}

@@ -30,7 +30,7 @@ from ask.plugin_api.provider import DEFAULT_STALL_TIMEOUT, REQUIRED_HOOKS, TOOL_
 from ask.secrets import list_key_variables
 from ask.settings import PROVIDER_KEYS, SETTINGS, Settings, read_config, resolve_settings
 from ask.testing import EXPECTED
-from ask.tools.builtin import list_builtin_tools
+from ask.tools.builtin import BUILTIN_TOOLS
 from ask.tools.web_search import KEYED_ENGINES, SEARCH_WEB
 from tests import responses_wire, wire
 from tests.doc_pages import (
@@ -98,7 +98,7 @@ def test_pages_list_exactly_the_subcommands_of_history_and_keys() -> None:
 
 def test_the_page_on_safety_lists_exactly_the_tools() -> None:
     assert [find_code_spans(row)[0] for row in read_table(PAGES["safety"], "tool")] == [
-        *(tool.spec.name for tool in list_builtin_tools()),
+        *(tool.spec.name for tool in BUILTIN_TOOLS),
         SEARCH_WEB.name,
     ]
 

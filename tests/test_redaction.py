@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ask.messages import Message, ProviderState, ToolCall
 from ask.secrets import REDACTED, Redactor
 from ask.tools.base import ToolContext
-from ask.tools.shell import BASH
+from ask.tools.builtin import BASH
 
 KEY = "sk-0123456789"
 KEYS = st.lists(st.text("ab-", min_size=3, max_size=8), min_size=1, max_size=4).map(

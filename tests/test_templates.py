@@ -12,7 +12,7 @@ from ask.errors import ConfigError, UsageError
 from ask.templates.files import find_template, list_template_files, read_template
 from ask.templates.placeholders import Placeholder, fill_placeholders, find_placeholders
 from ask.templates.template import FIELD_TYPES, Template, parse_template
-from ask.tools.builtin import list_builtin_tools
+from ask.tools.builtin import BUILTIN_TOOLS
 
 FILE = Path("/prompts/mine.md")
 NOWHERE = Path("/no/such/folder")
@@ -216,7 +216,7 @@ def test_every_built_in_template_has_a_short_description_and_text(name: str) -> 
     assert template.description
     assert template.tasks
     assert (template.provider, template.model, template.options) == ("", "", {})
-    assert isinstance(template.tools, bool) or {*template.tools} < {tool.spec.name for tool in list_builtin_tools()}
+    assert isinstance(template.tools, bool) or {*template.tools} < {tool.spec.name for tool in BUILTIN_TOOLS}
     for text in (template.prompt, *template.tasks.values()):
         every = list(find_placeholders(text))
         assert text

@@ -9,7 +9,7 @@ import pytest
 
 from ask.templates.files import list_template_files, read_template
 from ask.templates.template import FIELD_TYPES, parse_template
-from ask.tools.builtin import list_builtin_tools
+from ask.tools.builtin import BUILTIN_TOOLS
 from tests.doc_pages import (
     find_code_blocks,
     find_code_spans,
@@ -42,7 +42,7 @@ def test_the_page_lists_exactly_the_built_in_prompts() -> None:
         }
         assert documented == {*template.variables}
     assert {name for row in ROWS.values() for name in find_code_spans(row.rpartition("|")[2])} <= {
-        tool.spec.name for tool in list_builtin_tools()
+        tool.spec.name for tool in BUILTIN_TOOLS
     }
 
 

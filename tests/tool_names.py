@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ask.tools.builtin import list_builtin_tools
+from ask.tools.builtin import BUILTIN_TOOLS
 from ask.tools.web_search import SEARCH_WEB
 
-DEFAULT_TOOLS = [*(tool.spec.name for tool in list_builtin_tools()), SEARCH_WEB.name]
+DEFAULT_TOOLS = [*(tool.spec.name for tool in BUILTIN_TOOLS), SEARCH_WEB.name]

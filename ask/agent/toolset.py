@@ -18,7 +18,7 @@ from ask.settings import FILES_LEVEL, Settings
 from ask.suggestions import format_suggestion
 from ask.text import decode_argument
 from ask.tools.base import Tool
-from ask.tools.builtin import READ_SKILL_NAME, list_builtin_tools
+from ask.tools.builtin import BUILTIN_TOOLS, READ_SKILL_NAME
 from ask.tools.web_search import (
     DUCKDUCKGO,
     ENGINE_BASE_URLS,
@@ -120,7 +120,7 @@ class Toolset:
         if self._functions and not settings.tools:
             advice = "remove the option or setting that disables tools"
             raise UsageError("--tool cannot be used when tools are disabled", advice)
-        tools = self.load_tools(settings) if settings.tools else list_builtin_tools()
+        tools = self.load_tools(settings) if settings.tools else BUILTIN_TOOLS
         names = [tool.spec.name for tool in tools]
         names += [
             name
@@ -165,7 +165,7 @@ class Toolset:
 
     def _iter_all_tools(self, settings: Settings) -> Iterator[Tool]:
         tools = [
-            *list_builtin_tools(),
+            *BUILTIN_TOOLS,
             *create_search_tools(self._app, settings, self._console),
             *self.skill_tools,
         ]

@@ -58,7 +58,7 @@ from ask.secrets import KEYRING, format_variable_prefix
 from ask.settings import SANDBOX_LEVEL, SETTINGS, Config, Settings, read_switch, resolve_settings
 from ask.text import decode_argument
 from ask.tools.base import Tool
-from ask.tools.builtin import list_builtin_tools
+from ask.tools.builtin import BUILTIN_TOOLS
 from ask.tools.web_search import DUCKDUCKGO, KEYED_ENGINES, SEARCH_WEB
 from ask.version import DISTRIBUTION, VERSION
 
@@ -273,7 +273,7 @@ def check_tools(app: AppContext) -> Iterator[CheckResult]:
     """Check which tools a model is offered, and whether they work."""
     settings = resolve_settings({}, app.environment, app.config)
     engine = find_search_engine(app, settings.search_engine)
-    names = [*(tool.spec.name for tool in list_builtin_tools()), SEARCH_WEB.name]
+    names = [*(tool.spec.name for tool in BUILTIN_TOOLS), SEARCH_WEB.name]
     offered = [name for name in (names if engine else names[:-1]) if name not in settings.disabled_tools]
     if settings.tools:
         yield ok("tools", ", ".join(offered) or "all are disabled")

@@ -52,15 +52,17 @@ def main() -> None:
 
 
 def _serve_calls(start_message: Mapping[str, Any], calls: Iterator[Any], send_frame: FrameSender) -> None:
+    import ask.tools.files
+    import ask.tools.shell  # noqa: F401 - loaded before the first call, while ask waits for the model
     from ask.safety.limit_monitor import NICENESS, LimitMonitor, set_limits
     from ask.safety.sandbox_config import Limits
     from ask.tools.base import ApprovedFile, ToolContext
-    from ask.tools.builtin import list_builtin_tools
+    from ask.tools.builtin import BUILTIN_TOOLS
 
     limits = Limits(*start_message["limits"])
     set_limits(limits)
     monitor = LimitMonitor(limits)
-    tools = {tool.spec.name: tool for tool in list_builtin_tools()}
+    tools = {tool.spec.name: tool for tool in BUILTIN_TOOLS}
     for number, call in enumerate(calls):
         if number == 0:  # ask sends the first call after it has evaluated the self-test
             clean_up_self_test(start_message["tasks"])

@@ -1,8 +1,13 @@
-"""The list of built-in tools that every run has."""
+"""The built-in tools that every run has, as models see them; what runs them is loaded when it is called."""
 
 from __future__ import annotations
 
-from ask.tools.base import Tool
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from ask.messages import ToolSpec
+from ask.tools.base import Tool, build_parameters_schema
 
 READ_SKILL_NAME = "read_skill"
 """The tool that `ask.context.skills` creates where there are skills."""
@@ -10,10 +15,95 @@ FILE_TOOL_NAMES = frozenset({"read_file", "write_file", "edit_file", "list_dir"}
 """The tools that respect `ToolContext.confinement`."""
 
 
-def list_builtin_tools() -> list[Tool]:
-    """Return the built-in tools, in the order in which models see them."""
-    from ask.tools.fetch_url import FETCH_URL
-    from ask.tools.files import EDIT_FILE, LIST_DIR, READ_FILE, WRITE_FILE
-    from ask.tools.shell import BASH
+def _load_on_call(module: str, function: str) -> Callable[..., Any]:
+    """Return a function that imports the module of `ask.tools` with its implementation, and calls that."""
 
-    return [READ_FILE, WRITE_FILE, EDIT_FILE, LIST_DIR, BASH, FETCH_URL]
+    def call(*arguments: Any) -> Any:
+        return getattr(import_module(f"ask.tools.{module}"), function)(*arguments)
+
+    return call
+
+
+_STRING_SCHEMA = {"type": "string"}
+
+READ_FILE = Tool(
+    ToolSpec(
+        "read_file",
+        "Read a text file or a range of its lines. Relative paths start at the working directory.",
+        build_parameters_schema(
+            {"filepath": _STRING_SCHEMA},
+            {
+                "offset": {"type": "integer", "description": "first line, from 1"},
+                "limit": {"type": "integer", "description": "number of lines"},
+            },
+        ),
+    ),
+    _load_on_call("files", "read_file"),
+    has_side_effects=False,
+)
+
+WRITE_FILE = Tool(
+    ToolSpec(
+        "write_file",
+        "Create or overwrite a file. Missing folders are created.",
+        build_parameters_schema({"filepath": _STRING_SCHEMA, "content": _STRING_SCHEMA}),
+    ),
+    _load_on_call("files", "write_file"),
+)
+
+EDIT_FILE = Tool(
+    ToolSpec(
+        "edit_file",
+        "Replace one piece of text in a file.",
+        build_parameters_schema(
+            {
+                "filepath": _STRING_SCHEMA,
+                "old_text": {
+                    "type": "string",
+                    "description": "exact text, which must occur exactly once in the file",
+                },
+                "new_text": _STRING_SCHEMA,
+            }
+        ),
+    ),
+    _load_on_call("files", "edit_file"),
+)
+
+LIST_DIR = Tool(
+    ToolSpec(
+        "list_dir",
+        "List a directory: type, size in bytes and name of each entry.",
+        build_parameters_schema({"dirpath": _STRING_SCHEMA}),
+    ),
+    _load_on_call("files", "list_dir"),
+    has_side_effects=False,
+)
+
+
+BASH = Tool(
+    ToolSpec(
+        "bash",
+        "Run a command with bash. Returns exit code, stdout and stderr. stdin is empty. Redirect the output "
+        "of background processes.",
+        build_parameters_schema(
+            {"command": {"type": "string"}},
+            {"timeout": {"type": "number", "description": "seconds; the user's limit also applies"}},
+        ),
+    ),
+    _load_on_call("shell", "run_bash"),
+)
+
+FETCH_URL = Tool(
+    ToolSpec(
+        "fetch_url",
+        "Fetch a web page as readable text with links; JSON and plain text unchanged.",
+        build_parameters_schema({"url": {"type": "string"}}),
+    ),
+    _load_on_call("fetch_url", "run_fetch_url"),
+    has_side_effects=False,
+    get_host=_load_on_call("fetch_url", "get_fetch_host"),
+    is_sandboxed=False,
+)
+
+BUILTIN_TOOLS = (READ_FILE, WRITE_FILE, EDIT_FILE, LIST_DIR, BASH, FETCH_URL)
+"""The built-in tools, in the order in which models see them."""

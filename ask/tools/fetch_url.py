@@ -8,8 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ask.messages import ToolSpec
-from ask.tools.base import Tool, ToolContext, ToolError, ToolResult, build_parameters_schema
+from ask.tools.base import ToolContext, ToolError, ToolResult
 
 if TYPE_CHECKING:
     from ask.tools.http_get import FetchResponse
@@ -168,16 +167,3 @@ def _normalize_encoding(name: str) -> str:
     except LookupError:
         return ""
     return "cp1252" if codec_name in ("iso8859-1", "ascii") else codec_name
-
-
-FETCH_URL = Tool(
-    ToolSpec(
-        "fetch_url",
-        "Fetch a web page as readable text with links; JSON and plain text unchanged.",
-        build_parameters_schema({"url": {"type": "string"}}),
-    ),
-    run_fetch_url,
-    has_side_effects=False,
-    get_host=get_fetch_host,
-    is_sandboxed=False,
-)

@@ -8,9 +8,8 @@ from collections.abc import Iterator, Mapping
 from itertools import accumulate, islice
 from typing import Any
 
-from ask.messages import ToolSpec
 from ask.suggestions import find_similar
-from ask.tools.base import MAX_RESULT_LENGTH, Tool, ToolContext, ToolError, ToolResult, build_parameters_schema
+from ask.tools.base import MAX_RESULT_LENGTH, ToolContext, ToolError, ToolResult
 from ask.tools.file_access import (
     escape_for_display,
     open_listing,
@@ -159,62 +158,6 @@ def _format_entry(entry: os.DirEntry[str], folder: int) -> str:
     except OSError:  # gone since the directory was read
         pass
     return f"other {name}"
-
-
-_STRING_SCHEMA = {"type": "string"}
-
-READ_FILE = Tool(
-    ToolSpec(
-        "read_file",
-        "Read a text file or a range of its lines. Relative paths start at the working directory.",
-        build_parameters_schema(
-            {"filepath": _STRING_SCHEMA},
-            {
-                "offset": {"type": "integer", "description": "first line, from 1"},
-                "limit": {"type": "integer", "description": "number of lines"},
-            },
-        ),
-    ),
-    read_file,
-    has_side_effects=False,
-)
-
-WRITE_FILE = Tool(
-    ToolSpec(
-        "write_file",
-        "Create or overwrite a file. Missing folders are created.",
-        build_parameters_schema({"filepath": _STRING_SCHEMA, "content": _STRING_SCHEMA}),
-    ),
-    write_file,
-)
-
-EDIT_FILE = Tool(
-    ToolSpec(
-        "edit_file",
-        "Replace one piece of text in a file.",
-        build_parameters_schema(
-            {
-                "filepath": _STRING_SCHEMA,
-                "old_text": {
-                    "type": "string",
-                    "description": "exact text, which must occur exactly once in the file",
-                },
-                "new_text": _STRING_SCHEMA,
-            }
-        ),
-    ),
-    edit_file,
-)
-
-LIST_DIR = Tool(
-    ToolSpec(
-        "list_dir",
-        "List a directory: type, size in bytes and name of each entry.",
-        build_parameters_schema({"dirpath": _STRING_SCHEMA}),
-    ),
-    list_dir,
-    has_side_effects=False,
-)
 
 
 _MAX_OCCURRENCES_COUNTED = 100

@@ -13,8 +13,7 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
-from ask.messages import ToolSpec
-from ask.tools.base import Tool, ToolContext, ToolError, ToolResult, build_parameters_schema
+from ask.tools.base import ToolContext, ToolError, ToolResult
 from ask.tools.output_limits import OutputCapture
 from ask.tools.process_tree import describe_exit, kill_process_tree, mark_environment
 
@@ -190,17 +189,3 @@ def _format_result(status_line: str, streams: Sequence[_OutputStream], max_lengt
 
 def _append_line(text: str, addition: str) -> str:
     return text + addition if text.endswith("\n") else f"{text}\n{addition}"
-
-
-BASH = Tool(
-    ToolSpec(
-        "bash",
-        "Run a command with bash. Returns exit code, stdout and stderr. stdin is empty. Redirect the output "
-        "of background processes.",
-        build_parameters_schema(
-            {"command": {"type": "string"}},
-            {"timeout": {"type": "number", "description": "seconds; the user's limit also applies"}},
-        ),
-    ),
-    run_bash,
-)

@@ -12,7 +12,7 @@ import pytest
 from ask import ToolSpec
 from ask.agent.system_prompt import build_system_prompt
 from ask.settings import Settings
-from ask.tools.builtin import list_builtin_tools
+from ask.tools.builtin import BUILTIN_TOOLS
 from ask.tools.web_search import SEARCH_WEB
 from ask.version import VERSION
 from tests import wire
@@ -66,7 +66,7 @@ def test_any_description_becomes_one_short_line(description: str, line: str) -> 
 
 
 def test_descriptions_of_built_in_tools_are_not_cut() -> None:
-    specs = [*(tool.spec for tool in list_builtin_tools()), SEARCH_WEB]
+    specs = [*(tool.spec for tool in BUILTIN_TOOLS), SEARCH_WEB]
     lines = "".join(f"- {spec.name}: {spec.description.split('. ')[0].rstrip('.')}.\n" for spec in specs)
     assert f"\n{lines}" in prompt(*specs)
 
@@ -95,7 +95,7 @@ def test_it_is_the_same_each_time() -> None:
 
 
 def test_it_and_all_tools_fit_into_4500_bytes() -> None:
-    specs = [*(tool.spec for tool in list_builtin_tools()), SEARCH_WEB]
+    specs = [*(tool.spec for tool in BUILTIN_TOOLS), SEARCH_WEB]
     sent = json.dumps([spec.to_function() for spec in specs], separators=(",", ":")) + prompt(*specs)
     assert len(sent.encode()) <= 4_500
 

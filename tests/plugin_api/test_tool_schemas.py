@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 
 from ask import ToolSpec
 from ask.plugin_api.tool_schemas import VALID_NAME_PATTERN, UnusableToolError, normalize_tool, restore_property_names
-from ask.tools.builtin import list_builtin_tools
+from ask.tools.builtin import BUILTIN_TOOLS
 
 TEXT = {"type": "string"}
 NUMBER = {"type": "integer"}
@@ -31,7 +31,7 @@ def normalize_parameter(part: Any, *, inline: bool = False, **root: Any) -> Any:
 
 @pytest.mark.parametrize("inline", [False, True])
 def test_builtin_tools_are_unchanged(inline: bool) -> None:
-    for tool in list_builtin_tools():
+    for tool in BUILTIN_TOOLS:
         assert normalize_tool(tool.spec, inline_references=inline) == tool.spec
 
 

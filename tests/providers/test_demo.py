@@ -20,12 +20,12 @@ from ask.schemas.schema import parse_schema
 from ask.testing import ProviderContract
 from ask.tools.arguments import parse_arguments
 from ask.tools.base import Tool, ToolContext, ToolError
-from ask.tools.builtin import list_builtin_tools
+from ask.tools.builtin import BUILTIN_TOOLS
 from providers.demo import provider
 from tests.host_requests import format_results, prepare_request
 from tests.program import Ask
 
-TOOLS = {tool.spec.name: tool for tool in list_builtin_tools()}
+TOOLS = {tool.spec.name: tool for tool in BUILTIN_TOOLS}
 MOST_ROUNDS = 10
 
 

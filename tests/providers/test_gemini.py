@@ -10,7 +10,7 @@ import pytest
 from ask import ChatRequest, Message, ModelResponse, ProviderState, ToolCall, ToolSpec
 from ask.testing import ProviderContract
 from ask.testing.conversation import LONG_CONVERSATION, SHORT_CONVERSATION, TOOL_CONVERSATION, TOOLS
-from ask.tools.builtin import list_builtin_tools
+from ask.tools.builtin import BUILTIN_TOOLS
 from providers.gemini import provider as gemini
 from tests.host_requests import prepare_request
 from tests.model_server import ModelServer
@@ -120,7 +120,7 @@ def test_turns_alternate_and_empty_texts_are_left_out() -> None:
 
 
 def test_tools_are_declared_like_google_does() -> None:
-    tools = [tool.spec for tool in list_builtin_tools()]
+    tools = [tool.spec for tool in BUILTIN_TOOLS]
     body = body_of(SHORT_CONVERSATION, tools=tools)
     assert [one["name"] for one in body["tools"][0]["functionDeclarations"]] == [tool.name for tool in tools]
     assert body["toolConfig"] == {"functionCallingConfig": {"mode": "AUTO"}}

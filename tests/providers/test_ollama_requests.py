@@ -12,7 +12,7 @@ from ollama._types import Message as OllamaMessage
 from ollama._types import Options as OllamaOptions
 
 from ask import ChatRequest, Message, ModelResponse, ProviderState, ToolCall, ToolSpec, Usage
-from ask.tools.builtin import list_builtin_tools
+from ask.tools.builtin import BUILTIN_TOOLS
 from providers.ollama import provider as ollama
 from tests import wire
 from tests.host_requests import prepare_request
@@ -66,7 +66,7 @@ def test_both_requests_of_a_round_match_the_sdk_s_types(stream: bool) -> None:
 
 
 def test_built_in_tools_match_the_sdk_s_types() -> None:
-    tools = [tool.spec for tool in list_builtin_tools()]
+    tools = [tool.spec for tool in BUILTIN_TOOLS]
     body = ollama.build_body(prepare_request(ollama, MODEL, TALK, tools))
     assert read_by_ollama(body) == body
 

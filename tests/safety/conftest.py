@@ -12,7 +12,7 @@ from ask.safety.path_policy import build_sandbox_config
 from ask.safety.sandbox import Sandbox
 from ask.safety.sandbox_config import SandboxConfig
 from ask.tools.base import ToolContext, ToolResult
-from ask.tools.shell import BASH
+from ask.tools.builtin import BASH
 from tests.safety.fake_host import FakeHost, create_fake_host
 from tests.safety.installation import EACH_USER
 

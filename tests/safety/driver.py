@@ -21,12 +21,12 @@ def main() -> None:
     from ask.safety.sandbox import Sandbox
     from ask.safety.sandbox_config import Limits
     from ask.tools.base import Tool, ToolContext, ToolError
-    from ask.tools.builtin import list_builtin_tools
+    from ask.tools.builtin import BUILTIN_TOOLS
 
     os.dup2(os.open(request["open"], os.O_RDONLY), 77)
     work, data = Path(request["work"]), Path(request["data"])
     context = ToolContext(work, dict(os.environ), request["timeout"], data / "results", lambda text: None)
-    tools = {tool.spec.name: tool for tool in list_builtin_tools()}
+    tools = {tool.spec.name: tool for tool in BUILTIN_TOOLS}
     sandbox = None
 
     def send(value: Any) -> None:

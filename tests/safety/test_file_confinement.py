@@ -19,7 +19,7 @@ from ask.safety.policy import PendingToolCall
 from ask.safety.preview import build_preview
 from ask.safety.protected_paths import PROTECTED_NAMES
 from ask.tools.base import ToolContext, ToolError
-from ask.tools.files import EDIT_FILE, LIST_DIR, READ_FILE, WRITE_FILE
+from ask.tools.builtin import EDIT_FILE, LIST_DIR, READ_FILE, WRITE_FILE
 
 TURNS = 300
 TOOLS = {tool.spec.name: tool for tool in (READ_FILE, WRITE_FILE, EDIT_FILE, LIST_DIR)}

@@ -8,10 +8,10 @@ from ask.messages import ToolSpec
 from ask.safety.command_rules import parse_rules
 from ask.safety.policy import Decision, ToolPolicy, Verdict
 from ask.tools.base import Tool, ToolResult
-from ask.tools.builtin import list_builtin_tools
+from ask.tools.builtin import BUILTIN_TOOLS
 
-READING = [tool for tool in list_builtin_tools() if not tool.has_side_effects]
-CHANGING = [tool for tool in list_builtin_tools() if tool.has_side_effects]
+READING = [tool for tool in BUILTIN_TOOLS if not tool.has_side_effects]
+CHANGING = [tool for tool in BUILTIN_TOOLS if tool.has_side_effects]
 [BASH] = [tool for tool in CHANGING if tool.spec.name == "bash"]
 STRANGE = Tool(ToolSpec("fetch", "Fetches.", {}), lambda arguments, context: ToolResult(""), origin="ask-fetch")
 DELETE = {"command": "rm -rf /"}
@@ -25,7 +25,7 @@ def test_builtin_tools_declare_their_side_effects() -> None:
 
 @pytest.mark.parametrize("yes", [False, True])
 def test_without_confirm_everything_is_allowed(yes: bool) -> None:
-    for tool in list_builtin_tools():
+    for tool in BUILTIN_TOOLS:
         assert ToolPolicy(assume_yes=yes).decide(tool) == Decision(Verdict.ALLOW, "unrestricted")
 
 
@@ -45,7 +45,7 @@ def test_yes_approves_what_confirm_would_ask() -> None:
 
 def test_safe_mode_allows_builtin_tools() -> None:
     safe = ToolPolicy(safe_mode=True)
-    for tool in list_builtin_tools():
+    for tool in BUILTIN_TOOLS:
         if not tool.get_host:
             allowed = safe.decide(tool, {"command": "rm -r x", "content": "rm -rf ."})
             assert allowed == Decision(Verdict.ALLOW, "--safe")

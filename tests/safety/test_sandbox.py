@@ -16,9 +16,8 @@ from ask.errors import SafetyError
 from ask.safety.sandbox import Sandbox
 from ask.safety.sandbox_config import Limits, SandboxConfig
 from ask.tools.base import MAX_RESULT_LENGTH, Tool, ToolContext, ToolError, ToolResult
-from ask.tools.builtin import list_builtin_tools
+from ask.tools.builtin import BASH, BUILTIN_TOOLS
 from ask.tools.output_limits import truncate_result
-from ask.tools.shell import BASH
 from tests.program import Running, is_running
 from tests.safety.conftest import Bash
 from tests.safety.fake_host import FakeHost
@@ -38,11 +37,11 @@ def as_source(sandbox_config: SandboxConfig) -> str:
 
 
 def tools(sandbox: Sandbox) -> dict[str, Tool]:
-    return {tool.spec.name: sandbox.wrap_tool(tool) for tool in list_builtin_tools()}
+    return {tool.spec.name: sandbox.wrap_tool(tool) for tool in BUILTIN_TOOLS}
 
 
 def test_a_wrapped_tool_differs_only_in_run(sandbox: Sandbox, context: ToolContext) -> None:
-    for tool in list_builtin_tools():
+    for tool in BUILTIN_TOOLS:
         assert sandbox.wrap_tool(tool)._replace(run=tool.run) == tool
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ask import Message, ToolCall
-from ask.tools.builtin import list_builtin_tools
+from ask.tools.builtin import BUILTIN_TOOLS
 from ask.tools.web_search import SEARCH_WEB
 from ask.version import VERSION
 from tests import wire as chat_wire
@@ -21,7 +21,7 @@ from tests.provider_wires import SERVICES, Reasoning, Wire
 from tests.providers import anthropic_wire
 
 LOCAL = ("ollama", "lmstudio")
-TOOLS = [*(tool.spec.name for tool in list_builtin_tools()), SEARCH_WEB.name]
+TOOLS = [*(tool.spec.name for tool in BUILTIN_TOOLS), SEARCH_WEB.name]
 THOUGHT = Reasoning("I should look.", "bG9vaw==")
 READ = ToolCall("call_read", "read_file", '{"filepath": "config.json"}')
 Json = dict[str, Any]

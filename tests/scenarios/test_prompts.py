@@ -7,7 +7,7 @@ from datetime import date
 
 import pytest
 
-from ask.tools.builtin import list_builtin_tools
+from ask.tools.builtin import BUILTIN_TOOLS
 from ask.tools.web_search import SEARCH_WEB
 from ask.version import VERSION
 from tests import wire
@@ -83,7 +83,7 @@ def test_every_tool_is_offered_with_tool_choice_auto(ask: Ask, server: ModelServ
     server.reply(wire.says("Hello."))
     assert ask("hello").code == 0
     [body] = check_sent_requests(server)
-    assert body["tools"] == [spec.to_function() for spec in (*(tool.spec for tool in list_builtin_tools()), SEARCH_WEB)]
+    assert body["tools"] == [spec.to_function() for spec in (*(tool.spec for tool in BUILTIN_TOOLS), SEARCH_WEB)]
     assert list_offered_tools(body) == DEFAULT_TOOLS
     assert body["tool_choice"] == "auto"
 

@@ -24,8 +24,8 @@ Unprivileged = Callable[[str, dict[str, object]], str]
 UNPRIVILEGED = """
 import difflib, os, sys
 from pathlib import Path
-from ask.tools.base import ToolContext, ToolError; from ask.tools.builtin import list_builtin_tools
-tools = {{tool.spec.name: tool for tool in list_builtin_tools()}}
+from ask.tools.base import ToolContext, ToolError; from ask.tools.builtin import BUILTIN_TOOLS
+tools = {{tool.spec.name: tool for tool in BUILTIN_TOOLS}}
 if os.geteuid() == 0:
     os.setgroups([])
     os.setgid({nobody})

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from ask.tools.base import MAX_RESULT_LENGTH, ToolContext, ToolError
-from ask.tools.fetch_url import FETCH_URL
+from ask.tools.builtin import FETCH_URL
 from tests import wire
 from tests.model_server import HOLD, ModelServer, Reply
 from tests.program import Ask, Home, run
@@ -174,9 +174,7 @@ def test_restricted_run_reaches_only_public_hosts(server: ModelServer, url: str,
 
 def test_tool_is_read_only_and_imports_its_libraries_lazily() -> None:
     assert not FETCH_URL.has_side_effects
-    code = (
-        "import sys; from ask.tools.builtin import list_builtin_tools; list_builtin_tools(); print(sorted(sys.modules))"
-    )
+    code = "import sys; from ask.tools.builtin import BUILTIN_TOOLS; BUILTIN_TOOLS; print(sorted(sys.modules))"
     loaded = run([sys.executable, "-c", code]).text
     assert "'ask.tools.fetch_url'" in loaded
     for module in ("requests", "ask.tools.http_get", "ask.tools.html_to_markdown", "bs4", "idna", "ssl", "html.parser"):

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask.tools.base import Tool, ToolContext
+from ask.tools.builtin import EDIT_FILE, LIST_DIR, READ_FILE, WRITE_FILE
 from ask.tools.file_access import MAX_FILE_SIZE
-from ask.tools.files import EDIT_FILE, LIST_DIR, READ_FILE, WRITE_FILE
 from tests.required_programs import require_root
 from tests.tools.conftest import NOBODY, Run, Unprivileged
 

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from ask.tools.base import MAX_RESULT_LENGTH, Tool
-from ask.tools.builtin import list_builtin_tools
+from ask.tools.builtin import BUILTIN_TOOLS, EDIT_FILE, LIST_DIR, READ_FILE, WRITE_FILE
 from ask.tools.file_access import MAX_FILE_SIZE
-from ask.tools.files import EDIT_FILE, LIST_DIR, READ_FILE, WRITE_FILE
 from ask.tools.web_search import SEARCH_WEB
 from tests.tools.conftest import Run, Unprivileged
 
@@ -28,7 +27,7 @@ def make_special(work: Path) -> None:
 
 
 def test_the_specifications_of_all_tools_stay_small() -> None:
-    specs = [*(tool.spec for tool in list_builtin_tools()), SEARCH_WEB]
+    specs = [*(tool.spec for tool in BUILTIN_TOOLS), SEARCH_WEB]
     assert len(json.dumps([spec.to_function() for spec in specs])) < 365 * len(specs)
 
 

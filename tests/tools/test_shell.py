@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ask.tools.base import MAX_RESULT_LENGTH, ToolContext, ToolError, ToolResult
-from ask.tools.shell import BASH
+from ask.tools.builtin import BASH
 from tests.tools.conftest import ROOT
 
 
@@ -192,7 +192,7 @@ INTERRUPTED = """
 import os, sys
 from pathlib import Path
 from ask.tools.base import ToolContext
-from ask.tools.shell import BASH
+from ask.tools.builtin import BASH
 folder = Path(sys.argv[1])
 context = ToolContext(folder, os.environ, 60, folder / "spill", lambda text: None)
 rest = "seq 1 9999; setsid bash -c 'echo $$ > pid; exec sleep 600' & wait"
@@ -292,7 +292,7 @@ FLOODED = """
 import os, resource, sys
 from pathlib import Path
 from ask.tools.base import ToolContext
-from ask.tools.shell import BASH
+from ask.tools.builtin import BASH
 context = ToolContext(Path(sys.argv[1]), os.environ, 60, Path(sys.argv[1]), lambda text: None)
 BASH.run({"command": "true"}, context)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -314,7 +314,7 @@ if hasattr(os, "pidfd_open"):
     del os.pidfd_open
 from pathlib import Path
 from ask.tools.base import ToolContext
-from ask.tools.shell import BASH
+from ask.tools.builtin import BASH
 context = ToolContext(Path(sys.argv[1]), os.environ, 60, Path(sys.argv[1]), lambda text: None)
 for command in sys.argv[2:]:
     print(BASH.run({"command": command, "timeout": 1}, context).text.splitlines())
