@@ -61,7 +61,7 @@ def test_a_run_is_undone_after_its_diff_is_shown(ask: Ask, home: Home, model: Mo
     )
     chosen, done = result.stderr.splitlines()
     assert re.search(rf"\b{conversation}\b.* \d{{4}}-\d\d-\d\d \d\d:\d\d$", chosen)
-    assert re.search(r"\bput back 1 file\b.*\bremove 1 file\b.*\bask undo --redo\b", done)
+    assert re.search(r"\brestore 1 file\b.*\bremove 1 file\b.*\bask undo --redo\b", done)
     assert result.code == 0
     assert [(path.name, path.read_text()) for path in home.work.iterdir()] == [("f", "one\ntwo\n")]
 
@@ -196,7 +196,7 @@ def test_nothing_is_restored_if_a_file_has_changed_since(ask: Ask, home: Home, m
         assert "--force" in last_line(result)
         assert "-mine\n+old\n" in result.text
         assert (home.work / "f").read_text() == "new\n"
-    assert ask("undo", "--list").text == "f\tput back\ng\tchanged since\n"
+    assert ask("undo", "--list").text == "f\trestore\ng\tchanged since\n"
     assert ask("undo", "-y", "--force").code == 0
     assert [(home.work / name).read_text() for name in ("f", "g")] == ["old\n", "old\n"]
     assert ask("undo", "-y", "--redo").code == 0
@@ -378,7 +378,7 @@ def test_diffs_are_shown_without_control_characters(ask: Ask, home: Home, model:
     assert "--- a\\n\\x1b[2Jb\n" in shown
     assert "-new\\x07\n+old\\x1b[2K\\u202e\\r\n" in shown
     assert "\x1b" not in shown
-    assert ask("undo", "--list", env=session).text == "a\\n\\x1b[2Jb\tput back\n"
+    assert ask("undo", "--list", env=session).text == "a\\n\\x1b[2Jb\trestore\n"
 
 
 def test_binary_and_large_files_are_summarized_in_a_line(ask: Ask, home: Home, model: Model) -> None:

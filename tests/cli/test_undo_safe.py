@@ -136,11 +136,11 @@ mode: .*\bfile\b.*\b755\b.*\bfile\b.*\b644\b.*
 """
     became = tree(work)
     assert re.fullmatch(shown, ask("undo", "-n").text)
-    listed = "both\tput back\nf\tput back\nfolder/\tput back\nfolder/in\tput back\nlink\tput back\n"
-    assert ask("undo", "--list").text == f"{listed}made/\tremove\nmade/x\tremove\nmode\tput back\n"
+    listed = "both\trestore\nf\trestore\nfolder/\trestore\nfolder/in\trestore\nlink\trestore\n"
+    assert ask("undo", "--list").text == f"{listed}made/\tremove\nmade/x\tremove\nmode\trestore\n"
     assert tree(work) == became
     done = last_line(ask("undo", "-y"))
-    assert re.search(r"\bput back 5 files and 1 folder\b.*\bremove 1 file and 1 folder\b", done)
+    assert re.search(r"\brestore 5 files and 1 folder\b.*\bremove 1 file and 1 folder\b", done)
 
 
 def test_terminal_previews_are_truncated_and_confirmed(ask: Ask, home: Home, model: Model) -> None:
