@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from ask.errors import ConfigError, MissingDependencyError
 from ask.installation import format_install_command
+from ask.process_tree import kill_process_tree, mark_environment
 from ask.text import format_one_line
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def run_key_command(name: str, command: str, environment: Mapping[str, str], tim
         ConfigError: it failed, took too long or printed no key.
     """
     hint = f"check key_command in [providers.{name}] with ask config edit"
+    marked_environment, mark = mark_environment(environment)
     with ExitStack() as stack:
         try:
             terminal = stack.enter_context(open("/dev/tty", "rb"))
@@ -41,15 +43,17 @@ def run_key_command(name: str, command: str, environment: Mapping[str, str], tim
             stdin=terminal or subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=environment,
+            env=marked_environment,
         )
         try:
             output, error_output = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
             raise ConfigError(f"key_command of {name} timed out after {timeout:g} s", hint) from None
         finally:
-            process.kill()
-            process.wait()  # not for the output: a child of the command's may keep the pipes open
+            if process.returncode is None:
+                kill_process_tree(None, mark)
+                process.kill()  # where there is no /proc, only the shell can be found
+                process.wait()
     if process.returncode:
         reason = format_one_line(error_output.decode(errors="replace").strip(), MAX_OUTPUT_LENGTH)
         message = f"key_command of {name} failed with exit code {process.returncode}"

@@ -18,7 +18,7 @@ import ask
 
 ROOT = Path(__file__).parents[1]
 LAYERS = [
-    {"messages", "suggestions", "text", "text_diff", "version", "worker_channel"},
+    {"messages", "process_tree", "suggestions", "text", "text_diff", "version", "worker_channel"},
     {"errors"},
     {"parsing"},
     {"attachments", "installation", "profiles"},

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 
 import pytest
 
 from ask.errors import ConfigError
 from ask.external_keys import run_key_command
+from tests.test_main import is_alive
 
 KEY = "sk-from-a-command-0123456789"
 
@@ -60,9 +62,12 @@ def test_output_of_a_command_without_a_key_is_not_shown() -> None:
     assert KEY not in str(caught.value)
 
 
-@pytest.mark.parametrize("command", ["sleep 30", "sleep 30 | cat", "sleep 30 & wait"])
-def test_a_command_that_takes_too_long_is_killed(command: str) -> None:
+@pytest.mark.parametrize(
+    "command", ["{child}", "{child} | cat", "{child} & wait", "{child} & exit", "setsid {child} & wait"]
+)
+def test_a_command_that_takes_too_long_is_killed_with_its_children(command: str, tmp_path: Path) -> None:
     started = time.monotonic()
-    with pytest.raises(ConfigError, match=r"openai timed out after 0\.2 s"):
-        run(command, timeout=0.2)
+    with pytest.raises(ConfigError, match=r"openai timed out after 0\.5 s"):
+        run(command.format(child="sh -c 'echo $$ > $PID_FILE; exec sleep 30'"), 0.5, PID_FILE=str(tmp_path / "pid"))
     assert time.monotonic() - started < 5
+    assert not is_alive(int((tmp_path / "pid").read_text()))

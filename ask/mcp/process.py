@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 from ask.atomic_files import create_private_folder
 from ask.errors import ConfigError
 from ask.mcp.server_config import ServerConfig, resolve_server_folder
+from ask.process_tree import describe_exit, kill_process_tree, mark_environment
 from ask.text import format_one_line
-from ask.tools.process_tree import describe_exit, kill_process_tree, mark_environment
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream

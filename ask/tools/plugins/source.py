@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ask.messages import ToolSpec
+from ask.process_tree import describe_exit, kill_process_tree, mark_environment
 from ask.tools.base import Tool, ToolContext, ToolError, ToolResult
-from ask.tools.process_tree import describe_exit, kill_process_tree, mark_environment
 from ask.worker_channel import CALL, READ_SIZE, START, WorkerChannel, WorkerDiedError, WorkerTimeoutError
 
 WORKER_CODE = "from ask.tools.plugins.worker import main; main()"
