@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import os
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 
 from ask.atomic_files import create_private_folder
@@ -39,20 +40,19 @@ class FileConfinement:
 
     def __init__(self, config: SandboxConfig) -> None:
         self._config = config
-        self.context = FolderConfinement({}, self.find_denial)
+        self.context = FolderConfinement({}, self.find_denial, self.is_hidden_file)
         try:
             filesystem, self.warnings = inspect_filesystem(config, None, HostFilesystem())
             create_private_folder(config.overflow_directory)
             flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-            self.context = FolderConfinement(
-                {path: os.open(path, flags) for path in (*config.writable_folders, config.overflow_directory)},
-                self.find_denial,
-            )
+            folders = (*config.writable_folders, config.overflow_directory)
+            self.context = self.context._replace(folders={path: os.open(path, flags) for path in folders})
         except OSError as error:
             path = error.filename or config.working_directory
             raise SafetyError(f"safe mode cannot use {path} ({error.strerror})", "check its permissions") from error
         self._protected_paths = _normalize_paths(filesystem.protected_paths)
-        self._hidden_paths = _normalize_paths((*filesystem.hidden_files, *filesystem.hidden_folders))
+        self._hidden_files, self._hidden_folders = filesystem.hidden_files, filesystem.hidden_folders
+        self._hidden_paths = _normalize_paths((*self._hidden_files, *self._hidden_folders))
 
     def find_denial(self, path: Path, for_writing: bool) -> str:
         """Return why a path must not be read, or written; "" if it may be.
@@ -73,6 +73,21 @@ class FileConfinement:
             if for_writing and (normalized in PROTECTED_NAME_SET or normalized_path in self._protected_paths):
                 return _PROTECTED
         return ""
+
+    def is_hidden_file(self, status: os.stat_result) -> bool:
+        """Check whether a file is a hidden one, or one of ask's own, that has a second name (a hard link)."""
+        if status.st_nlink < 2:
+            return False
+        path = self._hidden_paths_by_id.get((status.st_dev, status.st_ino))
+        return path is not None and _read_file_id(path) == (status.st_dev, status.st_ino)
+
+    @cached_property
+    def _hidden_paths_by_id(self) -> Mapping[tuple[int, int], str]:
+        """The hidden files by device and inode, determined when a call first reads a file with several names."""
+        folders = (*self._config.secret_folders, *self._hidden_folders)
+        walked = (os.path.join(parent, name) for top in folders for parent, _, names in os.walk(top) for name in names)
+        paths = (*map(str, self._hidden_files), *walked)
+        return {file_id: path for path in paths if (file_id := _read_file_id(path))}
 
     def run_self_test(self) -> Iterator[tuple[str, bool]]:
         """Try to get out of the folders; yield the name of each attempt, and whether it was prevented."""
@@ -103,6 +118,14 @@ class FileConfinement:
         self.context = self.context._replace(folders={})
         with suppress(OSError):  # not empty if there are overflow files
             self._config.overflow_directory.rmdir()
+
+
+def _read_file_id(path: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def normalize_name(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,10 +40,12 @@ class FolderConfinement(NamedTuple):
     Attributes:
         folders: A descriptor of each folder, by its path with symbolic links resolved.
         find_denial: Returns why a path in the folders must not be read or, with True, written; "" if it may be.
+        is_hidden_file: Checks, by the status of an open file, whether it is a hidden file that has another name.
     """
 
     folders: Mapping[Path, int]
     find_denial: Callable[[Path, bool], str]
+    is_hidden_file: Callable[[os.stat_result], bool]
 
 
 class ToolContext(NamedTuple):

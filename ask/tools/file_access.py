@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -129,6 +129,7 @@ class FileTarget(NamedTuple):
         dir_fd: A descriptor of the innermost existing folder on the path.
         missing_folders: Names of the folders to create inside it, outermost first.
         stat_result: The status of the file; None if it does not exist.
+        is_hidden_file: As in `FolderConfinement`; None if safe mode does not confine the file tools.
     """
 
     path: Path
@@ -136,6 +137,7 @@ class FileTarget(NamedTuple):
     dir_fd: int
     missing_folders: Sequence[str]
     stat_result: os.stat_result | None
+    is_hidden_file: Callable[[os.stat_result], bool] | None
 
     def read_content(self, display_name: str) -> bytes:
         """Read the file.
@@ -151,6 +153,8 @@ class FileTarget(NamedTuple):
         with os.fdopen(descriptor, "rb") as file:
             status = os.fstat(descriptor)
             _require_regular_file(display_name, status)
+            if self.is_hidden_file and self.is_hidden_file(status):
+                raise ToolError(f"{display_name} is another name of a file that is hidden in safe mode")
             # Files in /proc report size 0, and any file may be growing.
             data = file.read(MAX_FILE_SIZE + 1) or b"" if status.st_size <= MAX_FILE_SIZE else b""
         size = max(status.st_size, len(data))
@@ -186,7 +190,8 @@ def open_target(path: Path, context: ToolContext, *, for_writing: bool = False) 
         if not missing:
             with suppress(FileNotFoundError):
                 status = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        yield FileTarget(path, name, folder, missing, status)
+        is_hidden_file = context.confinement.is_hidden_file if context.confinement else None
+        yield FileTarget(path, name, folder, missing, status, is_hidden_file)
     finally:
         os.close(folder)
 

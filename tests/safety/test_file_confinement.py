@@ -285,6 +285,22 @@ def test_files_with_secrets_are_hidden_everywhere(host: Host) -> None:
     assert "hidden" in host.denied("read_file", "alias")
 
 
+def test_hard_links_to_hidden_files_cannot_be_read(host: Host) -> None:
+    hidden = ("config/keys.toml", "data/history.db", "data/originals/1/1", "work/.env", "work/.env.d/key")
+    for number, name in enumerate(hidden):
+        os.link(host.write(name, "SECRET"), host.work / f"notes {number}")
+    os.link(host.outside / "file", host.work / "package")
+    host.confine()
+    for number in range(len(hidden)):
+        assert "hidden" in host.denied("read_file", f"notes {number}")
+        assert "hidden" in host.denied("edit_file", f"notes {number}", old_text="SECRET", new_text="x")
+    assert host.call("read_file", "package") == "OUTSIDE"
+    (host.base / "config/keys.toml").unlink()
+    assert host.call("read_file", "notes 0") == "SECRET", "it is no longer one of ask's own files"
+    host.call("write_file", "notes 1", content="x")
+    assert (host.base / "data/history.db").read_text() == "SECRET"
+
+
 def test_a_virtual_environment_named_env_is_not_hidden(host: Host) -> None:
     host.write("work/.env/pyvenv.cfg")
     host.write("work/.env/lib/x.py", "code")
@@ -413,6 +429,19 @@ def test_a_file_swapped_for_a_link_leads_nowhere(host: Host) -> None:
                     reached += 1
     assert reached, "no call got through"
     assert (host.outside / "file").read_text() == "OUTSIDE"
+
+
+def test_a_file_swapped_for_a_hard_link_to_a_hidden_file_is_not_read(host: Host) -> None:
+    file, link = host.write("work/file", "inside"), host.work / "link"
+    os.link(host.base / "config/keys.toml", link)
+    host.confine()
+    reached = 0
+    with swapping(swap(file, host.work / "file2", link)):
+        for _ in range(TURNS):
+            with suppress(ToolError):
+                assert "OUTSIDE" not in host.call("read_file", "file")
+                reached += 1
+    assert reached, "no call got through"
 
 
 def test_a_folder_that_is_itself_replaced_stays_the_folder_of_the_run(host: Host) -> None:
