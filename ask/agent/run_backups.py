@@ -52,10 +52,10 @@ class RunBackups:
         )
         return FileBackups(self._app.app_dirs.data, header, self._notify)
 
-    def before_write(self, path: Path, new_content: bytes) -> None:
+    def before_write(self, path: Path, new_content: bytes, folder_fd: int | None) -> None:
         """Back up a file before it is written. This is the `before_write` of the run's `ToolContext`."""
         if self._request.settings.save and not any(map(path.is_relative_to, self._backed_up_folders)):
-            self._file_backups.before_write(path, new_content)
+            self._file_backups.before_write(path, new_content, folder_fd)
 
     def before_tool_call(self, tool: Tool) -> None:
         """Back up the writable folders before the first call that may change them.

@@ -18,7 +18,7 @@ class ToolError(Exception):
     """An error in a tool call; the message is written for the model, which gets it as the result."""
 
 
-def skip_backup(path: Path, new_content: bytes) -> None:
+def skip_backup(path: Path, new_content: bytes, folder_fd: int | None) -> None:
     """Back up nothing: for runs without history, and for tools that cannot reach the backups."""
 
 
@@ -57,8 +57,9 @@ class ToolContext(NamedTuple):
         command_timeout: The longest time that a command may take, in seconds.
         overflow_directory: Where an output that is too long for a result is saved in full.
         on_output: Called with the output of a running command as it arrives.
-        before_write: Called before a file changes, with its path (symbolic links resolved) and its new content. Never
-            raises because of a failed backup.
+        before_write: Called before a file changes, with its path (symbolic links resolved), its new content, and the
+            descriptor of its folder, or None if the folder is yet to be created. Never raises because of a failed
+            backup.
         max_result_length: The length to which commands shorten their own output, in characters.
         redactor: Replaces secrets in a command's output before it is shown or saved.
         restrict_hosts: None allows all hosts. Otherwise only public addresses may be reached, and a redirect may lead
@@ -75,7 +76,7 @@ class ToolContext(NamedTuple):
     command_timeout: float
     overflow_directory: Path
     on_output: Callable[[str], None]
-    before_write: Callable[[Path, bytes], None] = skip_backup
+    before_write: Callable[[Path, bytes, int | None], None] = skip_backup
     max_result_length: int = MAX_RESULT_LENGTH
     redactor: Redactor = NO_SECRETS
     restrict_hosts: frozenset[str] | None = None

@@ -365,7 +365,7 @@ def write_regular_file(display_name: str, path: Path, data: bytes, context: Tool
                 f"{display_name}: {missing_count:,} folders of this path are missing, over the limit of "
                 f"{_MAX_CREATED_FOLDERS}"
             )
-        context.before_write(target.path, data)
+        context.before_write(target.path, data, None if target.missing_folders else target.dir_fd)
         folder, _ = open_folders(target.dir_fd, target.missing_folders, create_missing=True)
         try:
             if target.stat_result and target.stat_result.st_nlink > 1 and context.keep_hard_links:

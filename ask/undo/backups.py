@@ -8,7 +8,7 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -143,14 +143,19 @@ class FileBackups:
         self._backed_up: set[Path] = set()
         self._failed: set[Path] = set()
 
-    def before_write(self, path: Path, new_content: bytes) -> None:
+    def before_write(self, path: Path, new_content: bytes, folder_fd: int | None) -> None:
         """Back up a file that a tool is about to overwrite with `new_content`.
 
         If that fails, the write goes ahead, and the user is warned once that undo will not restore this file.
+
+        Args:
+            path: The path of the file.
+            new_content: What the tool will write.
+            folder_fd: The descriptor of its folder, through which the tool writes; None if the folder does not exist.
         """
         new_state = PathState(sha256(new_content).hexdigest())
         try:
-            reason = self.back_up(path, new_state)
+            reason = self._back_up(path, new_state, folder_fd)
         except OSError as error:
             reason = error.strerror or type(error).__name__
             with suppress(OSError):
@@ -160,22 +165,34 @@ class FileBackups:
             name = escape_for_display(str(path))
             self._warn(f"cannot back up {name} ({reason}): ask undo will not restore it")
 
-    def back_up(self, path: Path, new_state: PathState, root: Path | None = None) -> str:
-        """Back up what is at a path, unless this was done before, and record its new state.
+    def back_up(self, path: Path, new_state: PathState, root: Path | None) -> None:
+        """Back up what is at a path that an undo is about to change.
 
-        `root` is the folder of a safe run that contains the path. Returns why the content could not be copied, or "".
+        `root` is the folder of a safe run that contains the path.
 
         Raises:
             OSError: The backup set cannot be written; nothing was recorded.
+        """
+        with ExitStack() as stack:
+            folder_fd = None
+            with suppress(FileNotFoundError, NotADirectoryError):
+                folder_fd, _ = stack.enter_context(open_parent(path, root or path.parent))
+            self._back_up(path, new_state, folder_fd, root)
+
+    def _back_up(self, path: Path, new_state: PathState, folder_fd: int | None, root: Path | None = None) -> str:
+        """Back up a path, unless this was done before, and record its new state.
+
+        Returns why the content could not be copied, or "".
         """
         self.journal.ensure_folder()
         if path in self._backed_up:
             self.journal.add_line(kind="again", path=str(path), wrote=new_state)
             return ""
-        try:
-            with open_parent(path, root or path.parent) as (parent_fd, name):
-                fields = self._copy_entry(parent_fd, name)
-        except (FileNotFoundError, NotADirectoryError):
+        fields: dict[str, Any] = {}
+        if folder_fd is not None:
+            with suppress(FileNotFoundError):
+                fields = self._copy_entry(folder_fd, path.name)
+        if not fields:
             missing_folders = [] if root else [folder for folder in reversed(path.parents) if not folder.exists()]
             fields = {"folders": list(map(str, missing_folders))}
         self._add_line(path, new_state, root, **fields)

@@ -72,7 +72,7 @@ class Host:
             10,
             self.base / "data/results/x",
             print,
-            before_write=lambda path, _: self.backed_up.append(path),
+            before_write=lambda path, *_: self.backed_up.append(path),
             keep_hard_links=False,
             confinement=confinement.context,
         )

@@ -116,7 +116,7 @@ from ask.undo.backups import FileBackups
 from ask.undo.journal import JournalHeader
 file = Path({str(runs.work)!r}, sys.argv[1])
 keeper = FileBackups(Path({str(runs.data)!r}), JournalHeader("a1", "", ""), print)
-keeper.before_write(file, b"new")
+keeper.before_write(file, b"new", None)
 file.write_bytes(b"new")
 """
     processes = [

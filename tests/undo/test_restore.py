@@ -122,10 +122,12 @@ def test_a_link_stays_and_what_it_leads_to_is_put_back(runs: Runs) -> None:
 
 def test_names_may_hold_anything(runs: Runs) -> None:
     names = ["\n", "\u202e", "\udcff\udcfe", "a b", "-f", "é"]
+    folder_fd = os.open(runs.work, os.O_RDONLY)
     for name in names:
         (runs.work / name).write_text("one")
-        runs.keeper.before_write(runs.work / name, b"two")
+        runs.keeper.before_write(runs.work / name, b"two", folder_fd)
         (runs.work / name).write_text("two")
+    os.close(folder_fd)
     runs.undo()
     assert {(runs.work / name).read_text() for name in names} == {"one"}
 
