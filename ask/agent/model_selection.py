@@ -6,7 +6,7 @@ Command line options come first, then the conversation, the environment and the 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, NamedTuple
@@ -147,6 +147,21 @@ def load_provider(app: AppContext, name: str) -> LoadedProvider:
         return provider.with_configured_profiles(models) if models else provider
     hint = f"{format_suggestion(name, app.provider_names, '')} available: {', '.join(app.provider_names)}"
     raise ConfigError(f"unknown provider {name!r}", hint.lstrip())
+
+
+def load_providers(app: AppContext) -> Iterator[tuple[str, LoadedProvider]]:
+    """Load all providers, and yield each once with its name.
+
+    A broken plugin causes a notice.
+    """
+    for name in app.provider_names:
+        try:
+            provider = load_provider(app, name)
+        except ConfigError as error:
+            app.notify(str(error))
+            continue
+        if name == provider.info.name or provider.info.name not in app.provider_names:
+            yield name, provider
 
 
 def create_configured_provider(name: str, table: Mapping[str, str]) -> LoadedProvider:

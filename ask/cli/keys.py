@@ -57,10 +57,13 @@ def read_key(prompt: str) -> str:
 @JSON_OPTION
 def list_keys(*, as_json: bool) -> None:
     """List the providers that have a key, and where it is set. Keys are never shown."""
+    from ask.agent.model_selection import load_providers
+
     app = AppContext()
     rows = []
-    for name in sorted({*app.provider_names, *KEYED_ENGINES, *app.key_store.read_saved_keys()}):
-        origin = app.key_store.find_origin(name, app.find_key_variables(name))
+    vendor_variables = {name: provider.info.key_env for name, provider in load_providers(app)}
+    for name in sorted({*vendor_variables, *KEYED_ENGINES, *app.key_store.read_saved_keys()}):
+        origin = app.key_store.find_origin(name, app.find_key_variables(name, vendor_variables.get(name, ())))
         if origin:
             rows.append({"provider": name, "from": origin})
     write_table(rows, as_json=as_json)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from ask.agent.app_context import AppContext
 from ask.cli.groups import JSON_OPTION, subcommand
-from ask.console import StderrConsole
-from ask.errors import ConfigError
 from ask.render.table import write_table
 
 
@@ -16,20 +14,12 @@ def command(*, as_json: bool) -> None:
 
     A plugin that cannot be loaded is reported on standard error; the others are still listed.
     """
-    from ask.agent.model_selection import load_provider, requires_key, resolve_base_url
+    from ask.agent.model_selection import load_providers, requires_key, resolve_base_url
 
     app = AppContext()
-    console = StderrConsole(app.environment, quiet=False, plain=False)
     rows = []
-    for name in app.provider_names:
-        try:
-            loaded = load_provider(app, name)
-        except ConfigError as error:
-            console.print_notice(str(error))
-            continue
-        info, table = loaded.info, app.config.get_provider(name)
-        if name != info.name and info.name in app.provider_names:
-            continue  # another name of the same provider
+    for name, provider in load_providers(app):
+        info, table = provider.info, app.config.get_provider(name)
         key_origin = app.key_store.find_origin(name, app.find_key_variables(name, info.key_env))
         base_url = resolve_base_url(app, info)
         origin = app.plugins.providers[name][0].distribution if name in app.plugins.providers else "config.toml"

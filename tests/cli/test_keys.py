@@ -95,6 +95,22 @@ def test_the_environment_overrides_a_saved_key(keyless: Ask, server: ModelServer
         assert keyless("keys", "list", env={variable: "sk-environment"}).text == f"openrouter\t{variable}\n"
 
 
+def test_variables_that_a_vendor_names_are_listed_in_order_of_precedence(keyless: Ask, home: Home) -> None:
+    def find_variable(*variables: str) -> dict[str, str]:
+        result = keyless("keys", "--json", env={variable: f"{KEY}-{variable}" for variable in variables})
+        assert (result.code, result.stderr) == (0, "")
+        return {row["provider"]: row["from"] for row in json.loads(result.stdout)}
+
+    assert find_variable("GOOGLE_API_KEY") == {"gemini": "GOOGLE_API_KEY"}
+    assert find_variable("GOOGLE_API_KEY", "AI_GEMINI_API_KEY") == {"gemini": "GOOGLE_API_KEY"}
+    assert find_variable("GOOGLE_API_KEY", "GEMINI_API_KEY") == {"gemini": "GEMINI_API_KEY"}
+    assert find_variable("GROK_API_KEY") == {"xai": "GROK_API_KEY"}, "grok is another name of xai"
+    home.config.mkdir()
+    (home.config / "config.toml").write_text('[providers.gemini]\nkey_env = "MINE"\n')
+    assert find_variable("GOOGLE_API_KEY") == {}
+    assert find_variable("GOOGLE_API_KEY", "MINE") == {"gemini": "MINE"}
+
+
 def test_keys_are_listed_with_their_source(keyless: Ask, home: Home) -> None:
     home.config.mkdir()
     path = home.config / "keys.toml"
