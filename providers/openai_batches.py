@@ -28,10 +28,9 @@ class OpenAIBatchApi(BatchApi):
     """OpenAI's Batch API."""
 
     max_bytes = 200_000_000
-    has_upload = True
     cancel_suffix = "/cancel"
 
-    def build_upload_request(self, requests: Sequence[BatchRequest], tag: str, key: str) -> HttpRequest:
+    def build_upload_request(self, requests: Sequence[BatchRequest], tag: str, key: str) -> HttpRequest | None:
         lines = (
             {"custom_id": one.custom_id, "method": "POST", "url": API_PREFIX + one.path, "body": one.body}
             for one in requests

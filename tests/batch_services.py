@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email import message_from_bytes
 from typing import Any, ClassVar
@@ -118,10 +118,15 @@ class BatchService:
         return batch.polls > 1 or batch.canceled
 
 
-def read_multipart(request: Request) -> dict[str, bytes]:
-    """Return the fields of a form."""
+def read_parts(request: Request) -> Any:
+    """Return the parts of a multipart body."""
     head = f"Content-Type: {request.headers['Content-Type']}\r\n\r\n".encode()
-    parts: Any = message_from_bytes(head + request.body).get_payload()
+    return message_from_bytes(head + request.body).get_payload()
+
+
+def read_form(request: Request) -> dict[str, bytes]:
+    """Return the fields of a form."""
+    parts = read_parts(request)
     return {part.get_param("name", header="content-disposition"): part.get_payload(decode=True) for part in parts}
 
 
@@ -161,7 +166,7 @@ class OpenAIService(BatchService):
         return json_reply(self.describe(self.batches[path.split("/")[1]]))
 
     def upload(self, request: Request) -> Reply:
-        fields = read_multipart(request)
+        fields = read_form(request)
         if fields["purpose"] != b"batch":
             return json_reply({"error": {"message": "wrong purpose"}}, 400)
         file_id = f"file-{len(self.files) + 1}"
@@ -365,19 +370,19 @@ class AnthropicService(BatchService):
 
 
 class GeminiService(BatchService):
-    """https://ai.google.dev/api/batch-api and the types of Google's SDK."""
+    """https://ai.google.dev/api/batch-api, https://ai.google.dev/api/files and the types of Google's SDK."""
 
     name, model, root = "gemini", "gemini-3.8-flash", "/api/v1/v1beta"
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.uploads: list[Json] = []
+
     def handle(self, request: Request, path: str, query: Mapping[str, str]) -> Reply | None:
         if path == f"models/{self.model}:batchGenerateContent":
-            self.creates.append(request.json)
-            batch = request.json["batch"]
-            entries = batch["inputConfig"]["requests"]["requests"]
-            requests = [
-                ((one.get("metadata") or {}).get("key", str(n)), "", one["request"]) for n, one in enumerate(entries)
-            ]
-            return self.created(json_reply(self.describe(self.add(batch["displayName"], requests, prefix="batches/"))))
+            return self.created(json_reply(self.describe(self.create(request.json))))
+        if path == "api/v1/upload/v1beta/files":
+            return self.upload(request, query)
         if path == "batches":
             return json_reply({"operations": [self.describe(batch) for batch in self.batches.values()]})
         if path.endswith(":cancel"):
@@ -386,7 +391,48 @@ class GeminiService(BatchService):
         if path in self.batches:
             self.poll(self.batches[path])
             return json_reply(self.describe(self.batches[path]))
-        return None
+        return self.download(path, query)
+
+    def create(self, body: Json) -> FakeBatch:
+        self.creates.append(body)
+        source = body["batch"]["inputConfig"]
+        if "fileName" in source:
+            lines = [json.loads(line) for line in self.files[source["fileName"]].splitlines()]
+            requests = [(line["key"], "", line["request"]) for line in lines]
+        else:
+            assert len(json.dumps(body)) < 20_000_000
+            entries = enumerate(source["requests"]["requests"])
+            requests = [((one.get("metadata") or {}).get("key", str(n)), "", one["request"]) for n, one in entries]
+        batch = self.add(body["batch"]["displayName"], requests, prefix="batches/")
+        batch.input_file = source.get("fileName", "")
+        return batch
+
+    def upload(self, request: Request, query: Mapping[str, str]) -> Reply:
+        """Answer an upload in one request, or one of the two requests of a resumable upload."""
+        if request.headers["X-Goog-Upload-Protocol"] == "multipart":
+            metadata, file = read_parts(request)
+            return self.store(json.loads(metadata.get_payload(decode=True))["file"], file.get_payload(decode=True))
+        if request.headers["X-Goog-Upload-Command"] == "start":
+            self.uploads.append(request.json["file"])
+            url = f"http://{request.headers['Host']}{request.path}?upload_id={len(self.uploads) - 1}"
+            return Reply((b"{}",), headers={"X-Goog-Upload-URL": url, "X-Goog-Upload-Status": "active"})
+        assert request.headers["X-Goog-Upload-Command"] == "upload, finalize"
+        return self.store(self.uploads[int(query["upload_id"])], request.body)
+
+    def download(self, path: str, query: Mapping[str, str]) -> Reply | None:
+        file_id = path.removeprefix("api/v1/download/v1beta/").removesuffix(":download")
+        if query != {"alt": "media"} or file_id not in self.files:
+            return None
+        return Reply((self.files[file_id],), content_type="application/octet-stream")
+
+    def store(self, metadata: Json, content: bytes) -> Reply:
+        file_id = f"files/in-{len(self.files) + 1}"
+        self.files[file_id] = content
+        described = {"name": file_id, "sizeBytes": str(len(content)), "state": "ACTIVE", "source": "UPLOADED"}
+        for name, alias in (("displayName", "display_name"), ("mimeType", "mime_type")):  # it accepts both
+            described[name] = metadata.get(name) or metadata[alias]
+        reply = json_reply({"file": described})
+        return replace(reply, headers={"X-Goog-Upload-Status": "final"})
 
     def describe(self, batch: FakeBatch) -> Json:
         ended = self.has_ended(batch)
@@ -398,7 +444,12 @@ class GeminiService(BatchService):
             "name": batch.id, "createTime": datetime.fromtimestamp(batch.created, UTC).isoformat(),
             "batchStats": {"requestCount": total} | ({} if ended else {"pendingRequestCount": total}),
         }  # fmt: skip
-        if ended:
+        if ended and batch.input_file:
+            file_id = f"files/{batch.id.replace('/', '-')}"
+            metadata["output"] = {"responsesFile": file_id}
+            lines = [{"key": one.pop("metadata")["key"], **one} for one in self.build_results(batch)]
+            self.files[file_id] = "".join(json.dumps(line) + "\n" for line in lines).encode()
+        elif ended:
             metadata["output"] = {"inlinedResponses": {"inlinedResponses": self.build_results(batch)}}
         return {"name": batch.id, "metadata": metadata, "done": ended}
 

@@ -154,8 +154,8 @@ class BatchRunner:
         self._ledger.begin_batch(self._job.id, tag, [key for key, _, _ in chunk])
         try:
             file_id = ""
-            if self._api.has_upload:
-                build_upload = partial(self._api.build_upload_request, requests, tag)
+            build_upload: Any = partial(self._api.build_upload_request, requests, tag)
+            if build_upload("") is not None:
                 file_id = self._api.parse_upload(self._client.fetch_document(build_upload))
             build = partial(self._api.build_create_request, requests, tag, file_id)
             # Sent once: after a failure of the network, the batch may exist.

@@ -77,7 +77,7 @@ class ResultsRequest(NamedTuple):
 class BatchApi:
     """The batch API of a service: builds its requests and parses its responses. It does no I/O.
 
-    ask creates a batch with `build_create_request`, after `build_upload_request` if `has_upload` is set. It asks for
+    ask creates a batch with `build_create_request`, after `build_upload_request` if that returns a request. It asks for
     the state with `build_poll_request` until the batch is complete, and then for the results.
 
     Args:
@@ -86,7 +86,6 @@ class BatchApi:
     Attributes:
         max_requests: the limit for the requests of one batch.
         max_bytes: the limit for their size as JSON.
-        has_upload: whether the requests are uploaded as a file before the batch is created.
         path: the path to which a batch's id is appended.
         list_path: the path of the list of batches, with a query.
         cursor_parameter: the parameter for the cursor of a page of the list.
@@ -95,7 +94,6 @@ class BatchApi:
 
     max_requests = 50_000
     max_bytes = 100_000_000
-    has_upload = False
     path = "/batches"
     list_path = "/batches?limit=100"
     cursor_parameter = "after"
@@ -104,9 +102,9 @@ class BatchApi:
     def __init__(self, build_headers: Callable[[str], Mapping[str, str]]) -> None:
         self.build_headers = build_headers
 
-    def build_upload_request(self, requests: Sequence[BatchRequest], tag: str, key: str) -> HttpRequest:
-        """Return the request that uploads the requests as a file."""
-        raise NotImplementedError
+    def build_upload_request(self, requests: Sequence[BatchRequest], tag: str, key: str) -> HttpRequest | None:
+        """Return the request that uploads the requests as a file; None, the default, if the create request has them."""
+        return None
 
     def parse_upload(self, body: Any) -> str:
         """Return the id of the uploaded file."""

@@ -23,8 +23,9 @@ class BatchTests(ContractBase):
         if api is None:
             return
         requests = self.build_batch()
-        created = [api.build_upload_request(requests, TAG, KEY)] if api.has_upload else []
-        created.append(api.build_create_request(requests, TAG, "file-1", KEY))
+        upload = api.build_upload_request(requests, TAG, KEY)
+        created = [upload] if upload else []
+        created.append(api.build_create_request(requests, TAG, "file-1" if upload else "", KEY))
         sent = b"".join(request.content or json.dumps(request.body).encode() for request in created)
         for request in requests:
             assert request.custom_id.encode() in sent, "each request is sent with its custom_id"

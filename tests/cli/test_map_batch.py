@@ -232,11 +232,25 @@ def test_rows_are_split_into_batches(run: Batch, server: ModelServer, home: Home
 def test_large_rows_are_split_by_their_size(run: Batch, server: ModelServer, home: Home) -> None:
     service = GeminiService()
     server.reply(service)
-    rows = "".join(
-        f"{number} {'x' * size}\n" for number, size in enumerate((8_000_000, 8_000_000, 20_000_000, 8_000_000))
-    )
+    sizes = (30_000_000, 15_000_000, 51_000_000, 10_000_000)
+    rows = "".join(f"{number} {'x' * size}\n" for number, size in enumerate(sizes))
     assert run(service, "--batch", "--detach", "Say {{line}}", stdin=rows.encode()).code == 0
     assert [len(batch.requests) for batch in service.batches.values()] == [2, 1]
+    assert [bool(batch.input_file) for batch in service.batches.values()] == [True, False], "small ones are inline"
+
+
+def test_gemini_gets_more_than_20_mb_as_a_file(run: Batch, server: ModelServer, home: Home) -> None:
+    service = GeminiService()
+    server.reply(service)
+    file = write_rows(home.work, *make_rows(2), {"text": "é bad" + "x" * 20_000_000})
+    assert run(service, "--batch", *POLLS, "Say {{text}}", file, "-O", "out.jsonl").code == 12
+    (batch,) = service.batches.values()
+    assert batch.input_file in service.files
+    assert get_prompt(batch.requests[2][2]).startswith("Say é bad")
+    output = read_output(home.work / "out.jsonl")
+    assert [row["answer"] for row in output] == ["SAY WORD 0", "SAY WORD 1", None]
+    assert "this is bad" in output[2]["error"]
+    assert output[0]["input_tokens"] == 10
 
 
 @pytest.mark.parametrize(

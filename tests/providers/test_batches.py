@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from io import BytesIO
 from typing import Any
 
 import pytest
@@ -91,27 +92,53 @@ def test_anthropic(server: ModelServer) -> None:
         assert {line.result.type for line in batches.results(batch.id)} == {"canceled"}
 
 
-def test_gemini(server: ModelServer) -> None:
-    service = GeminiService()
-    server.reply(service)
+@pytest.fixture
+def gemini_client(server: ModelServer) -> Iterator[genai.Client]:
     options = genai.types.HttpOptions(base_url=server.base_url, api_version="v1beta")
     with genai.Client(api_key="k", http_options=options) as client:
-        requests: Any = [
-            {"contents": [{"role": "user", "parts": [{"text": prompt}]}], "metadata": {"key": prompt}}
-            for prompt in ("a", "bad")
-        ]
-        batch = client.batches.create(model=service.model, src=requests, config={"display_name": "x"})
-        name = str(batch.name)
-        assert str(batch.state) == "JobState.JOB_STATE_RUNNING"
-        client.batches.get(name=name)
-        ended = client.batches.get(name=name)
-        assert (str(ended.state), ended.display_name) == ("JobState.JOB_STATE_SUCCEEDED", "x")
-        assert ended.dest is not None
-        refused, answered = ended.dest.inlined_responses or []
-        assert answered.metadata == {"key": "a"}
-        assert answered.response is not None
-        assert answered.response.text == "A"
-        assert refused.error is not None
-        assert [one.name for one in client.batches.list()] == [name]
-        client.batches.cancel(name=name)
-        assert str(client.batches.get(name=name).state) == "JobState.JOB_STATE_CANCELLED"
+        yield client
+
+
+def test_gemini(server: ModelServer, gemini_client: genai.Client) -> None:
+    service = GeminiService()
+    server.reply(service)
+    requests: Any = [
+        {"contents": [{"role": "user", "parts": [{"text": prompt}]}], "metadata": {"key": prompt}}
+        for prompt in ("a", "bad")
+    ]
+    batch = gemini_client.batches.create(model=service.model, src=requests, config={"display_name": "x"})
+    name = str(batch.name)
+    assert str(batch.state) == "JobState.JOB_STATE_RUNNING"
+    gemini_client.batches.get(name=name)
+    ended = gemini_client.batches.get(name=name)
+    assert (str(ended.state), ended.display_name) == ("JobState.JOB_STATE_SUCCEEDED", "x")
+    assert ended.dest is not None
+    refused, answered = ended.dest.inlined_responses or []
+    assert answered.metadata == {"key": "a"}
+    assert answered.response is not None
+    assert answered.response.text == "A"
+    assert refused.error is not None
+    assert [one.name for one in gemini_client.batches.list()] == [name]
+    gemini_client.batches.cancel(name=name)
+    assert str(gemini_client.batches.get(name=name).state) == "JobState.JOB_STATE_CANCELLED"
+
+
+def test_gemini_files(server: ModelServer, gemini_client: genai.Client) -> None:
+    service = GeminiService()
+    server.reply(service)
+    requests = {prompt: {"contents": [{"role": "user", "parts": [{"text": prompt}]}]} for prompt in ("a", "bad")}
+    lines = "".join(json.dumps({"key": key, "request": request}) + "\n" for key, request in requests.items())
+    uploaded = gemini_client.files.upload(
+        file=BytesIO(lines.encode()), config={"mime_type": "application/jsonl", "display_name": "in"}
+    )
+    assert (uploaded.size_bytes, uploaded.display_name, str(uploaded.state)) == (len(lines), "in", "FileState.ACTIVE")
+    batch = gemini_client.batches.create(model=service.model, src=str(uploaded.name), config={"display_name": "x"})
+    gemini_client.batches.get(name=str(batch.name))
+    ended = gemini_client.batches.get(name=str(batch.name))
+    assert ended.dest is not None
+    assert ended.dest.inlined_responses is None
+    content = gemini_client.files.download(file=str(ended.dest.file_name))
+    refused, answered = map(json.loads, content.splitlines())
+    response = genai.types.GenerateContentResponse.model_validate(answered["response"])
+    assert (answered["key"], response.text, refused["key"]) == ("a", "A", "bad")
+    assert refused["error"]["message"]
