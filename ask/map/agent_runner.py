@@ -12,7 +12,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +27,7 @@ from ask.secrets import format_variable_prefix
 PR_SET_PDEATHSIG = 1
 """See prctl(2)."""
 prctl = getattr(ctypes.CDLL(None), "prctl", None)
+CANCEL_CHECK_SECONDS = 1.0
 STOP_SECONDS = 5.0
 """How long a process may take to end after SIGTERM."""
 
@@ -67,6 +68,7 @@ class AgentRunner:
         requests: the job's request for each of its models.
         options: how rows run.
         processes: the running processes of all threads.
+        is_canceled: checks whether the row of the calling thread is to be ended; None if that never happens.
     """
 
     def __init__(
@@ -74,7 +76,9 @@ class AgentRunner:
         requests: Sequence[RunRequest],
         options: AgentOptions,
         processes: set[subprocess.Popen[bytes]],
+        is_canceled: Callable[[], bool] | None = None,
     ) -> None:
+        self._is_canceled = is_canceled
         self._requests = requests
         self._options = options
         self._processes = processes
@@ -121,10 +125,24 @@ class AgentRunner:
         )
         self._processes.add(process)
         try:
-            output, messages = process.communicate(task.message.content.encode("utf-8", "replace"))
+            output, messages = self._communicate(process, task.message.content.encode("utf-8", "replace"))
         finally:
             self._processes.discard(process)
         return self._read_result(process.returncode, output, messages)
+
+    def _communicate(self, process: subprocess.Popen[bytes], prompt: bytes) -> tuple[bytes, bytes]:
+        """Return what a process writes to stdout and stderr; end it if its row is canceled."""
+        if self._is_canceled is None:
+            return process.communicate(prompt)
+        remaining_input: bytes | None = prompt
+        while True:
+            try:
+                return process.communicate(remaining_input, CANCEL_CHECK_SECONDS)
+            except subprocess.TimeoutExpired:
+                remaining_input = None  # the first call keeps it
+            if self._is_canceled():
+                stop_processes({process})
+                return b"", b""
 
     def _read_result(self, exit_code: int, output: bytes, messages: bytes) -> TaskResult:
         lines = messages.decode("utf-8", "replace").strip().splitlines()

@@ -103,7 +103,7 @@ class JobRunner:
     def _open_runner(self) -> Callable[[RowTask], TaskResult]:
         options = self._job.agent_options
         if options:
-            return AgentRunner(self._requests, options, self._processes).run
+            return AgentRunner(self._requests, options, self._processes, is_task_released).run
         return RowRunner(self._requests, self._job.system_prompts, self._app).run
 
     def stop(self) -> None:
@@ -127,6 +127,15 @@ def answer_row(job: ClusterJob, task: RowTask) -> TaskResult:
     except AskError as error:
         return TaskResult(None, error)
     return runner.run(task)
+
+
+def is_task_released() -> bool:
+    """Check whether the client of this thread's task is gone: Dask then releases its tasks, but lets them run."""
+    from distributed import get_worker
+
+    worker = get_worker()
+    task = worker.state.tasks.get(worker.get_current_task())
+    return task is None or task.state == "cancelled"
 
 
 def end_job(job_id: str) -> None:

@@ -31,7 +31,7 @@ from tests.cli.test_map import (
     write_file,
     write_rows,
 )
-from tests.model_server import ModelServer
+from tests.model_server import ModelServer, Reply, Request
 from tests.program import TEST_KEY, Ask, Home, Running
 from tests.test_main import is_alive, wait_until
 from tests.third_party_plugins import install_provider
@@ -248,6 +248,29 @@ def test_the_second_ctrl_c_ends_the_commands_of_rows(
         running.process.send_signal(signal.SIGINT)
         assert running.finish(20).code == 130
         wait_until(lambda: not is_alive(int(pid_file.read_text())))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [(), ("--tools",)])
+def test_a_killed_client_leaves_no_row_running(
+    ask: Ask, server: ModelServer, home: Home, cluster: DaskCluster, options: tuple[str, ...]
+) -> None:
+    def call_forever(_: Request) -> Reply:
+        time.sleep(0.3)
+        command = f"echo $$ >> pids; sleep 0.2; echo {len(server.requests)}"  # a repeated call would end the loop
+        return wire.calls(("bash", {"command": command})) if options else wire.says("yes")
+
+    server.reply(call_forever)
+    cluster.start_worker()
+    command = (*COMMAND, write_rows(home.work, *make_rows(200)), *options, "-j", "12", "-O", "out.jsonl")
+    with ask.start(*command, "--engine", f"dask={cluster.address}") as running:
+        server.wait_for_requests(8, 60)
+        running.process.kill()
+        killed = time.monotonic()
+    time.sleep(8)
+    assert server.requests[-1].time < killed + 5
+    pids = (home.work / "pids").read_text().split() if options else []
+    assert not any(is_alive(int(pid)) for pid in pids)
 
 
 @pytest.mark.slow
