@@ -22,7 +22,7 @@ def main() -> None:
     parser.add_argument("cases", nargs="*", metavar="CASE", help=f"one of {', '.join(CASES)}; all without any")
     parser.add_argument("--runs", type=int, default=15, metavar="N", help="of each program (15; slow ones run less)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all of it there too")
-    parser.add_argument("--page", type=Path, metavar="FILE", help="put the table into this page")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="put the table into this page; other cases stay")
     given = parser.parse_args()
     if unknown := set(given.cases) - set(CASES):
         parser.error(f"there is no case {', '.join(sorted(unknown))}")
@@ -42,7 +42,7 @@ def main() -> None:
     if given.json:
         given.json.write_text(format_json(measured))
     if given.page:
-        write_between(given.page, "measured", format_markdown(measured))
+        write_between(given.page, "measured", format_markdown(measured), keep_rows=bool(given.cases))
 
 
 if __name__ == "__main__":

@@ -22,11 +22,12 @@ class BenchmarkEnvironment:
         self._folder = folder
         self._url = url
 
-    def create_environment(self, home: str, *, path: Path | None = None) -> dict[str, str]:
+    def create_environment(self, home: str, *, path: Path | None = None, service: str = "") -> dict[str, str]:
         """Create a home by name; return its environment variables.
 
-        `path` is a folder of additional packages.
+        `path` is a folder of additional packages, `service` the path of the model's variant in `benchmarks.server`.
         """
+        url = self._url.replace("/v1", f"/{service}/v1") if service else self._url
         place = self._folder / home
         (place / "work").mkdir(parents=True, exist_ok=True)
         environment = {
@@ -34,8 +35,8 @@ class BenchmarkEnvironment:
             "HOME": str(place),
             "LANG": "C.UTF-8",
             "ASK_SESSION": "benchmark",
-            "BASE_URL": self._url,
-            "OPENROUTER_BASE_URL": self._url,
+            "BASE_URL": url,
+            "OPENROUTER_BASE_URL": url,
             "OPENROUTER_API_KEY": "sk-benchmark",
         }
         return environment | ({"PYTHONPATH": str(path)} if path else {})
@@ -65,13 +66,8 @@ class BenchmarkEnvironment:
         )
 
     def map(self, rows: int, *options: str, service: str = "slow", finished: int = 0, home: str = "map") -> Command:
-        """Return a command that maps a prompt over rows, of which the first are in the ledger already.
-
-        `service` is the path of the model's variant in `benchmarks.server`.
-        """
-        environment = self.create_environment(home) | {
-            "OPENROUTER_BASE_URL": self._url.replace("/v1", f"/{service}/v1")
-        }
+        """Return a command that maps a prompt over rows, of which the first are in the ledger already."""
+        environment = self.create_environment(home, service=service)
         words = (ASK, "map", *TARGET, "row {{id}}", str(self.create_rows(rows)), *options)
         command = Command(words, environment, before=(ASK, "--version"))
         ledger = Path(environment["HOME"], ".local/share/ask/map.db")
@@ -86,8 +82,7 @@ class BenchmarkEnvironment:
     def bare_map(self, rows: int) -> Command:
         """Return a command that runs the baseline script of `ask map`."""
         words = (sys.executable, str(ROOT / "benchmarks/bare_map.py"), str(self.create_rows(rows)))
-        environment = self.create_environment("map") | {"BASE_URL": self._url.replace("/v1", "/slow/v1")}
-        return Command(words, environment, before=(sys.executable, "--version"))
+        return Command(words, self.create_environment("map", service="slow"), before=(sys.executable, "--version"))
 
     def create_rows(self, count: int) -> Path:
         """Create a file of rows as long as support tickets."""

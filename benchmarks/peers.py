@@ -23,18 +23,30 @@ def list_peer_commands(env: BenchmarkEnvironment, words: str) -> dict[str, Comma
     return {name: make(env, words) for name, make in made.items() if find_program(name).exists()}
 
 
+def list_map_peer_commands(env: BenchmarkEnvironment, rows: int) -> dict[str, Command]:
+    """Return the command that sends rows with `xargs` and `llm`, 64 at a time, if `llm` is installed.
+
+    `llm` runs once before: several first runs at a time fail, because each creates its database.
+    """
+    if not find_program("llm").exists():
+        return {}
+    one = llm(env, "row {}", "--no-stream", "--no-log", service="slow")
+    script = 'seq "$0" | xargs -P 64 -I {} "$@"'
+    return {"llm": one._replace(words=("/bin/sh", "-c", script, str(rows), *one.words), before=one.words)}
+
+
 def find_program(name: str) -> Path:
     return PEERS_FOLDER / name / "bin" / name
 
 
-def llm(env: BenchmarkEnvironment, words: str) -> Command:
+def llm(env: BenchmarkEnvironment, words: str, *options: str, service: str = "") -> Command:
     """`llm` reads the address of a service from a list of models in its folder."""
-    environment = env.create_environment("llm")
+    environment = env.create_environment(f"llm-{service}", service=service)
     folder = Path(environment["HOME"], "llm")
     folder.mkdir(exist_ok=True)
     (folder / "extra-openai-models.yaml").write_text(MODELS.format(url=environment["BASE_URL"]))
     (folder / "keys.json").write_text('{"ours": "sk-benchmark"}')
-    return create_command(["llm", "-m", "ours", words], environment | {"LLM_USER_PATH": str(folder)})
+    return create_command(["llm", "-m", "ours", *options, words], environment | {"LLM_USER_PATH": str(folder)})
 
 
 def sgpt(env: BenchmarkEnvironment, words: str) -> Command:

@@ -28,7 +28,8 @@ class ResultLine(NamedTuple):
         """Return whether the budget was met."""
         if self.row.budget is None:
             return ""
-        return "met" if self.median <= self.row.budget else "MISSED"
+        is_met = self.median >= self.row.budget if self.row.is_minimum else self.median <= self.row.budget
+        return "met" if is_met else "MISSED"
 
 
 def compute_lines(measured: Measured) -> list[ResultLine]:
@@ -53,7 +54,7 @@ def format_table(measured: Measured) -> str:
     """Format a line per row: median, quartiles, budget and verdict."""
     rows = [("", "median", "quartiles", "budget", "")]
     for line in compute_lines(measured):
-        budget = "" if line.row.budget is None else f"<= {line.row.budget:g}"
+        budget = "" if line.row.budget is None else f"{'>=' if line.row.is_minimum else '<='} {line.row.budget:g}"
         quartiles = f"{line.low:.2f} to {line.high:.2f}"
         rows.append((line.row.what, format_number(line.median, line.row.unit), quartiles, budget, line.verdict))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -75,7 +76,8 @@ def format_markdown(measured: Measured) -> str:
         places = 0 if row.unit == "bytes" else 2
         median, low, high = (f"{value / share:.{places}f}" for value in line[1:])
         formatted = {"x": f"{median}x", "ms": f"{median} of the budget"}.get(row.unit, f"{median} {row.unit}")
-        allowed = f"{budget:g}{'' if row.unit == 'x' else ' '}{row.unit} ({line.verdict})" if budget else ""
+        prefix, space = "at least " if row.is_minimum else "", "" if row.unit == "x" else " "
+        allowed = f"{prefix}{budget:g}{space}{row.unit} ({line.verdict})" if budget else ""
         rows.append(f"| {row.what} | {formatted} | {low} to {high} | {allowed} |")
     return "\n".join(rows)
 
@@ -104,11 +106,17 @@ def compute_medians(turns: Sequence[Turn], name: str) -> dict[str, float]:
     return {figure: round(statistics.median(run[figure] for run in runs), 2) for figure in kept}
 
 
-def write_between(page: Path, mark: str, text: str) -> None:
-    """Replace the text between two markers of a page; raise ValueError if it has no such markers."""
+def write_between(page: Path, mark: str, text: str, *, keep_rows: bool = False) -> None:
+    """Replace the text between two markers of a page; raise ValueError if it has no such markers.
+
+    With `keep_rows`, both texts are tables, and the rows of the old one that are not in the new one are kept.
+    """
     start, end = f"<!-- {mark} -->\n", f"<!-- end of {mark} -->"
     before, found, rest = page.read_text().partition(start)
-    _, also_found, after = rest.partition(end)
+    old, also_found, after = rest.partition(end)
     if not (found and also_found):
         raise ValueError(f"{page} has no place for {mark}")
+    if keep_rows:
+        rows = [line for line in [*old.splitlines(), *text.splitlines()] if line.startswith("|")]
+        text = "\n".join({line.split("|")[1]: line for line in rows}.values())
     page.write_text(f"{before}{start}{text}\n{end}{after}")

@@ -95,6 +95,22 @@ def test_the_median_may_equal_the_budget() -> None:
     assert json.loads(format_json(late))["rows"][1]["met"] is False
 
 
+def test_a_budget_may_be_a_minimum() -> None:
+    turns = [{"ask": {"whole": 1000.0}, "llm": {"whole": seconds * 1000.0}} for seconds in (6.3, 6.5)]
+    for turn, verdict in zip(turns, ("MISSED", "met"), strict=True):
+        [line] = compute_lines({"xargs": [turn]})
+        assert (round(line.median), line.verdict) == (round(turn["llm"]["whole"] / 64), verdict)
+        assert f"at least 100x ({verdict})" in format_markdown({"xargs": [turn]})
+
+
+def test_measured_rows_replace_those_of_the_page_and_others_stay(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("<!-- measured -->\n| What |\n|---|\n| a | 1 |\n| b | 2 |\n<!-- end of measured -->\n")
+    write_between(page, "measured", "| What |\n|---|\n| b | 3 |\n| c | 4 |", keep_rows=True)
+    rows = page.read_text().splitlines()[1:-1]
+    assert rows == ["| What |", "|---|", "| a | 1 |", "| b | 3 |", "| c | 4 |"]
+
+
 def test_rows_without_measured_programs_are_omitted() -> None:
     bare = {"whole": 2.0, "request": 1.0, "first": 1.0, "exit": 1.0, "memory": 1.0, "bytes": 9.0}
     assert not [line for line in compute_lines({"answer": [{"bare": bare, "ask": bare}]}) if "llm" in line.row.what]
