@@ -13,16 +13,9 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
-<<<<<<< HEAD
+from ask.process_tree import describe_exit, kill_process_tree, mark_environment
 from ask.tools.base import ToolContext, ToolError, ToolResult
 from ask.tools.output_limits import OutputCapture
-from ask.process_tree import describe_exit, kill_process_tree, mark_environment
-=======
-from ask.messages import ToolSpec
-from ask.process_tree import describe_exit, kill_process_tree, mark_environment
-from ask.tools.base import Tool, ToolContext, ToolError, ToolResult, build_parameters_schema
-from ask.tools.output_limits import MAX_RESULT_LENGTH, OutputCapture
->>>>>>> 2c4ce2a (A key command that times out is killed with its children)
 
 if TYPE_CHECKING:
     from subprocess import Popen
