@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from ask.agent.app_context import AppContext
-from ask.cli.doctor import print_results, probe_safe_mode
 from ask.cli.groups import JSON_OPTION, subcommand
 from ask.errors import SafetyError
 from ask.settings import FILES_LEVEL, get_working_directory, resolve_settings
@@ -20,6 +19,8 @@ def command(*, files: bool, as_json: bool) -> None:
     Every run with --safe makes the same attempts before it sends anything: to write outside, read keys, connect, and
     gain privileges. The level is the one in config.toml. If safe mode does not work here, the exit code is 8.
     """
+    from ask.cli.doctor_checks import print_results, probe_safe_mode
+
     app, directory = AppContext(), get_working_directory()
     settings = resolve_settings({}, app.environment, app.config)
     if files:
