@@ -182,16 +182,14 @@ class Anthropic(Provider):
                 state = message.provider_state or ProviderState("", "", {})
                 is_readable = is_thinking and is_claude(state.model) == is_claude(request.model)
                 include_thinking = (i > last_user_index or is_readable) and not state.context_truncated
-                role, content = (
-                    "assistant",
-                    self.format_assistant_blocks(message, request.model, ids, include_thinking=include_thinking),
-                )
+                content = self.format_assistant_blocks(message, request.model, ids, include_thinking=include_thinking)
             elif message.role == "tool":
                 call_id = ids.get_id(message.tool_call_id)
-                role, content = "user", [{**(message.formatted_result or {}), "tool_use_id": call_id}]
+                content = [{**(message.formatted_result or {}), "tool_use_id": call_id}]
             else:
                 files = [format_file_block(attachment) for attachment in message.attachments]
-                role, content = "user", files + format_text_blocks(message.content)
+                content = files + format_text_blocks(message.content)
+            role = "assistant" if message.role == "assistant" else "user"
             if content and formatted and formatted[-1]["role"] == role:
                 formatted[-1]["content"] += content
             elif content:

@@ -220,16 +220,13 @@ class Gemini(Provider):
         needs_state = any(
             SIGNATURE_FIELD in part or read_dict(part.get("functionCall")).get("id") for part in stored_parts
         )
+        state = ProviderState(self.info.name, read_str(response.get("modelVersion")), {"parts": stored_parts})
         answer = ModelResponse(
             text=join_text(parts),
             reasoning=join_text(parts, thoughts=True),
             finish_reason=to_finish(reason, has_calls=bool(list_function_calls(parts))),
             usage=parse_usage(read_dict(response.get("usageMetadata"))),
-            provider_state=ProviderState(
-                self.info.name, read_str(response.get("modelVersion")), {"parts": stored_parts}
-            )
-            if needs_state
-            else None,
+            provider_state=state if needs_state else None,
             finish_message=format_filter_reason(response, reason),
         )
         error = self.find_response_error(response, reason)
@@ -243,9 +240,8 @@ class Gemini(Provider):
         error = find_error(response)
         if error is not None:
             return self.parse_embedded_error(error)
-        return (
-            ProviderError(FAILURE_MESSAGES[reason], None, RetryAction.retry()) if reason in FAILURE_MESSAGES else None
-        )
+        failure = FAILURE_MESSAGES.get(reason)
+        return ProviderError(failure, None, RetryAction.retry()) if failure else None
 
     def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
         calls = list_function_calls(read_parts(response))

@@ -82,14 +82,11 @@ class XAIChat(ChatCompletions):
         return add_cost(parsed, usage)
 
     def parse_model(self, entry: Mapping[str, Any]) -> ModelInfo:
-        return (
-            super()
-            .parse_model(entry)
-            ._replace(
-                input_price=parse_price(entry.get("prompt_text_token_price")),
-                output_price=parse_price(entry.get("completion_text_token_price")),
-                cached_input_price=parse_price(entry.get("cached_prompt_text_token_price")),
-            )
+        model = super().parse_model(entry)
+        return model._replace(
+            input_price=parse_price(entry.get("prompt_text_token_price")),
+            output_price=parse_price(entry.get("completion_text_token_price")),
+            cached_input_price=parse_price(entry.get("cached_prompt_text_token_price")),
         )
 
 

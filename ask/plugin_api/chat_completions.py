@@ -127,11 +127,8 @@ class ChatStreamReader:
         Some services send several calls with one index, or repeat the name in each fragment.
         """
         function = read_dict(fragment.get("function"))
-        call_id, name, arguments = (
-            read_str(fragment.get("id")),
-            read_str(function.get("name")),
-            function.get("arguments"),
-        )
+        call_id, name = read_str(fragment.get("id")), read_str(function.get("name"))
+        arguments = function.get("arguments")
         index = read_int(fragment.get("index"))
         call = self._calls_by_index.get(index) if index is not None else next(reversed(self._calls), None)
         if call and name:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from binascii import crc32
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ask.messages import ToolSpec
@@ -161,18 +161,23 @@ def restore_property_names(schema: Any, arguments: dict[str, Any]) -> dict[str, 
 def build_name_replacements(schema: Any) -> dict[str, str]:
     """Map each property name that some provider rejects to a replacement."""
     replacements: dict[str, str] = {}
-    pending = [schema]
+    for part in _iter_objects([schema]):
+        for name in read_dict(part.get("properties")):
+            if not VALID_NAME_PATTERN.fullmatch(name):
+                checksum = crc32(name.encode("utf-8", "backslashreplace"))
+                replacements[name] = f"{re.sub('[^a-zA-Z0-9_.-]', '_', name)[:55]}_{checksum:08x}"
+    return replacements
+
+
+def _iter_objects(pending: list[Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the objects inside JSON values, to which the caller may append others meanwhile."""
     while pending:
         value = pending.pop()
         if isinstance(value, Mapping):
-            for name in read_dict(value.get("properties")):
-                if not VALID_NAME_PATTERN.fullmatch(name):
-                    checksum = crc32(name.encode("utf-8", "backslashreplace"))
-                    replacements[name] = f"{re.sub('[^a-zA-Z0-9_.-]', '_', name)[:55]}_{checksum:08x}"
+            yield value
             pending += value.values()
         elif isinstance(value, list):
             pending += value
-    return replacements
 
 
 OLD_DRAFT_PATTERN = re.compile(r"draft-0[3467]\b")
@@ -265,16 +270,11 @@ class _Normalizer:
     def _collect_used_definitions(self, schema: Any) -> dict[str, SchemaDict]:
         used: dict[str, SchemaDict] = {}
         pending = [schema]
-        while pending:
-            value = pending.pop()
-            if isinstance(value, dict):
-                name = read_dict(value).get("$ref")
-                if isinstance(name, str) and (name := name.removeprefix("#/$defs/")) not in used:
-                    used[name] = self._definitions.get(name, {})
-                    pending.append(used[name])
-                pending += value.values()
-            elif isinstance(value, list):
-                pending += value
+        for part in _iter_objects(pending):
+            name = part.get("$ref")
+            if isinstance(name, str) and (name := name.removeprefix("#/$defs/")) not in used:
+                used[name] = self._definitions.get(name, {})
+                pending.append(used[name])
         return used
 
     def _rewrite_schema(self, schema: Any, scope: _Scope) -> SchemaDict:

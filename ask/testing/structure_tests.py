@@ -20,11 +20,9 @@ from ask.plugin_api.loaded_provider import FEED
 from ask.plugin_api.loader import list_hook_names
 from ask.testing.base import ContractBase
 from ask.testing.conversation import KEY, SHORT_CONVERSATION, TOOL_CONVERSATION, TOOLS
-from ask.testing.hook_guard import fail, load_provider, measure_waiting
+from ask.testing.hook_guard import MAX_WAIT, fail, load_provider, measure_waiting
 from ask.testing.samples import CALL_KINDS, EXPECTED, REASONING_KINDS
 
-MAX_WAIT = 0.05
-"""Seconds that a hook may wait. Even a busy machine does not delay three calls in a row by more."""
 MODELS_BODY = {
     "data": [{"id": "m", "name": "M", "context_length": 8}],
     "models": [{"id": "m", "name": "m", "model": "m", "slug": "m", "details": {}}],

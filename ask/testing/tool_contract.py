@@ -7,6 +7,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -56,17 +57,14 @@ class ToolContract:
         """Load the tools in their own process."""
         environment = PluginEnvironment(tmp_path, {**os.environ, SECRET_VARIABLE: KEY}, LOAD_TIMEOUT)
         targets = dict.fromkeys(map(locate_tool, self.tools))
-        try:
-            plugin = ToolPlugin("the contract", list(targets), environment)
-        except PluginLoadError as error:
-            yield LoadedTools({}, str(error))
-            return
-        try:
-            yield LoadedTools({tool.spec.name: tool for tool in plugin.load_tools()})
-        except PluginLoadError as error:
-            yield LoadedTools({}, str(error))
-        finally:
-            plugin.close()
+        with ExitStack() as stack:
+            try:
+                plugin = ToolPlugin("the contract", list(targets), environment)
+                stack.callback(plugin.close)
+                loaded = LoadedTools({tool.spec.name: tool for tool in plugin.load_tools()})
+            except PluginLoadError as error:
+                loaded = LoadedTools({}, str(error))
+            yield loaded
 
     @pytest.fixture
     def loaded(self, loading: LoadedTools) -> Mapping[str, Tool]:
