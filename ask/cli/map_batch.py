@@ -9,8 +9,7 @@ from ask.agent.model_selection import create_client
 from ask.console import StderrConsole
 from ask.errors import AskError, FileError, RunInterruptedError, UsageError
 from ask.map.batches import BatchCounts, BatchRunner, get_batch_api
-from ask.map.engine import RowTask
-from ask.map.job import Job
+from ask.map.job import Job, RowTask
 from ask.map.ledger import Ledger
 from ask.map.rows import Row
 from ask.render.amounts import format_count

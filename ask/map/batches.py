@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 from ask.client.provider_client import ProviderClient
 from ask.errors import AskError, NetworkError, ProviderError, UsageError
-from ask.map.engine import BATCH_ROWS
-from ask.map.job import Job, identify_rows
+from ask.map.job import BATCH_ROWS, Job, identify_rows
 from ask.map.ledger import Ledger, PendingBatch, RowKey, RowResult
 from ask.map.rows import Row
 from ask.messages import Message
@@ -105,16 +104,16 @@ class BatchRunner:
         chunk: list[tuple[RowKey, str, Any]] = []
         size, finished = 0, 0
         max_bytes = min(self._api.max_bytes, MAX_CHUNK_BYTES)
-        for row in identify_rows(self._job, self._ledger, self._read_rows()):
-            if row is None:  # reported when the output is written
+        for task in filter(None, identify_rows(self._job, self._ledger, self._read_rows())):
+            if not task.can_be_sent:  # reported when the output is written
                 continue
-            key = row.key
-            is_finished = row.stored is not None and not (self._retry_failed and row.stored.status == "failed")
+            key = task.key
+            is_finished = task.stored is not None and not (self._retry_failed and task.stored.status == "failed")
             finished += is_finished
             if is_finished or self._ledger.is_in_batch(self._job.id, key):
                 continue
             try:
-                request = self._client.build_request(self._build_chat_request(row.message))
+                request = self._client.build_request(self._build_chat_request(task.message))
             except AskError as error:
                 self._fail(key, str(error))
                 continue

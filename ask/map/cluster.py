@@ -20,8 +20,7 @@ from ask.errors import AskError, ConfigError, MissingDependencyError, NetworkErr
 from ask.installation import format_install_command
 from ask.map.agent_runner import AgentOptions
 from ask.map.cluster_worker import ClusterJob, answer_row, describe_differences, end_job, find_versions
-from ask.map.engine import RowTask, TaskResult
-from ask.map.job import Job
+from ask.map.job import Job, RowTask, TaskResult
 from ask.secrets import Redactor
 
 if TYPE_CHECKING:

@@ -6,23 +6,20 @@ import platform
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ask.agent.app_context import AppContext
 from ask.agent.model_selection import ModelSelection, resolve_endpoint
 from ask.agent.request import RunRequest
 from ask.agent.response_schema import ResponseSchema
 from ask.errors import AskError, ConfigError, ProviderError, to_ask_error
-from ask.map.agent_runner import AgentOptions, AgentRunner, stop_processes
-from ask.map.engine import RowTask, TaskResult
+from ask.map.agent_runner import AgentOptions, AgentRunner
+from ask.map.job import RowTask, TaskResult
 from ask.map.row_runner import RowRunner
 from ask.messages import Message
 from ask.schemas.schema import JsonSchema
 from ask.settings import Settings
 from ask.version import VERSION
-
-if TYPE_CHECKING:
-    from subprocess import Popen
 
 PLUGIN_GROUPS = ("ask.providers", "ask.tools")
 MAX_JOBS = 8
@@ -66,7 +63,7 @@ class JobRunner:
         self._job = job
         self._app = AppContext(quiet=True)
         self._requests = [self._create_request(model) for model in job.models]
-        self._processes: set[Popen[bytes]] = set()
+        self.agent_runner = AgentRunner(self._requests, job.agent_options) if job.agent_options else None
         self._local = threading.local()
 
     def _create_request(self, model: str) -> RunRequest:
@@ -101,14 +98,9 @@ class JobRunner:
         return result._replace(headers={name.lower(): value for name, value in result.headers.items()})
 
     def _open_runner(self) -> Callable[[RowTask], TaskResult]:
-        options = self._job.agent_options
-        if options:
-            return AgentRunner(self._requests, options, self._processes).run
+        if self.agent_runner:
+            return self.agent_runner.run
         return RowRunner(self._requests, self._job.system_prompts, self._app).run
-
-    def stop(self) -> None:
-        """End the processes of rows."""
-        stop_processes(self._processes)
 
 
 _jobs: dict[str, JobRunner] = {}
@@ -133,8 +125,8 @@ def end_job(job_id: str) -> None:
     """End the processes of a job's rows in this worker."""
     with _lock:
         runner = _jobs.pop(job_id, None)
-    if runner:
-        runner.stop()
+    if runner and runner.agent_runner:
+        runner.agent_runner.stop()
 
 
 def find_versions() -> dict[str, str]:

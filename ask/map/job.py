@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from hashlib import blake2b
-from itertools import islice, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,15 +25,57 @@ from ask.agent.system_prompt import build_system_prompt
 from ask.agent.toolset import Toolset
 from ask.console import StderrConsole
 from ask.errors import AskError, UsageError
-from ask.map.engine import BATCH_ROWS
 from ask.map.ledger import Ledger, RowKey, RowResult
 from ask.map.output import check_output_path
 from ask.map.prompt import RowPrompt
 from ask.map.rows import Row
-from ask.messages import Message
+from ask.messages import EMPTY_MAPPING, Message, Usage
 from ask.text import decode_argument
 
 DIGEST_BYTES = 16
+BATCH_ROWS = 500
+"""How many rows are looked up in the ledger together."""
+NO_KEY = RowKey(b"", 0)
+
+
+class RowTask(NamedTuple):
+    """A row for one of the job's models.
+
+    Attributes:
+        position: the position of its output.
+        columns: the columns of the input row.
+        model_number: which of the job's models to ask.
+        message: what to send.
+        key: its identity in the ledger; `NO_KEY` for a row that cannot be sent.
+        stored: its result from an earlier run, or the error of a row that cannot be sent; None if it has none.
+        attempts: how often it was sent and failed.
+        refusals: how often it was refused by a rate limit.
+    """
+
+    position: int
+    columns: Mapping[str, Any]
+    model_number: int
+    message: Message = Message("user")
+    key: RowKey = NO_KEY
+    stored: RowResult | None = None
+    attempts: int = 1
+    refusals: int = 0
+
+    @property
+    def can_be_sent(self) -> bool:
+        return self.key != NO_KEY
+
+
+class TaskResult(NamedTuple):
+    """The result of a row or the error that it failed with, what it used, and the last response's headers.
+
+    The usage is not in `result`: requests that fail use tokens, too.
+    """
+
+    result: RowResult | None
+    error: AskError | None = None
+    usage: Usage = Usage()
+    headers: Mapping[str, str] = EMPTY_MAPPING
 
 
 class Job(NamedTuple):
@@ -142,37 +183,45 @@ def prepare_job(flags: Mapping[str, Any], app: AppContext, console: StderrConsol
     return Job(prompt, requests, output, digest.hexdigest(), prompt_text, console)
 
 
-class IdentifiedRow(NamedTuple):
-    """A row for one of the job's models, with its result from an earlier run.
+def identify_rows(job: Job, ledger: Ledger, rows: Iterable[Row | None]) -> Iterator[RowTask | None]:
+    """Yield a task for each row of the input and each model; None while no further row has arrived."""
+    tasks: list[RowTask] = []
+    position = number = 0
+    for row in rows:
+        if row is not None:
+            number += 1
+            for model_number in range(len(job.requests)):
+                tasks.append(make_task(job, row, number, RowTask(position, row.columns, model_number)))
+                position += 1
+        if row is None or len(tasks) >= BATCH_ROWS:
+            yield from add_stored_results(job, ledger, tasks)
+            tasks = []
+        if row is None:
+            yield None
+    yield from add_stored_results(job, ledger, tasks)
 
-    Attributes:
-        model_number: the number of the model.
-        key: its identity in the ledger.
-        message: what is sent.
-        stored: its result; None if it has none.
-    """
 
-    model_number: int
-    key: RowKey
-    message: Message
-    stored: RowResult | None
+def make_task(job: Job, row: Row, number: int, task: RowTask) -> RowTask:
+    """Return a task with its message and its digest, or with the error of a row that cannot be sent."""
+    try:
+        if row.error:
+            raise UsageError(row.error)
+        message, digest = job.identify(row, number, task.model_number)
+    except AskError as error:
+        return task._replace(stored=RowResult("failed", error=f"{row.location}: {error}"))
+    return task._replace(message=message, key=RowKey(digest, 0))
 
 
-def identify_rows(job: Job, ledger: Ledger, rows: Iterable[Row]) -> Iterator[IdentifiedRow | None]:
-    """Yield each row of the input for each model; None for a row that cannot be sent."""
-    numbered_rows = enumerate(rows, start=1)
-    while group := list(islice(numbered_rows, BATCH_ROWS)):
-        identified: list[tuple[int, Message, bytes]] = []
-        for (number, row), model_number in product(group, range(len(job.requests))):
-            try:
-                if row.error:
-                    raise UsageError(row.error)
-                identified.append((model_number, *job.identify(row, number, model_number)))
-            except AskError:
-                yield None
-        found = ledger.find_results(job.id, [digest for _, _, digest in identified]) if identified else []
-        for (model_number, message, _), (key, stored) in zip(identified, found, strict=True):
-            yield IdentifiedRow(model_number, key, message, stored)
+def add_stored_results(job: Job, ledger: Ledger, tasks: Sequence[RowTask]) -> Iterator[RowTask]:
+    """Yield tasks with their keys and results in the ledger."""
+    digests = [task.key.digest for task in tasks if task.can_be_sent]
+    found = iter(ledger.find_results(job.id, digests) if digests else ())
+    for task in tasks:
+        if task.can_be_sent:
+            key, stored = next(found)
+            yield task._replace(key=key, stored=stored)
+        else:
+            yield task
 
 
 class InputEstimate(NamedTuple):
@@ -188,12 +237,12 @@ def estimate_input(job: Job, rows: Iterator[Row], ledger: Ledger, system_prompts
     """Count the rows of a job and estimate the tokens to send, without sending anything."""
     count = invalid = finished = tokens = 0
     overheads = [estimate_text_tokens(text) for text in system_prompts]
-    for row in identify_rows(job, ledger, rows):
-        if row is None:
+    for task in filter(None, identify_rows(job, ledger, rows)):
+        if not task.can_be_sent:
             invalid += 1
-        elif row.stored:
+        elif task.stored:
             finished += 1
         else:
             count += 1
-            tokens += overheads[row.model_number] + estimate_text_tokens(row.message.content)
+            tokens += overheads[task.model_number] + estimate_text_tokens(task.message.content)
     return InputEstimate(count, invalid, finished, tokens)
