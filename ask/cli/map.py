@@ -231,7 +231,7 @@ class MapCommand:
         self.cleanup.enter_context(lock_job(self.app, job))
         if flags["fresh"]:
             ledger.forget_answers(job.id)
-        ledger.begin_job(job.id, job.description, ", ".join(job.models), str(job.output or ""))
+        ledger.begin_job(job.id, job.prompt.text, ", ".join(job.models), str(job.output or ""))
         start, finished_earlier = time.monotonic(), None
         if flags["batch"]:
             finished_earlier = run_batches(flags, job, ledger, self.system_prompts[0], reread_rows)

@@ -96,7 +96,7 @@ def run_batches(
         error.redact(request.secrets.redact)
         raise
     console.show_status("")
-    return runner.finished_earlier
+    return runner.finished_earlier or 0
 
 
 def submit_rows(runner: BatchRunner, console: StderrConsole) -> None:

@@ -85,13 +85,9 @@ class BatchRunner:
         self._done_rows: dict[str, int] = {}
         self._foreign_ids: set[str] = set()
         """Batches that were taken for a lost one, until their results turned out to be of other requests."""
-        self._finished_earlier: int | None = None
+        self.finished_earlier: int | None = None
+        """The number of rows that were finished before this run; None until rows are submitted."""
         self.counts = BatchCounts()
-
-    @property
-    def finished_earlier(self) -> int:
-        """The number of rows that were finished before this run."""
-        return self._finished_earlier or 0
 
     def submit(self) -> None:
         """Submit the rows that have no result and are in no batch.
@@ -128,8 +124,8 @@ class BatchRunner:
             size += row_size
         if chunk:
             self._create_batch(chunk)
-        if self._finished_earlier is None:
-            self._finished_earlier = finished
+        if self.finished_earlier is None:
+            self.finished_earlier = finished
         self._retry_failed = False  # rows that fail now are for the next run
         self._update_counts()
 

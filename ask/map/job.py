@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from hashlib import blake2b
@@ -27,15 +28,18 @@ from ask.console import StderrConsole
 from ask.errors import AskError, UsageError
 from ask.map.ledger import Ledger, RowKey, RowResult
 from ask.map.output import check_output_path
-from ask.map.prompt import RowPrompt
-from ask.map.rows import Row
+from ask.map.rows import INDEX, PATH, Row
 from ask.messages import EMPTY_MAPPING, Message, Usage
+from ask.suggestions import format_suggestion
+from ask.templates.placeholders import COLUMN_PATTERN, INPUT_NAME, fill_placeholders, find_placeholders
 from ask.text import decode_argument
 
 DIGEST_BYTES = 16
 BATCH_ROWS = 500
 """How many rows are looked up in the ledger together."""
 NO_KEY = RowKey(b"", 0)
+MCP_SERVER_PATTERN = re.compile(r"mcp://[^/{]+/", re.IGNORECASE)
+"""The part of the address of an MCP server's resource that names the server."""
 
 
 class RowTask(NamedTuple):
@@ -78,6 +82,71 @@ class TaskResult(NamedTuple):
     headers: Mapping[str, str] = EMPTY_MAPPING
 
 
+class RenderedPrompt(NamedTuple):
+    """The prompt of one row: its text, and the files to attach."""
+
+    text: str
+    files: tuple[str, ...] = ()
+
+
+class RowPrompt:
+    """The prompt of a job.
+
+    The text of a row, or the file that a row is, is added to a prompt that refers to no column.
+
+    Args:
+        text: the prompt.
+        files: the values of `-f`, in which placeholders are filled in, too.
+        values: the values of `--var`.
+    """
+
+    def __init__(self, text: str, files: Sequence[str] = (), values: Mapping[str, str] | None = None) -> None:
+        self.text = text
+        self._files = files
+        self._values = values or {}
+        self._placeholders = [each for part in (text, *files) for each in find_placeholders(part, COLUMN_PATTERN)]
+        self._column_names = {placeholder.name for placeholder in self._placeholders} - self._values.keys()
+        self.uses_path = PATH in self._column_names
+
+    def check(self, row: Row) -> None:
+        """Raise `UsageError` if a placeholder names none of a row's columns."""
+        for name, default in self._placeholders:
+            if default is None and name not in (*row.columns, *self._values, INDEX, INPUT_NAME):
+                hint = format_suggestion(name, row.columns, f"the columns are {', '.join(row.columns)}")
+                raise UsageError(f"there is no column {name!r} in {row.location}", hint)
+
+    def render(self, row: Row, index: int) -> RenderedPrompt:
+        """Render the prompt of a row.
+
+        Raises:
+            KeyError: the row lacks a column.
+            UsageError: the row names an MCP server, which only the user may start.
+        """
+        values: dict[str, Any] = {INDEX: index, **row.columns, **self._values}
+        files = [check_file(fill_placeholders(file, values, COLUMN_PATTERN), file) for file in self._files]
+        row_text = ""
+        if not self._column_names or (INPUT_NAME in self._column_names and INPUT_NAME not in row.columns):
+            if PATH in row.columns:
+                files.append(check_file(str(row.columns[PATH])))
+            else:
+                row_text = row.text or json.dumps(row.columns, ensure_ascii=False)
+        text = fill_placeholders(self.text, {INPUT_NAME: row_text, **values}, COLUMN_PATTERN)
+        if not self._column_names:
+            text = "\n\n".join(filter(None, (text, row_text)))
+        return RenderedPrompt(text, tuple(files))
+
+
+def check_file(file: str, option: str = "") -> str:
+    """Return a file to attach, which a row has filled in where `option`, the value of `-f`, has placeholders.
+
+    Raises:
+        UsageError: the row names an MCP server, which only the user may start.
+    """
+    if MCP_SERVER_PATTERN.match(file) and not MCP_SERVER_PATTERN.match(option):
+        raise UsageError("a row cannot name an MCP server", "write -f mcp://SERVER/{{column}}")
+    return file
+
+
 class Job(NamedTuple):
     """A job, prepared before its rows are read.
 
@@ -86,7 +155,6 @@ class Job(NamedTuple):
         requests: the request for each model, without a message.
         output: the output file; None for standard output.
         id: the identity of the job in the ledger.
-        description: the prompt as it is listed.
         console: prints notices.
     """
 
@@ -94,7 +162,6 @@ class Job(NamedTuple):
     requests: tuple[RunRequest, ...]
     output: Path | None
     id: str
-    description: str
     console: StderrConsole
 
     @property
@@ -180,7 +247,7 @@ def prepare_job(flags: Mapping[str, Any], app: AppContext, console: StderrConsol
         str(output or ""),
     ]
     digest = blake2b(json.dumps(identity, sort_keys=True, default=str).encode("utf-8", "replace"), digest_size=6)
-    return Job(prompt, requests, output, digest.hexdigest(), prompt_text, console)
+    return Job(prompt, requests, output, digest.hexdigest(), console)
 
 
 def identify_rows(job: Job, ledger: Ledger, rows: Iterable[Row | None]) -> Iterator[RowTask | None]:
