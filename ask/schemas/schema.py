@@ -96,21 +96,17 @@ def parse_schema(value: Any) -> JsonSchema:
         validator_class.check_schema(value)
         check_references(value, validator_class)
     except SchemaError as error:
-        raise UsageError(f"--schema: {describe_schema_error(error)}", "correct it there") from None
+        problem = format_validation_error(error)
+        if error.validator_value == "regex":
+            reason = f"{error.json_path}: not a regular expression that Python supports: {error.instance!r}"
+            problem = format_one_line(reason, MAX_PROBLEM_LENGTH)
+        raise UsageError(f"--schema: {problem}", "correct it there") from None
     except Unresolvable as error:
         hint = "move the referenced schema into $defs"
         raise UsageError(f"--schema: {error.ref!r} does not exist in it", hint) from None
     except RecursionError:
         raise UsageError("--schema: it is nested too deeply") from None
     return JsonSchema(value)
-
-
-def describe_schema_error(error: SchemaError) -> str:
-    if error.validator == "format" and error.validator_value == "regex":
-        return format_one_line(
-            f"{error.json_path}: not a regular expression that Python supports: {error.instance!r}", MAX_PROBLEM_LENGTH
-        )
-    return format_validation_error(error)
 
 
 def check_references(schema: Mapping[str, Any], validator_class: type[Validator]) -> None:
