@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ask.console import StderrConsole
 from ask.map.job import Job, RowPrompt
-from ask.map.ledger import Ledger, RowKey, RowResult
+from ask.map.ledger import Ledger, RowResult
 from ask.map.rows import Input, read_rows
 
 BATCH_SIZE = 5000
@@ -21,7 +21,7 @@ def main() -> None:
         (saved,) = ledger.list_jobs()
         job = Job(RowPrompt(saved.prompt), (), None, saved.id, StderrConsole(os.environ, quiet=True, plain=True))
         rows = enumerate(itertools.islice(read_rows([Input(rows_file, "jsonl")]), int(count)), start=1)
-        keys = (RowKey(job.identify(row, number, 0)[1], 0) for number, row in rows)
+        keys = (job.make_task(row, number, number, 0).key for number, row in rows)
         while batch := [*itertools.islice(keys, BATCH_SIZE)]:
             ledger.save_results(job.id, [(key, RowResult("answered", "hello", "stop", 10, 1)) for key in batch])
 

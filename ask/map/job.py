@@ -175,28 +175,34 @@ class Job(NamedTuple):
         """Return the system prompt for each model."""
         return [build_system_prompt(request, environment, ()) for request in self.requests]
 
-    def identify(self, row: Row, number: int, model_number: int) -> tuple[Message, bytes]:
-        """Return the message for a row, and its digest.
-
-        Raises:
-            AskError: the row has no column that the prompt needs, or a file of it cannot be sent.
-        """
+    def make_task(self, row: Row, number: int, position: int, model_number: int) -> RowTask:
+        """Return the task of a row for one of the models, without its result in the ledger."""
+        task = RowTask(position, row.columns, model_number)
         try:
-            rendered = self.prompt.render(row, number)
-        except KeyError as error:
-            raise UsageError(f"there is no column {error.args[0]!r}") from None
-        if rendered.files:
-            message = self._read_files(rendered.text, rendered.files, model_number)
-        elif rendered.text.strip():
-            message = Message("user", rendered.text)
-        else:
-            raise UsageError("the prompt is empty")
+            message = self._create_message(row, number, model_number)
+        except AskError as error:
+            return task._replace(stored=RowResult("failed", error=f"{row.location}: {error}"))
         digest = blake2b(f"{model_number}\0{message.content}".encode("utf-8", "replace"), digest_size=DIGEST_BYTES)
         for attachment in message.attachments:
             digest.update(blake2b(attachment.data).digest())
-        return message, digest.digest()
+        return task._replace(message=message, key=RowKey(digest.digest(), 0))
 
-    def _read_files(self, text: str, files: Sequence[str], model_number: int) -> Message:
+    def _create_message(self, row: Row, number: int, model_number: int) -> Message:
+        """Return the message for a row.
+
+        Raises:
+            AskError: the row is invalid, has no column that the prompt needs, or a file of it cannot be sent.
+        """
+        if row.error:
+            raise UsageError(row.error)
+        try:
+            text, files = self.prompt.render(row, number)
+        except KeyError as error:
+            raise UsageError(f"there is no column {error.args[0]!r}") from None
+        if not files:
+            if not text.strip():
+                raise UsageError("the prompt is empty")
+            return Message("user", text)
         from ask.inputs.sources import read_inputs
 
         request = self.requests[model_number]
@@ -258,7 +264,7 @@ def identify_rows(job: Job, ledger: Ledger, rows: Iterable[Row | None]) -> Itera
         if row is not None:
             number += 1
             for model_number in range(len(job.requests)):
-                tasks.append(make_task(job, row, number, RowTask(position, row.columns, model_number)))
+                tasks.append(job.make_task(row, number, position, model_number))
                 position += 1
         if row is None or len(tasks) >= BATCH_ROWS:
             yield from add_stored_results(job, ledger, tasks)
@@ -266,17 +272,6 @@ def identify_rows(job: Job, ledger: Ledger, rows: Iterable[Row | None]) -> Itera
         if row is None:
             yield None
     yield from add_stored_results(job, ledger, tasks)
-
-
-def make_task(job: Job, row: Row, number: int, task: RowTask) -> RowTask:
-    """Return a task with its message and its digest, or with the error of a row that cannot be sent."""
-    try:
-        if row.error:
-            raise UsageError(row.error)
-        message, digest = job.identify(row, number, task.model_number)
-    except AskError as error:
-        return task._replace(stored=RowResult("failed", error=f"{row.location}: {error}"))
-    return task._replace(message=message, key=RowKey(digest, 0))
 
 
 def add_stored_results(job: Job, ledger: Ledger, tasks: Sequence[RowTask]) -> Iterator[RowTask]:

@@ -73,7 +73,8 @@ class RateLimiter:
         self._is_adaptive = concurrency is None
         self._max_concurrency = max_concurrency
         self._concurrency = float(concurrency or min(START_CONCURRENCY, max_concurrency))
-        self._user_rates = (requests_per_minute, tokens_per_minute)
+        self._requests_per_minute = requests_per_minute or math.inf
+        self._tokens_per_minute = tokens_per_minute or math.inf
         self._rate = START_RATE if self._is_adaptive else math.inf
         self._quota_rate, self._quota_end = math.inf, -math.inf
         self._next_start = self._paused_until = self._last_refusal = -math.inf
@@ -124,13 +125,9 @@ class RateLimiter:
 
     def _get_rate(self, now: float) -> float:
         """Return the requests per second that all limits allow."""
-        requests_per_minute, tokens_per_minute = self._user_rates
-        rates = [self._rate, self._quota_rate if now < self._quota_end else math.inf]
-        if requests_per_minute is not None:
-            rates.append(requests_per_minute / 60)
-        if tokens_per_minute is not None:
-            rates.append(tokens_per_minute / 60 / self._mean_tokens)
-        return min(rates)
+        quota_rate = self._quota_rate if now < self._quota_end else math.inf
+        token_rate = self._tokens_per_minute / 60 / self._mean_tokens
+        return min(self._rate, quota_rate, self._requests_per_minute / 60, token_rate)
 
     def _handle_refusal(self, now: float, headers: Mapping[str, str]) -> None:
         self._refusal_times.append(now)
