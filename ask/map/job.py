@@ -82,13 +82,6 @@ class TaskResult(NamedTuple):
     headers: Mapping[str, str] = EMPTY_MAPPING
 
 
-class RenderedPrompt(NamedTuple):
-    """The prompt of one row: its text, and the files to attach."""
-
-    text: str
-    files: tuple[str, ...] = ()
-
-
 class RowPrompt:
     """The prompt of a job.
 
@@ -115,8 +108,8 @@ class RowPrompt:
                 hint = format_suggestion(name, row.columns, f"the columns are {', '.join(row.columns)}")
                 raise UsageError(f"there is no column {name!r} in {row.location}", hint)
 
-    def render(self, row: Row, index: int) -> RenderedPrompt:
-        """Render the prompt of a row.
+    def render(self, row: Row, index: int) -> tuple[str, list[str]]:
+        """Return the prompt of a row, and the files to attach.
 
         Raises:
             KeyError: the row lacks a column.
@@ -133,7 +126,7 @@ class RowPrompt:
         text = fill_placeholders(self.text, {INPUT_NAME: row_text, **values}, COLUMN_PATTERN)
         if not self._column_names:
             text = "\n\n".join(filter(None, (text, row_text)))
-        return RenderedPrompt(text, tuple(files))
+        return text, files
 
 
 def check_file(file: str, option: str = "") -> str:
