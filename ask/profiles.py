@@ -77,12 +77,12 @@ def find_profile(profiles: Iterable[ModelProfile], model: str) -> ModelProfile:
 
 def matches(pattern: str, model: str) -> bool:
     """Check whether a pattern matches a model's name. Fine-tuned models match like the model they are made from."""
-    full_name = model.removeprefix("ft:")
-    short_name = full_name.rpartition("/")[2]
-    return any(
-        match_tokens(parse_pattern(alternative), full_name if "/" in alternative else short_name)
-        for alternative in pattern.split("|")
-    )
+    return any(match_alternative(alternative, model.removeprefix("ft:")) for alternative in pattern.split("|"))
+
+
+def match_alternative(pattern: str, model: str) -> bool:
+    name = model if "/" in pattern else model.rpartition("/")[2]
+    return bool(match_tokens(parse_pattern(pattern), name))
 
 
 def match_tokens(tokens: Sequence[str | tuple[Version, Version]], name: str) -> bool | None:
@@ -157,12 +157,12 @@ def adapt_options(
     elif effort != options["reasoning_effort"]:
         notify(f"{model} has no reasoning effort {options['reasoning_effort']!r}; using {effort!r}")
         adapted["reasoning_effort"] = effort
-    adapted = drop_neutral_options(profile, model, adapted, effort or profile.default_effort)
+    check_refused_options(profile, model, adapted, effort or profile.default_effort)
     parameters = (profile.effort_parameters or {}).get(effort) if isinstance(effort, str) else None
     if parameters is not None:
         del adapted["reasoning_effort"]
         adapted = merge_options(parameters, adapted)
-    return adapted
+    return {name: value for name, value in adapted.items() if not is_neutral(profile, name, value)}
 
 
 def choose_effort(profile: ModelProfile, model: str, effort: Any) -> Any:
@@ -185,29 +185,25 @@ def choose_effort(profile: ModelProfile, model: str, effort: Any) -> Any:
     return min(known, key=lambda each: (abs(EFFORTS.index(each) - rank), -EFFORTS.index(each)))
 
 
-def drop_neutral_options(
-    profile: ModelProfile, model: str, options: Mapping[str, Any], effort: str | None
-) -> dict[str, Any]:
-    """Leave out the options that would be refused although their values change nothing.
-
-    Raises:
-        ParameterError: the model refuses one of the others with this effort.
-    """
+def check_refused_options(profile: ModelProfile, model: str, options: Mapping[str, Any], effort: str | None) -> None:
+    """Raise `ParameterError` if a model refuses one of the options with this effort."""
     # The vendors' own parameters may turn reasoning off, too.
     is_reasoning = profile.can_reason and effort != "none" and not {"reasoning", "thinking"} & options.keys()
-    always_refused, refused_when_reasoning = profile.refused_options or (), profile.refused_when_reasoning or ()
-    kept = {}
     for name, value in options.items():
-        if name in (*always_refused, *refused_when_reasoning) and value == NEUTRAL_VALUES.get(name, ...):
+        if value == NEUTRAL_VALUES.get(name, ...):
             continue
-        if name in always_refused:
+        if name in (profile.refused_options or ()):
             raise ParameterError(f"{model} does not accept {name}", f"leave out {name}, or use another model")
-        if name in refused_when_reasoning and is_reasoning:
+        if name in (profile.refused_when_reasoning or ()) and is_reasoning:
             can_turn_off = "none" in (profile.efforts or ())
             hint = f"leave out {name}" + (", or add -o reasoning_effort=none" if can_turn_off else "")
             raise ParameterError(f"{model} does not accept {name} when it reasons", hint)
-        kept[name] = value
-    return kept
+
+
+def is_neutral(profile: ModelProfile, name: str, value: Any) -> bool:
+    """Check whether an option would be refused only because it is set, although its value changes nothing."""
+    refused = (*(profile.refused_options or ()), *(profile.refused_when_reasoning or ()))
+    return name in refused and value == NEUTRAL_VALUES.get(name, ...)
 
 
 def merge_options(defaults: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
