@@ -10,6 +10,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import dropwhile
 from textwrap import dedent
 from typing import Any
 
@@ -43,6 +44,8 @@ MAX_EXCERPT_LENGTH = 200
 THINKING_PATTERN = re.compile(r"\A\s*<(think|thinking)>.*?</\1>", re.DOTALL)
 """Reasoning at the start of an answer, if the server does not separate it from the text."""
 CODE_SPAN_PATTERN = re.compile(r"(?<!`)(`{1,3})(?!`)(.+?)(?<!`)\1(?!`)")
+COMMENT_PATTERN = re.compile(r"\s*(?:#|\Z)")
+"""A comment or an empty line."""
 SHELL_PROMPT_PATTERN = re.compile(r"[$%] +")
 MARKDOWN_START_PATTERN = re.compile(r"(?:[-*+>]|\d+[.)])\s|\*\*|`")
 """Start of a Markdown line that is not a command: a list item, a quote, bold text or a code span."""
@@ -74,9 +77,7 @@ def strip_prompts(block: str) -> str:
 
     Return "" if there is no command.
     """
-    lines = dedent(block).strip("\n").split("\n")
-    while lines and (not lines[0].strip() or lines[0].lstrip().startswith("#")):
-        lines.pop(0)
+    lines = list(dropwhile(COMMENT_PATTERN.match, dedent(block).strip("\n").split("\n")))
     if lines and SHELL_PROMPT_PATTERN.match(lines[0]):
         lines = extract_session_commands(lines)
     return "\n".join(lines).strip()
@@ -100,8 +101,7 @@ def strip_prose(text: str) -> str:
     If no line looks like a command, return a code span, preferably one with a space; return "" if there is none.
     """
     lines = dedent(text).strip("\n").split("\n")
-    while lines and (not lines[0].strip() or is_prose(lines[0])):
-        lines.pop(0)
+    lines = list(dropwhile(lambda line: not line.strip() or is_prose(line), lines))
     if not lines:
         spans: list[str] = [span.strip() for _, span in CODE_SPAN_PATTERN.findall(text)]
         return next((span for span in spans if " " in span), (spans or [""])[0])
@@ -119,11 +119,9 @@ def is_complete_command(command: str) -> bool:
     """
     if command.endswith("\\") or "<<" in command:
         return False
-    try:
-        shlex.split(command)
-    except ValueError:
-        return False
-    return True
+    with suppress(ValueError):
+        return bool(shlex.split(command))
+    return False
 
 
 def is_prose(line: str) -> bool:

@@ -55,6 +55,7 @@ MEDIA_TYPES = {
     "application/zip": MediaType("", "ZIP archive or Office document", rb"PK\x03\x04", "a PDF or text"),
 }
 """The detected media types, by MIME type; the first whose signature matches counts."""
+UNKNOWN_TYPE = MediaType("", "", b"")
 ATTACHABLE_MEDIA_TYPES = tuple(media_type for media_type, kind in MEDIA_TYPES.items() if kind.group)
 """The MIME types that at least one provider accepts."""
 MAX_FILE_BYTES = {"image": 20_000_000, "PDF": 32_000_000, "audio": 25_000_000}
@@ -98,23 +99,14 @@ def _is_text(head: bytes) -> bool:
 
 def describe_media_type(media_type: str) -> str:
     """Describe a MIME type for the user."""
-    known_type = MEDIA_TYPES.get(media_type)
-    if known_type is None:
-        return media_type or "file"
-    return f"{known_type.title} {known_type.group}" if known_type.group in ("image", "audio") else known_type.title
+    group, title, *_ = MEDIA_TYPES.get(media_type, UNKNOWN_TYPE)
+    return f"{title} {group}" if group in ("image", "audio") else title or media_type or "file"
 
 
 def describe_attachment(attachment: Attachment) -> str:
     """Describe an attachment for the user: its name, type and size."""
     name, description = format_one_line(attachment.name), describe_media_type(attachment.media_type)
     return f"{name} ({description}, {len(attachment.data):,} bytes)"
-
-
-def format_omission_note(attachment: Attachment) -> str:
-    """Return the note that replaces an attachment that the model does not accept."""
-    known_type = MEDIA_TYPES.get(attachment.media_type)
-    group = (known_type.group if known_type else "") or "file"
-    return f"[{group} {format_one_line(attachment.name)}, {len(attachment.data):,} bytes: not shown to this model]"
 
 
 def replace_unsupported_attachments(messages: Iterable[Message], is_supported: Callable[[str], bool]) -> list[Message]:
@@ -130,7 +122,11 @@ def _replace_unsupported(message: Message, is_supported: Callable[[str], bool]) 
     kept = [each for each in message.attachments if message.role == "user" and is_supported(each.media_type)]
     if len(kept) == len(message.attachments):
         return message
-    notes = [format_omission_note(attachment) for attachment in message.attachments if attachment not in kept]
+    notes = []
+    for each in message.attachments:
+        if each not in kept:
+            group = MEDIA_TYPES.get(each.media_type, UNKNOWN_TYPE).group or "file"
+            notes.append(f"[{group} {format_one_line(each.name)}, {len(each.data):,} bytes: not shown to this model]")
     return message._replace(content="\n\n".join(filter(None, (message.content, *notes))), attachments=tuple(kept))
 
 
@@ -152,10 +148,10 @@ def estimate_attachment_tokens(attachments: Sequence[Attachment]) -> int:
 
 
 def _estimate_tokens(attachment: Attachment) -> int:
-    known_type, size = MEDIA_TYPES.get(attachment.media_type), len(attachment.data)
-    if known_type and known_type.group == "image":
+    group, size = MEDIA_TYPES.get(attachment.media_type, UNKNOWN_TYPE).group, len(attachment.data)
+    if group == "image":
         return IMAGE_TOKENS
-    if known_type and known_type.group == "audio":
+    if group == "audio":
         return size // BYTES_PER_AUDIO_TOKEN.get(attachment.media_type, BYTES_PER_COMPRESSED_AUDIO_TOKEN) + 1
     pages = sum(1 for _ in _PDF_PAGE.finditer(attachment.data)) or size // BYTES_PER_PAGE + 1
     return pages * PAGE_TOKENS

@@ -148,10 +148,9 @@ def complete_templates(app_dirs: AppDirs, *_: object) -> Iterator[CompletionItem
 
 def load_config(app_dirs: AppDirs) -> Config:
     """Return the configuration. If it is invalid, it is empty: the next run reports the error."""
-    try:
+    with suppress(AskError):
         return read_config(app_dirs.config_file)
-    except AskError:
-        return Config()
+    return Config()
 
 
 COMPLETERS: Mapping[str, Callable[[AppDirs, Mapping[str, str], str, str], Iterator[CompletionItem]]] = {

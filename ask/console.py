@@ -213,22 +213,19 @@ class StandardOutput:
         text, self._pending_text = self._pending_text, ""
         self._write_to_stream(text)
         if self._at_line_start:
-            self._set_lock(fcntl.LOCK_UN)
+            fcntl.lockf(self._stream, fcntl.LOCK_UN)
             self._has_lock = False
 
     def _acquire_lock(self, *, wait: bool) -> bool:
         """Lock standard output; also return true if it does not support locks."""
         try:
-            self._set_lock(fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.lockf(self._stream, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError):
             return False
         except OSError:
             return True
         self._has_lock = True
         return True
-
-    def _set_lock(self, operation: int) -> None:
-        fcntl.lockf(self._stream.fileno(), operation)
 
     def _write_to_stream(self, text: str) -> None:
         try:

@@ -6,15 +6,15 @@ program into the user's `bin` folder.
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ask.parsing import read_dict, read_list, read_str
+from ask.parsing import parse_json, read_dict, read_list, read_str
 from ask.version import DISTRIBUTION
 
 if TYPE_CHECKING:
@@ -35,8 +35,7 @@ def format_install_command(extra: str) -> str:
         return shlex.join(["uv", "tool", "install", *format_uv_arguments(requirements, ask_distribution, extra)])
     installer = ["-m", "pip", "install"]
     installer = [sys.executable, *installer] if find_spec("pip") else ["uv", *installer[1:], "--python", sys.executable]
-    requirement, is_editable = format_requirement(ask_distribution, [extra])
-    return shlex.join([*installer, *(["--editable"] if is_editable else []), requirement])
+    return shlex.join([*installer, *format_requirement(ask_distribution, [extra])])
 
 
 def find_extra_requirements(ask_distribution: Distribution, extra: str) -> list[str]:
@@ -63,37 +62,32 @@ def format_uv_arguments(requirements: Iterable[Any], ask_distribution: Distribut
     for table in map(read_dict, requirements):
         name, extras, version = table.get("name"), read_list(table.get("extras")), read_str(table.get("specifier"))
         if name == DISTRIBUTION:
-            requirement, is_editable = format_requirement(ask_distribution, dict.fromkeys([*extras, extra]), version)
-            arguments = [*(["--editable"] if is_editable else []), requirement, *arguments]
+            arguments = [*format_requirement(ask_distribution, dict.fromkeys([*extras, extra]), version), *arguments]
             continue
-        try:
-            requirement, is_editable = format_requirement(distribution(read_str(name)), extras, version)
-        except (PackageNotFoundError, ValueError):
-            continue
-        arguments += ["--with-editable" if is_editable else "--with", requirement]
+        with suppress(PackageNotFoundError, ValueError):
+            *editable, requirement = format_requirement(distribution(read_str(name)), extras, version)
+            arguments += ["--with-editable" if editable else "--with", requirement]
     return arguments
 
 
-def format_requirement(package: Distribution, extras: Iterable[str], version: str = "") -> tuple[str, bool]:
-    """Return the requirement that reinstalls a package, and whether it is editable.
+def format_requirement(package: Distribution, extras: Iterable[str], version: str = "") -> list[str]:
+    """Return the requirement that reinstalls a package, after `--editable` if it is editable.
 
     The origin is in `direct_url.json`: https://packaging.python.org/specifications/direct-url-data-structure
     """
     from urllib.parse import unquote, urlsplit
 
-    try:
-        origin = read_dict(json.loads(package.read_text("direct_url.json") or "{}"))
-    except ValueError:
-        origin = {}
+    origin = read_dict(parse_json(package.read_text("direct_url.json") or ""))
     extras_suffix = f"[{','.join(map(str, extras))}]" if extras else ""
     name, url = package.metadata["Name"], read_str(origin.get("url"))
     if "dir_info" in origin:
-        return unquote(urlsplit(url).path) + extras_suffix, read_dict(origin["dir_info"]).get("editable") is True
+        is_editable = read_dict(origin["dir_info"]).get("editable") is True
+        return [*(["--editable"] if is_editable else []), unquote(urlsplit(url).path) + extras_suffix]
     if vcs_info := read_dict(origin.get("vcs_info")):
         url = f"{vcs_info.get('vcs')}+{url}@{vcs_info.get('requested_revision') or vcs_info.get('commit_id')}"
     if subdirectory := read_str(origin.get("subdirectory")):
         url = f"{url}#subdirectory={subdirectory}"
-    return f"{name}{extras_suffix} @ {url}" if url else f"{name}{extras_suffix}{version}", False
+    return [f"{name}{extras_suffix} @ {url}" if url else f"{name}{extras_suffix}{version}"]
 
 
 def find_launcher() -> Path:

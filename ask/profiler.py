@@ -140,7 +140,7 @@ def run_with_cprofile(file: str, arguments: Sequence[str], run: CommandRunner) -
             profile.dump_stats(file)
         except OSError as error:
             raise FileError(f"cannot write {file} ({error.strerror})") from error
-        print_to_stderr([f"ask: python -m pstats {file} shows the profile"])
+        sys.stderr.write(f"ask: python -m pstats {file} shows the profile\n")
 
 
 def run_with_phase_timing(arguments: Sequence[str], run: CommandRunner) -> int:
@@ -168,12 +168,12 @@ def run_with_phase_timing(arguments: Sequence[str], run: CommandRunner) -> int:
     if report:
         totals = json.loads(report)
         phases = {**totals["phases"], PYTHON: python_start, EXIT: end - totals["ended"]}
-        print_to_stderr(format_report(python_start + end - start, phases, totals["packages"]))
+        sys.stderr.write(format_report(python_start + end - start, phases, totals["packages"]))
     code = os.waitstatus_to_exitcode(status)
     return code if code >= 0 else 128 - code
 
 
-def format_report(total: float, phases: dict[str, float], packages: dict[str, float]) -> list[str]:
+def format_report(total: float, phases: dict[str, float], packages: dict[str, float]) -> str:
     """Format the time per phase in milliseconds, one line each."""
     slowest = sorted(packages.items(), key=lambda item: -item[1])[:MAX_PACKAGES]
     notes = {
@@ -186,10 +186,4 @@ def format_report(total: float, phases: dict[str, float], packages: dict[str, fl
         f"  {phase:{width}} {phases[phase] * 1000:7.1f}  {notes.get(phase, '')}".rstrip()
         for phase in filter(phases.__contains__, PHASES)
     )
-    return [f"ask: {total * 1000:.0f} ms, of these", *rows]
-
-
-def print_to_stderr(report_lines: Sequence[str]) -> None:
-    if sys.stderr is not None:
-        sys.stderr.write("".join(f"{line}\n" for line in report_lines))
-        sys.stderr.flush()
+    return "\n".join((f"ask: {total * 1000:.0f} ms, of these", *rows, ""))

@@ -119,7 +119,13 @@ SEARCH_ENGINES = ("brave", "tavily", "duckduckgo")
 SANDBOX_LEVEL, FILES_LEVEL = "sandbox", "files"
 """The levels of safe mode: a kernel sandbox, or no commands and path checks in the file tools."""
 SAFE_LEVELS = (SANDBOX_LEVEL, FILES_LEVEL)
-_CHOICES = {"search.engine": SEARCH_ENGINES, "safe.level": SAFE_LEVELS}
+_CHOICES = {
+    ("search", "engine"): SEARCH_ENGINES,
+    ("safe", "level"): SAFE_LEVELS,
+    ("providers", "api"): APIS,
+    ("mcp", "grant_type"): GRANT_TYPES,
+}
+"""The allowed values of keys, by the first and the last part of the key."""
 MAX_NUMBER = 1_000_000_000
 """The largest number allowed in config.toml; as a time in seconds it means no limit."""
 EXPECTED_VALUES = {
@@ -130,6 +136,7 @@ EXPECTED_VALUES = {
     list: "a list of strings",
     dict: "a table of strings",
     Mapping: "a table of tables, one for each effort",
+    Sequence: "a list of tables",
 }
 SWITCH_VALUES = {
     **dict.fromkeys(("1", "true", "yes", "on"), True),
@@ -263,17 +270,8 @@ def check_provider_table(path: Path, key: str, table: Any) -> list[str]:
     Raises:
         ConfigError: a value is of the wrong type, or a row about models has no valid pattern.
     """
-    check_table(path, key, table)
-    rows = table.get("models", [])
-    warnings = check_table(
-        path,
-        key,
-        {name: value for name, value in table.items() if name != "models"},
-        dict.fromkeys(PROVIDER_KEYS, str),
-    )
-    if not isinstance(rows, list):
-        raise ConfigError(f"{path}: {key}.models must be a list of tables", f"write [[{key}.models]]")
-    for row in rows:
+    warnings = check_table(path, key, table, {**dict.fromkeys(PROVIDER_KEYS, str), "models": Sequence})
+    for row in table.get("models", []):
         warnings += check_table(path, f"{key}.models", row, MODEL_KEYS)
         if "pattern" not in row:
             raise ConfigError(f"{path}: {key}.models has no pattern", 'for example pattern = "gpt-7*"')
@@ -320,19 +318,17 @@ def check_oauth_table(path: Path, key: str, table: Mapping[str, str]) -> list[st
     Raises:
         ConfigError: a value is invalid, or one that it requires is missing.
     """
-    grant_type = table.get("grant_type", GRANT_TYPES[0])
-    if grant_type not in GRANT_TYPES:
-        raise ConfigError(f"{path}: {key}.grant_type must be one of {', '.join(GRANT_TYPES)}", f"it is {grant_type!r}")
-    is_secret_used = grant_type == "client_credentials" or table.keys() & {"client_secret", "private_key"}
-    for required in ("client_id", "issuer"):
+    warnings = check_table(path, key, table, dict.fromkeys(OAUTH_KEYS, str))
+    if table.get("grant_type") == "client_credentials" or table.keys() & {"client_secret", "private_key"}:
         # Without an issuer, the MCP server would choose who receives the secret.
-        if is_secret_used and required not in table:
-            raise ConfigError(f"{path}: {key} has no {required}", f"add {required}")
+        for required in ("client_id", "issuer"):
+            if required not in table:
+                raise ConfigError(f"{path}: {key} has no {required}", f"add {required}")
     if not re.match(r"https://[^/]+/.|$", table.get("client_metadata_url", "")):
         raise ConfigError(f"{path}: {key}.client_metadata_url must be an https URL with a path")
     if not re.match(r"http://(127\.0\.0\.1|localhost):\d+/|$", table.get("redirect_uri", "")):
         raise ConfigError(f"{path}: {key}.redirect_uri must be a URL such as http://127.0.0.1:8400/callback")
-    return [f"{path}: {format_unknown_key(name, OAUTH_KEYS)} in [{key}]" for name in table if name not in OAUTH_KEYS]
+    return warnings
 
 
 def check_options(source: str | Path, table: Mapping[str, Any]) -> None:
@@ -351,7 +347,7 @@ def check_options(source: str | Path, table: Mapping[str, Any]) -> None:
 
 
 def _check_value(path: Path, key: str, value: Any, expected_type: type) -> None:
-    choices = APIS if re.fullmatch(r"providers\..*\.api", key) else _CHOICES.get(key, ())
+    choices = _CHOICES.get((key.partition(".")[0], key.rpartition(".")[2]), ())
     if choices and value not in choices:
         raise ConfigError(f"{path}: {key} must be one of {', '.join(choices)}", f"it is {value!r}")
     is_zero_backoff = key == "network.backoff" and value == 0 and not isinstance(value, bool)
@@ -365,10 +361,10 @@ def is_valid_value(value: Any, expected_type: type) -> bool:
     if expected_type in (int, float):
         is_number = isinstance(value, int | expected_type) and not isinstance(value, bool)
         return is_number and 0 < value <= MAX_NUMBER
-    if expected_type is Mapping:
-        return isinstance(value, dict) and all(isinstance(item, dict) for item in value.values())
     items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return isinstance(value, expected_type) and all(isinstance(item, str) for item in items)
+    item_type = dict if expected_type in (Mapping, Sequence) else str
+    container = dict if expected_type is Mapping else list if expected_type is Sequence else expected_type
+    return isinstance(value, container) and all(isinstance(item, item_type) for item in items)
 
 
 def format_unknown_key(key: str, known_keys: Mapping[str, Any] | Sequence[str]) -> str:
@@ -443,15 +439,13 @@ def resolve_settings(flags: Mapping[str, Any], environment: Mapping[str, str], c
         for key, setting in SETTINGS.items()
         if setting.field
     }
-    safe_mode = _resolve_safe_mode(flags, values["safe"], config)
-    options = {**config.options, **(flags.get("option") or {})}
-    values.update(zip(("safe", "safe_level"), safe_mode, strict=True))
+    values["safe"], values["safe_level"] = _resolve_safe_mode(flags, values["safe"], config)
     record, replay = flags.get("record") or environment.get("ASK_RECORD", ""), environment.get("ASK_REPLAY", "")
     if record and replay:
         raise UsageError("requests cannot be recorded and replayed at the same time", "unset ASK_REPLAY")
     return Settings(
         **values,
-        options=options,
+        options={**config.options, **(flags.get("option") or {})},
         assume_yes=bool(flags.get("yes")),
         show_reasoning=bool(flags.get("verbose")),
         record=record,

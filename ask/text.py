@@ -37,7 +37,7 @@ class SurrogateJoiner:
 
 def escape_control_characters(text: str) -> str:
     """Escape control characters except newline and tab, and drop carriage returns."""
-    return CONTROL_CHARACTERS.sub(lambda match: _escape_character(match[0]), text.replace("\r", ""))
+    return CONTROL_CHARACTERS.sub(_escape_match, text.replace("\r", ""))
 
 
 def format_one_line(text: str, limit: int = 0) -> str:
@@ -45,9 +45,7 @@ def format_one_line(text: str, limit: int = 0) -> str:
 
     It is cut to `limit` characters unless that is 0.
     """
-    line = INVISIBLE_CHARACTERS.sub(
-        lambda match: _escape_character(match[0]), escape_control_characters(" ".join(text.split()))
-    )
+    line = INVISIBLE_CHARACTERS.sub(_escape_match, escape_control_characters(" ".join(text.split())))
     return line[: limit - 1] + "…" if 0 < limit < len(line) else line
 
 
@@ -56,13 +54,13 @@ def escape_non_ascii(text: str) -> str:
 
     Other characters become escapes; wide and tall gaps are replaced by their size.
     """
-    escaped = "".join(c if " " <= c <= "~" or c == "\n" else _escape_character(c) for c in text)
+    escaped = re.sub(r"[^ -~\n]", _escape_match, text)
     escaped = EMPTY_LINES.sub(lambda match: f"\n[{match[0].count(chr(10)) - 1} empty lines]\n", escaped)
     return LONG_GAP.sub(lambda match: f"[{len(match[0])} spaces]", escaped)
 
 
-def _escape_character(character: str) -> str:
-    code = ord(character)
+def _escape_match(match: re.Match[str]) -> str:
+    code = ord(match[0])
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 

@@ -8,9 +8,8 @@ import sys
 from pathlib import Path
 
 from ask.console import StderrConsole
-from ask.map.job import Job
-from ask.map.ledger import Ledger, RowKey, RowResult
-from ask.map.prompt import RowPrompt
+from ask.map.job import Job, RowPrompt
+from ask.map.ledger import Ledger, RowResult
 from ask.map.rows import Input, read_rows
 
 BATCH_SIZE = 5000
@@ -20,9 +19,9 @@ def main() -> None:
     file, rows_file, count = sys.argv[1:]
     with Ledger(Path(file)) as ledger:
         (saved,) = ledger.list_jobs()
-        job = Job(RowPrompt(saved.prompt), (), None, saved.id, "", StderrConsole(os.environ, quiet=True, plain=True))
+        job = Job(RowPrompt(saved.prompt), (), None, saved.id, StderrConsole(os.environ, quiet=True, plain=True))
         rows = enumerate(itertools.islice(read_rows([Input(rows_file, "jsonl")]), int(count)), start=1)
-        keys = (RowKey(job.identify(row, number, 0)[1], 0) for number, row in rows)
+        keys = (job.make_task(row, number, number, 0).key for number, row in rows)
         while batch := [*itertools.islice(keys, BATCH_SIZE)]:
             ledger.save_results(job.id, [(key, RowResult("answered", "hello", "stop", 10, 1)) for key in batch])
 

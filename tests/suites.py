@@ -30,8 +30,7 @@ from ask.render.live_region import LiveRegion
 from ask.render.markdown_answer import MarkdownStreamRenderer
 from ask.render.markdown_rows import render_markdown
 from ask.render.text_layout import get_plain_text
-from ask.schemas.lenient_validation import LenientSchema
-from ask.schemas.schema import parse_schema
+from ask.schemas.schema import LenientSchema, parse_schema
 from ask.tools.arguments import parse_arguments
 from ask.tools.base import ToolError
 

@@ -35,10 +35,10 @@ from ask.cli.map_batch import check_batch_flags, refuse_row, run_batches
 from ask.cli.run import open_session
 from ask.console import StderrConsole
 from ask.errors import AskError, RowsFailedError, RunInterruptedError, UsageError
-from ask.map.engine import Engine, EngineOptions, Progress, RowTask, TaskResult
-from ask.map.job import Job, estimate_input, prepare_job
+from ask.map.engine import Engine, Progress
+from ask.map.job import Job, RowTask, TaskResult, estimate_input, identify_rows, prepare_job
 from ask.map.ledger import Ledger
-from ask.map.output import ColumnNames, FileWriter, StdoutWriter
+from ask.map.output import ColumnNames, FileWriter, RowWriter, StdoutWriter
 from ask.map.rate_limit import MAX_CONCURRENCY, RateLimiter
 from ask.map.rows import (
     INPUT_FORMATS,
@@ -57,8 +57,6 @@ from ask.render.progress_bar import ProgressBar
 from ask.render.table import write_table
 
 if TYPE_CHECKING:
-    from subprocess import Popen
-
     from ask.map.agent_runner import AgentOptions
 
 MAX_RATE = 1e12
@@ -233,7 +231,7 @@ class MapCommand:
         self.cleanup.enter_context(lock_job(self.app, job))
         if flags["fresh"]:
             ledger.forget_answers(job.id)
-        ledger.begin_job(job.id, job.description, ", ".join(job.models), str(job.output or ""))
+        ledger.begin_job(job.id, job.prompt.text, ", ".join(job.models), str(job.output or ""))
         start, finished_earlier = time.monotonic(), None
         if flags["batch"]:
             finished_earlier = run_batches(flags, job, ledger, self.system_prompts[0], reread_rows)
@@ -290,10 +288,11 @@ class MapCommand:
             # Also what plugins print in the processes that the runner starts.
             secrets = self.app.collect_secrets(*[endpoint.key for endpoint in endpoints])
             self.cleanup.enter_context(redact_output(secrets.redactor))
-        engine = self._create_engine(*self._choose_runner(agent_options))
+        engine = self._create_engine(writer, *self._choose_runner(agent_options))
         available_rows = read_in_background(rows) if self.reads_stdin else rows
         with stop_on_interrupt(engine, self.console):
-            return engine, engine.run(available_rows, names, writer, self._open_progress_bar())
+            tasks = identify_rows(job, self.ledger, available_rows)
+            return engine, engine.run(tasks, self._open_progress_bar())
 
     def _choose_runner(
         self, agent_options: AgentOptions | None
@@ -316,11 +315,10 @@ class MapCommand:
             from ask.map.row_runner import RowRunner
 
             return lambda: RowRunner(job.requests, system_prompts, app).run, MAX_CONCURRENCY
-        from ask.map.agent_runner import AgentRunner, stop_processes
+        from ask.map.agent_runner import AgentRunner
 
-        processes: set[Popen[bytes]] = set()
-        self.cleanup.callback(stop_processes, processes)
-        runner = AgentRunner(job.requests, agent_options, processes)
+        runner = AgentRunner(job.requests, agent_options)
+        self.cleanup.callback(runner.stop)
         return lambda: runner.run, MAX_CONCURRENCY
 
     def _open_progress_bar(self) -> Callable[[Progress], None]:
@@ -380,37 +378,31 @@ class MapCommand:
         arguments += [f"-o{name}={json.dumps(value)}" for name, value in request.settings.options.items()]
         # Safe rows always run in a copy, because rows that run at the same time must not share files.
         safe_option = get_safe_option(flags)
+        arguments += filter(None, [safe_option])
         template = flags["workdir_template"] or ("." if safe_option else None)
         folder = Path(template).absolute() if template else None
         if folder and not folder.is_dir():
             raise UsageError(f"there is no folder {folder}", "name an existing one with --workdir-template")
-        return AgentOptions(safe_option, folder, tuple(arguments), schema is not None)
+        return AgentOptions(folder, tuple(arguments))
 
     def _create_engine(
-        self, open_runner: Callable[[], Callable[[RowTask], TaskResult]], max_concurrency: int
+        self,
+        writer: RowWriter,
+        open_runner: Callable[[], Callable[[RowTask], TaskResult]],
+        max_concurrency: int,
     ) -> Engine:
         flags, job, finder = self.flags, self.job, self.app.price_finder
-        settings = job.requests[0].settings
-        limit, is_percentage = flags["max_failures"] or (None, False)
-        options = EngineOptions(
-            ordered=not flags["unordered"],
-            retry_failed=flags["retry_failed"] and not flags["batch"],
-            max_cost=settings.max_cost,
-            max_failures=limit,
-            is_percentage=is_percentage,
-            tries=settings.tries,
-            backoff=settings.backoff,
-        )
         models = [to_priced_model(self.app, request.endpoint) for request in job.requests]
         return Engine(
-            job.id,
-            job.models,
+            job,
             self.ledger,
             RateLimiter(flags["jobs"], flags["rpm"], flags["tpm"], max_concurrency),
+            writer,
             open_runner=open_runner,
-            identify=job.identify,
             calculate_cost=lambda number, usage: finder.calculate_cost(models[number], [usage]).dollars,
-            options=options,
+            ordered=not flags["unordered"],
+            retry_failed=flags["retry_failed"] and not flags["batch"],
+            max_failures=flags["max_failures"],
         )
 
     def _announce_earlier_answers(self) -> None:

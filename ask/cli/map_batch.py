@@ -8,9 +8,8 @@ from typing import Any, NoReturn
 from ask.agent.model_selection import create_client
 from ask.console import StderrConsole
 from ask.errors import AskError, FileError, RunInterruptedError, UsageError
-from ask.map.batches import BatchCounts, BatchRunner, get_batch_api
-from ask.map.engine import RowTask
-from ask.map.job import Job
+from ask.map.batches import BatchRunner, get_batch_api
+from ask.map.job import Job, RowTask
 from ask.map.ledger import Ledger
 from ask.map.rows import Row
 from ask.render.amounts import format_count
@@ -67,24 +66,22 @@ def run_batches(
         job, client, ledger, system_prompt=system_prompt, read_rows=read_rows, retry_failed=flags["retry_failed"]
     )
 
-    def show_progress(counts: BatchCounts, show: Callable[[str], None] = console.show_status, hint: str = "") -> None:
-        batches = format_count(counts.pending_batches, "batch", "batches")
-        show(f"{counts.done_rows:,} of {counts.pending_rows:,} rows done in {batches}{hint}")
+    def show_progress(show: Callable[[str], None] = console.show_status, hint: str = "") -> None:
+        batches = format_count(runner.pending_batches, "batch", "batches")
+        show(f"{runner.done_rows:,} of {runner.pending_rows:,} rows done in {batches}{hint}")
 
     try:
         if flags["cancel"]:
             runner.cancel()
-            console.print_notice(f"canceled {format_count(runner.counts.pending_batches, 'batch', 'batches')}")
+            console.print_notice(f"canceled {format_count(runner.pending_batches, 'batch', 'batches')}")
         else:
             submit_rows(runner, console)
         if flags["detach"]:
             runner.poll()
-            if runner.counts.pending_batches:
-                show_progress(
-                    runner.counts, console.print_notice, "; run the same command again to collect the answers"
-                )
+            if runner.pending_batches:
+                show_progress(console.print_notice, "; run the same command again to collect the answers")
                 return None
-        while runner.counts.pending_batches:
+        while runner.pending_batches:
             runner.wait(show_progress, flags["poll_interval"])
             if not flags["cancel"]:
                 submit_rows(runner, console)  # rows of a batch that was not found, and new rows of the input
@@ -97,16 +94,16 @@ def run_batches(
         error.redact(request.secrets.redact)
         raise
     console.show_status("")
-    return runner.finished_earlier
+    return runner.finished_earlier or 0
 
 
 def submit_rows(runner: BatchRunner, console: StderrConsole) -> None:
     """Submit rows, and print how many were submitted."""
-    before = runner.counts.submitted_rows
+    before = runner.submitted_rows
     runner.submit()
-    rows = runner.counts.submitted_rows - before
+    rows = runner.submitted_rows - before
     if rows:
-        batches = format_count(runner.counts.submitted_batches, "batch", "batches")
+        batches = format_count(runner.submitted_batches, "batch", "batches")
         console.print_notice(f"submitted {format_count(rows, 'row')} in {batches}")
 
 

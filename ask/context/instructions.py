@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -89,10 +89,8 @@ def _read_file(path: Path, root: Path, limit: int) -> InstructionFile:
 
 def format_instructions(files: Iterable[InstructionFile]) -> str:
     """Format files as blocks for the system prompt."""
-    return "\n\n".join(_format_blocks(files))
-
-
-def _format_blocks(files: Iterable[InstructionFile]) -> Iterator[str]:
-    for file in files:
-        if file.text.strip():
-            yield format_block("project-instructions", file.text, f" file={json.dumps(file.name, ensure_ascii=False)}")
+    return "\n\n".join(
+        format_block("project-instructions", file.text, f" file={json.dumps(file.name, ensure_ascii=False)}")
+        for file in files
+        if file.text.strip()
+    )

@@ -7,6 +7,8 @@ import shutil
 import subprocess
 from binascii import a2b_base64, unhexlify
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import NamedTuple
 
 from ask.errors import FileError, MissingDependencyError
@@ -30,6 +32,10 @@ if ($image) {
 """Prints Base64, since PowerShell writes text in the system's encoding."""
 
 
+RunProgram = Callable[[Sequence[str]], bytes]
+"""Runs a program and returns its output."""
+
+
 class ClipboardReadError(Exception):
     """The program failed, or the clipboard does not contain the requested type."""
 
@@ -45,7 +51,7 @@ class ClipboardReader(NamedTuple):
     """
 
     program: str
-    read: Callable[[Mapping[str, str]], bytes]
+    read: Callable[[RunProgram], bytes]
     package: str = ""
     required_variable: str = ""
 
@@ -71,7 +77,7 @@ def read_clipboard(environment: Mapping[str, str]) -> bytes:
         raise MissingDependencyError(reason, f"install {installable.package}")
     reader = installed[0]
     try:
-        data = reader.read(environment)
+        data = reader.read(partial(run_program, environment))
     except (ClipboardReadError, OSError, ValueError, subprocess.TimeoutExpired) as error:
         reason = " ".join(str(error).split())[:200] or "it failed"
         raise FileError(f"cannot read the clipboard ({reader.program}: {reason})", "copy something first") from None
@@ -80,7 +86,7 @@ def read_clipboard(environment: Mapping[str, str]) -> bytes:
     return data
 
 
-def run_program(command: Sequence[str], environment: Mapping[str, str]) -> bytes:
+def run_program(environment: Mapping[str, str], command: Sequence[str]) -> bytes:
     """Run a program and return its output.
 
     Raises:
@@ -89,12 +95,7 @@ def run_program(command: Sequence[str], environment: Mapping[str, str]) -> bytes
         subprocess.TimeoutExpired: it takes too long.
     """
     process = subprocess.run(
-        command,
-        env=dict(environment),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=READ_TIMEOUT,
-        check=False,
+        command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=READ_TIMEOUT, check=False
     )
     if process.returncode:
         raise ClipboardReadError(process.stderr.decode(errors="replace").strip() or f"exit status {process.returncode}")
@@ -107,39 +108,29 @@ def choose_image_type(offered_types: bytes) -> str:
     return next((image_type for image_type in IMAGE_TYPES if image_type in types), "")
 
 
-def read_wayland(environment: Mapping[str, str]) -> bytes:
+def read_wayland(run: RunProgram) -> bytes:
     """Read the clipboard with wl-paste."""
-    image_type = choose_image_type(run_program(["wl-paste", "--list-types"], environment))
-    options = ["--type", image_type] if image_type else ["--no-newline"]
-    return run_program(["wl-paste", *options], environment)
+    image_type = choose_image_type(run(["wl-paste", "--list-types"]))
+    return run(["wl-paste", *(["--type", image_type] if image_type else ["--no-newline"])])
 
 
-def read_x11(environment: Mapping[str, str]) -> bytes:
+def read_x11(run: RunProgram) -> bytes:
     """Read the clipboard with xclip."""
     command = ["xclip", "-selection", "clipboard", "-out", "-target"]
-    image_type = choose_image_type(run_program([*command, "TARGETS"], environment))
-    return run_program([*command, image_type or "UTF8_STRING"], environment)
+    return run([*command, choose_image_type(run([*command, "TARGETS"])) or "UTF8_STRING"])
 
 
-def read_x11_text(environment: Mapping[str, str]) -> bytes:
-    """Read the clipboard with xsel, which reads only text."""
-    return run_program(["xsel", "--clipboard", "--output"], environment)
-
-
-def read_macos(environment: Mapping[str, str]) -> bytes:
+def read_macos(run: RunProgram) -> bytes:
     """Read an image with osascript, or else text with pbpaste."""
-    try:
-        output = run_program(["osascript", "-e", "the clipboard as «class PNGf»"], environment)
-    except (ClipboardReadError, OSError):  # there is no image
-        output = b""
-    match = APPLE_PNG_PATTERN.search(output)
-    return unhexlify(match[1]) if match else run_program(["pbpaste"], environment)
+    with suppress(ClipboardReadError, OSError):  # there is no image
+        if match := APPLE_PNG_PATTERN.search(run(["osascript", "-e", "the clipboard as «class PNGf»"])):
+            return unhexlify(match[1])
+    return run(["pbpaste"])
 
 
-def read_windows(environment: Mapping[str, str]) -> bytes:
+def read_windows(run: RunProgram) -> bytes:
     """Read the clipboard of Windows with PowerShell, from WSL."""
-    command = ["powershell.exe", "-NoProfile", "-NonInteractive", "-STA", "-Command", POWERSHELL_SCRIPT]
-    return a2b_base64(run_program(command, environment))
+    return a2b_base64(run(["powershell.exe", "-NoProfile", "-NonInteractive", "-STA", "-Command", POWERSHELL_SCRIPT]))
 
 
 CLIPBOARD_READERS = (
@@ -147,6 +138,6 @@ CLIPBOARD_READERS = (
     ClipboardReader("powershell.exe", read_windows, required_variable="WSL_DISTRO_NAME"),
     ClipboardReader("wl-paste", read_wayland, "wl-clipboard", "WAYLAND_DISPLAY"),
     ClipboardReader("xclip", read_x11, "xclip", "DISPLAY"),
-    ClipboardReader("xsel", read_x11_text, "xclip", "DISPLAY"),
+    ClipboardReader("xsel", lambda run: run(["xsel", "--clipboard", "--output"]), "xclip", "DISPLAY"),
 )
-"""The readers, in the order in which they are tried."""
+"""The readers, in the order in which they are tried. xsel reads only text."""

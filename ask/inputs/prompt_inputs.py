@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from operator import add
 from pathlib import PurePath
 from typing import NamedTuple
 
@@ -54,12 +55,7 @@ class PromptInputs(NamedTuple):
         Raises:
             FileError: the attachments are too large together.
         """
-        merged = PromptInputs(
-            self.texts + other.texts,
-            self.attachments + other.attachments,
-            self.stdin_text + other.stdin_text,
-            self.skipped_files + other.skipped_files,
-        )
+        merged = PromptInputs._make(map(add, self, other))
         size = sum(len(attachment.data) for attachment in merged.attachments)
         if size > MAX_TOTAL_BYTES:
             raise FileError(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import glob
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -25,7 +25,7 @@ FILE_URL_PATTERN = re.compile(r"file:(?://(?:localhost)?)?(?=/)", re.IGNORECASE)
 """The part of a file URL before its path: RFC 8089 allows an empty host, "localhost" and none."""
 
 
-def read_inputs(sources: Iterable[str], readers: InputReaders) -> PromptInputs:
+def read_inputs(sources: Sequence[str], readers: InputReaders) -> PromptInputs:
     """Read all sources of -f, in order.
 
     Raises:
@@ -34,12 +34,10 @@ def read_inputs(sources: Iterable[str], readers: InputReaders) -> PromptInputs:
         NetworkError: a web page cannot be fetched.
         MissingDependencyError: the program that reads the clipboard, or the package mcp, is not installed.
     """
+    if sources.count(STDIN) > 1:
+        raise UsageError("-f - is given twice", "stdin can be read only once")
     inputs = PromptInputs()
-    stdin_used = False
     for source in sources:
-        if source == STDIN and stdin_used:
-            raise UsageError("-f - is given twice", "stdin can be read only once")
-        stdin_used = stdin_used or source == STDIN
         inputs = inputs.merge(read_source(source, readers))
     return inputs
 
@@ -112,16 +110,16 @@ def read_glob(pattern: str, display_name: str, readers: InputReaders) -> PromptI
     Raises:
         FileError: no or too many files match, or one of them cannot be read.
     """
-    inputs, size, count = PromptInputs(), 0, 0
-    for path in sorted(glob.iglob(pattern, recursive=True)):
-        if not Path(path).is_file():
-            continue
-        inputs = inputs.merge(read_path(path, readers))
-        size, count = size + len("".join(text for _, text in inputs.texts[-1:])), count + 1
-        if size > FILE_LIMIT or count > MAX_FILES:
-            raise FileError(f"too many files match {display_name}", "name fewer")
-    if not count:
+    paths = [path for path in sorted(glob.iglob(pattern, recursive=True)) if Path(path).is_file()]
+    if not paths:
         raise FileError(f"no files match {display_name}", "check the pattern and the folder")
+    inputs, size = PromptInputs(), 0
+    for path in paths:
+        found = read_path(path, readers)
+        size += sum(len(text) for _, text in found.texts)
+        if size > FILE_LIMIT or len(paths) > MAX_FILES:
+            raise FileError(f"too many files match {display_name}", "name fewer")
+        inputs = inputs.merge(found)
     return inputs
 
 

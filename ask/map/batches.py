@@ -8,12 +8,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 from ask.client.provider_client import ProviderClient
 from ask.errors import AskError, NetworkError, ProviderError, UsageError
-from ask.map.engine import BATCH_ROWS
-from ask.map.job import Job, identify_rows
+from ask.map.job import BATCH_ROWS, Job, identify_rows
 from ask.map.ledger import Ledger, PendingBatch, RowKey, RowResult
 from ask.map.rows import Row
 from ask.messages import Message
@@ -33,24 +32,6 @@ CLOCK_TOLERANCE = 300.0
 """How many seconds the provider's clock may be behind."""
 
 
-class BatchCounts(NamedTuple):
-    """The state of a job's batches.
-
-    Attributes:
-        submitted_rows: rows that this run submitted.
-        submitted_batches: batches that this run created.
-        pending_batches: batches whose results are not collected.
-        pending_rows: their rows.
-        done_rows: how many of these the provider has finished.
-    """
-
-    submitted_rows: int = 0
-    submitted_batches: int = 0
-    pending_batches: int = 0
-    pending_rows: int = 0
-    done_rows: int = 0
-
-
 class BatchRunner:
     """Runs the batches of a job. One instance runs once.
 
@@ -64,6 +45,14 @@ class BatchRunner:
         system_prompt: the system prompt of each row.
         read_rows: returns the rows of the input from the first one.
         retry_failed: whether rows that failed in an earlier run are submitted again.
+
+    Attributes:
+        finished_earlier: rows that were finished before this run; None until rows are submitted.
+        submitted_rows: rows that this run submitted.
+        submitted_batches: batches that this run created.
+        pending_batches: batches whose results are not collected.
+        pending_rows: their rows.
+        done_rows: how many of these the provider has finished.
     """
 
     def __init__(
@@ -86,13 +75,9 @@ class BatchRunner:
         self._done_rows: dict[str, int] = {}
         self._foreign_ids: set[str] = set()
         """Batches that were taken for a lost one, until their results turned out to be of other requests."""
-        self._finished_earlier: int | None = None
-        self.counts = BatchCounts()
-
-    @property
-    def finished_earlier(self) -> int:
-        """The number of rows that were finished before this run."""
-        return self._finished_earlier or 0
+        self.finished_earlier: int | None = None
+        self.submitted_rows = self.submitted_batches = 0
+        self.pending_batches = self.pending_rows = self.done_rows = 0
 
     def submit(self) -> None:
         """Submit the rows that have no result and are in no batch.
@@ -105,22 +90,21 @@ class BatchRunner:
         chunk: list[tuple[RowKey, str, Any]] = []
         size, finished = 0, 0
         max_bytes = min(self._api.max_bytes, MAX_CHUNK_BYTES)
-        for row in identify_rows(self._job, self._ledger, self._read_rows()):
-            if row is None:  # reported when the output is written
+        for task in filter(None, identify_rows(self._job, self._ledger, self._read_rows())):
+            if not task.can_be_sent:  # reported when the output is written
                 continue
-            key = row.key
-            is_finished = row.stored is not None and not (self._retry_failed and row.stored.status == "failed")
+            key = task.key
+            is_finished = task.stored is not None and not (self._retry_failed and task.stored.status == "failed")
             finished += is_finished
             if is_finished or self._ledger.is_in_batch(self._job.id, key):
                 continue
             try:
-                request = self._client.build_request(self._build_chat_request(row.message))
+                request = self._client.build_request(self._build_chat_request(task.message))
+                row_size = len(json.dumps(request.body)) + ENVELOPE_BYTES
+                if row_size > max_bytes:
+                    raise UsageError("the row is larger than a batch may be")
             except AskError as error:
-                self._fail(key, str(error))
-                continue
-            row_size = len(json.dumps(request.body)) + ENVELOPE_BYTES
-            if row_size > max_bytes:
-                self._fail(key, "the row is larger than a batch may be")
+                self._save_results([(key, RowResult("failed", error=str(error)))])
                 continue
             if chunk and (size + row_size > max_bytes or len(chunk) >= self._api.max_requests):
                 self._create_batch(chunk)
@@ -129,8 +113,8 @@ class BatchRunner:
             size += row_size
         if chunk:
             self._create_batch(chunk)
-        if self._finished_earlier is None:
-            self._finished_earlier = finished
+        if self.finished_earlier is None:
+            self.finished_earlier = finished
         self._retry_failed = False  # rows that fail now are for the next run
         self._update_counts()
 
@@ -145,8 +129,10 @@ class BatchRunner:
             schema=schema.json_schema if schema else None,
         )
 
-    def _fail(self, key: RowKey, error: str) -> None:
-        self._ledger.save_results(self._job.id, [(key, RowResult("failed", error=error))])
+    def _save_results(self, rows: Sequence[tuple[RowKey, RowResult]]) -> None:
+        redact = self._job.requests[0].secrets.redact
+        redacted_rows = [(key, result._replace(error=redact(result.error))) for key, result in rows]
+        self._ledger.save_results(self._job.id, redacted_rows)
 
     def _create_batch(self, chunk: Sequence[tuple[RowKey, str, Any]]) -> None:
         tag = f"ask-{secrets.token_hex(TAG_BYTES)}"
@@ -165,9 +151,8 @@ class BatchRunner:
                 self._ledger.end_batch(tag)
             raise
         self._ledger.set_batch_id(tag, batch.id)
-        self.counts = self.counts._replace(
-            submitted_rows=self.counts.submitted_rows + len(chunk), submitted_batches=self.counts.submitted_batches + 1
-        )
+        self.submitted_rows += len(chunk)
+        self.submitted_batches += 1
 
     def _parse_batch(self, body: Any) -> Batch:
         batch = self._api.parse_batch(body)
@@ -214,7 +199,7 @@ class BatchRunner:
                 self._collect(pending, batch)
         self._update_counts()
 
-    def wait(self, on_progress: Callable[[BatchCounts], None], interval: float | None = None) -> None:
+    def wait(self, on_progress: Callable[[], None], interval: float | None = None) -> None:
         """Poll until all results are collected.
 
         Args:
@@ -234,8 +219,8 @@ class BatchRunner:
                 failures += 1
                 if failures >= MAX_FAILED_POLLS:
                     raise
-            on_progress(self.counts)
-            if not failures and not self.counts.pending_batches:
+            on_progress()
+            if not failures and not self.pending_batches:
                 return
             time.sleep(delay)
             if interval is None:
@@ -276,12 +261,9 @@ class BatchRunner:
                 return
             numbered = [(n, one) for n, one in zip(numbers, group, strict=True) if n is not None and n in missing]
             missing.difference_update(number for number, _ in numbered)
-            rows = [(keys[number], self._convert_result(result)) for number, result in numbered]
-            self._ledger.save_results(self._job.id, rows)
+            self._save_results([(keys[number], self._convert_result(result)) for number, result in numbered])
         error = batch.error or "the batch ended without an answer to this row"
-        redact = self._job.requests[0].secrets.redact
-        unanswered = [(keys[number], RowResult("failed", error=redact(error))) for number in sorted(missing)]
-        self._ledger.save_results(self._job.id, unanswered)
+        self._save_results([(keys[number], RowResult("failed", error=error)) for number in sorted(missing)])
         self._ledger.end_batch(pending.tag)
 
     def _iter_results(self, batch: Batch) -> Iterator[BatchResult]:
@@ -301,31 +283,25 @@ class BatchRunner:
                 yield from self._api.parse_results(body)
 
     def _convert_result(self, result: BatchResult) -> RowResult:
-        request = self._job.requests[0]
+        row = RowResult("failed", error=result.error)
         if result.response is None:
-            return RowResult("failed", error=request.secrets.redact(result.error))
+            return row
         try:
             parsed = self._client.parse_response(self._build_chat_request(Message("user", "")), result.response)
-        except AskError as error:
-            return RowResult("failed", error=request.secrets.redact(str(error)))
-        usage = parsed.answer.usage
-        row = RowResult("failed", "", "", usage.input_tokens, usage.output_tokens, usage.cost)
-        if parsed.error:
-            return row._replace(error=request.secrets.redact(str(parsed.error)))
-        answer, schema = parsed.answer.text, request.response_schema
-        try:
-            answer = schema.extract_json(answer) if schema else answer
+            usage, schema = parsed.answer.usage, self._job.requests[0].response_schema
+            row = row._replace(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, cost=usage.cost)
+            if parsed.error:
+                raise parsed.error
+            answer = schema.extract_json(parsed.answer.text) if schema else parsed.answer.text
         except AskError as error:
             return row._replace(error=str(error))
-        return row._replace(status="answered", answer=answer, finish_reason=parsed.answer.finish_reason)
+        return row._replace(status="answered", answer=answer, finish_reason=parsed.answer.finish_reason, error="")
 
     def _update_counts(self) -> None:
         pending = self._ledger.list_batches(self._job.id)
-        self.counts = self.counts._replace(
-            pending_batches=len(pending),
-            pending_rows=sum(batch.row_count for batch in pending),
-            done_rows=sum(self._done_rows.get(batch.tag, 0) for batch in pending),
-        )
+        self.pending_batches = len(pending)
+        self.pending_rows = sum(batch.row_count for batch in pending)
+        self.done_rows = sum(self._done_rows.get(batch.tag, 0) for batch in pending)
 
 
 def get_batch_api(provider: LoadedProvider) -> BatchApi:

@@ -1,4 +1,4 @@
-"""Runs the rows of a job: reads them, sends what is not in the ledger, and writes the output in order."""
+"""Runs the rows of a job: sends what is not in the ledger, and writes the output in order."""
 
 from __future__ import annotations
 
@@ -6,30 +6,20 @@ import heapq
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
-from ask.errors import (
-    AskError,
-    LimitReachedError,
-    NetworkError,
-    ProviderError,
-    RunInterruptedError,
-    UsageError,
-    to_ask_error,
-)
-from ask.map.ledger import Ledger, RowKey, RowResult
-from ask.map.output import ColumnNames, RowWriter
+from ask.errors import AskError, LimitReachedError, NetworkError, ProviderError, RunInterruptedError, to_ask_error
+from ask.map.job import BATCH_ROWS, Job, RowTask, TaskResult
+from ask.map.ledger import Ledger, RowResult
+from ask.map.output import RowWriter
 from ask.map.rate_limit import MAX_CONCURRENCY, RateLimiter
-from ask.map.rows import Row
-from ask.messages import EMPTY_MAPPING, Usage
+from ask.messages import Usage
 from ask.retries import choose_retry_delay
 
 WINDOW = 4 * MAX_CONCURRENCY
 """How many rows may be read ahead of the oldest unfinished one, whose output is written first."""
-BATCH_ROWS = 500
-"""How many rows that need no request are handled before progress is shown."""
 PROGRESS_INTERVAL = 0.25
 """Seconds between progress reports."""
 INPUT_INTERVAL = 0.02
@@ -41,62 +31,6 @@ STOP_STATUSES = (401, 402, 404)
 """HTTP statuses for an invalid key, an exhausted account or an unknown model, with which every row would fail."""
 MIN_ROWS_FOR_PERCENTAGE = 20
 """How many rows must have finished before a percentage of failures stops the job."""
-
-
-NO_KEY = RowKey(b"", 0)
-
-
-class RowTask(NamedTuple):
-    """A row to send.
-
-    Attributes:
-        position: the position of its output.
-        columns: the columns of the input row.
-        model_number: which of the job's models to ask.
-        key: its identity in the ledger.
-        message: what to send, as `Job.identify` returned it.
-        attempts: how often it was sent and failed.
-        refusals: how often it was refused by a rate limit.
-    """
-
-    position: int
-    columns: Mapping[str, Any]
-    model_number: int
-    key: RowKey = NO_KEY
-    message: Any = None
-    attempts: int = 1
-    refusals: int = 0
-
-
-class TaskResult(NamedTuple):
-    """What a worker returns: the result of a row or the error that it failed with, and the last response's headers."""
-
-    result: RowResult | None
-    error: AskError | None = None
-    usage: Usage = Usage()
-    headers: Mapping[str, str] = EMPTY_MAPPING
-
-
-class EngineOptions(NamedTuple):
-    """The limits of a run.
-
-    Attributes:
-        ordered: whether the output is in the order of the input.
-        retry_failed: whether rows that failed in an earlier run are sent again.
-        max_cost: the limit for the whole job, in US dollars.
-        max_failures: the limit for failed rows: a number, or a percentage of the finished rows.
-        is_percentage: whether `max_failures` is a percentage.
-        tries: how often a row is sent if it fails for reasons that may pass.
-        backoff: seconds before the second attempt.
-    """
-
-    ordered: bool = True
-    retry_failed: bool = False
-    max_cost: float | None = None
-    max_failures: float | None = None
-    is_percentage: bool = False
-    tries: int = 4
-    backoff: float = 0.5
 
 
 class Progress(NamedTuple):
@@ -114,37 +48,41 @@ class Engine:
     """Runs a job's rows with threads that each send one request at a time. One instance runs once.
 
     Args:
-        job_id: the job in the ledger.
-        models: the job's models, for the output.
+        job: the job.
         ledger: where results are saved before they are written.
         limiter: decides when requests are sent.
+        writer: writes the output.
         open_runner: creates the function that answers a task; called once in each thread.
-        identify: returns the message of a row for one of the models and its digest; raises AskError if the row has
-            none.
         calculate_cost: returns the cost in US dollars of usage of one of the models; None if it is unknown.
-        options: the limits.
+        ordered: whether the output is in the order of the input.
+        retry_failed: whether rows that failed in an earlier run are sent again.
+        max_failures: the limit for failed rows, and whether it is a percentage of the finished rows.
     """
 
     def __init__(
         self,
-        job_id: str,
-        models: Sequence[str],
+        job: Job,
         ledger: Ledger,
         limiter: RateLimiter,
+        writer: RowWriter,
         *,
         open_runner: Callable[[], Callable[[RowTask], TaskResult]],
-        identify: Callable[[Row, int, int], tuple[Any, bytes]],
         calculate_cost: Callable[[int, Usage], float | None],
-        options: EngineOptions,
+        ordered: bool,
+        retry_failed: bool,
+        max_failures: tuple[float, bool] | None,
     ) -> None:
-        self._job_id = job_id
-        self._models = models
+        self._job_id = job.id
+        self._models = job.models
+        self._settings = job.requests[0].settings
         self._ledger = ledger
         self._limiter = limiter
+        self._writer = writer
         self._open_runner = open_runner
-        self._identify = identify
         self._calculate_cost = calculate_cost
-        self._options = options
+        self._ordered = ordered
+        self._retry_failed = retry_failed
+        self._max_failures = max_failures
         self._tasks: SimpleQueue[RowTask | None] = SimpleQueue()
         self._results: SimpleQueue[tuple[RowTask, TaskResult]] = SimpleQueue()
         self._ready: deque[RowTask] = deque()
@@ -154,43 +92,34 @@ class Engine:
         self._next_position = self._position_count = 0
         self._buffer: list[dict[str, Any]] = []
         self._answered = self._failed = self._resumed = 0
-        self._cost = ledger.compute_cost(job_id)
+        self._cost = ledger.compute_cost(job.id)
         self._last_progress = 0.0
-        self._has_started = False
-        self._row_count = 0
-        self._is_input_idle = False
+        self._has_started = self._is_exhausted = self._is_input_idle = False
         self.stop_error: AskError | None = None
 
     def stop(self, error: AskError) -> None:
         """Send no further request; the run ends once those in flight have finished."""
         self.stop_error = self.stop_error or error
 
-    def run(
-        self,
-        rows: Iterator[Row | None],
-        names: ColumnNames,
-        writer: RowWriter,
-        on_progress: Callable[[Progress], None],
-    ) -> Progress:
+    def run(self, tasks: Iterator[RowTask | None], on_progress: Callable[[Progress], None]) -> Progress:
         """Run all rows; return the final state. What ended the run early is in `stop_error`.
 
-        `rows` may yield None while no further row has arrived.
+        `tasks` are those of `identify_rows`.
         """
-        is_exhausted = False
         try:
             while True:
-                if not is_exhausted and self._has_room():
-                    is_exhausted = self._admit_rows(rows, names)
-                self._start_tasks(writer)
-                self._flush(writer)
-                if not self._in_flight and (self.stop_error or (is_exhausted and not self._is_waiting)):
+                if self._has_room():
+                    self._admit_tasks(tasks)
+                self._start_tasks()
+                self._flush()
+                is_waiting = self._ready or self._retries
+                if not self._in_flight and (self.stop_error or (self._is_exhausted and not is_waiting)):
                     break
-                can_admit = not is_exhausted and not self._is_input_idle and self._has_room()
-                self._collect(names, wait=not can_admit)
+                self._collect(wait=self._is_input_idle or not self._has_room())
                 self._report_progress(on_progress)
-            self._flush(writer)
-            if is_exhausted or self._has_started:
-                writer.publish()
+            self._flush()
+            if self._is_exhausted or self._has_started:
+                self._writer.publish()
         finally:
             for _ in range(self._thread_count):
                 self._tasks.put(None)
@@ -202,63 +131,29 @@ class Engine:
             self._answered, self._failed, self._resumed, self._in_flight, self._cost, self._limiter.concurrency
         )
 
-    @property
-    def _is_waiting(self) -> bool:
-        """Whether rows wait to be sent."""
-        return bool(self._ready or self._retries)
-
     def _has_room(self) -> bool:
-        """Whether another batch of rows may be read."""
-        if len(self._ready) >= 2 * self._limiter.concurrency or self.stop_error:
+        """Whether there may be another row, and it may be read."""
+        if self._is_exhausted or self.stop_error or len(self._ready) >= 2 * self._limiter.concurrency:
             return False
-        return not self._options.ordered or self._position_count - self._next_position < WINDOW
+        return not self._ordered or self._position_count - self._next_position < WINDOW
 
-    def _admit_rows(self, rows: Iterator[Row | None], names: ColumnNames) -> bool:
-        """Read rows and finish those that need no request; return whether there are no more."""
-        tasks: list[RowTask] = []
-        digests: list[bytes] = []
-        is_exhausted = False
-        while len(tasks) < BATCH_ROWS:
-            try:
-                row = next(rows)
-            except StopIteration:
-                is_exhausted = True
-                break
-            self._is_input_idle = row is None
-            if row is None:
-                break
-            self._row_count += 1
-            for model_number in range(len(self._models)):
-                identified = self._identify_row(self._row_count, row, model_number, names)
-                if identified:
-                    tasks.append(identified[0])
-                    digests.append(identified[1])
-        found = self._ledger.find_results(self._job_id, digests) if digests else []
-        for task, (key, stored) in zip(tasks, found, strict=True):
-            if stored and not (stored.status == "failed" and self._options.retry_failed):
-                self._resumed += 1
-                self._finish(task, stored, names)
+    def _admit_tasks(self, tasks: Iterator[RowTask | None]) -> None:
+        """Take the next tasks, and finish those that need no request."""
+        for count, task in enumerate(tasks, start=1):
+            self._is_input_idle = task is None
+            if task is None:
+                return
+            self._position_count += 1
+            if task.stored is None or (task.can_be_sent and self._retry_failed and task.stored.status == "failed"):
+                self._ready.append(task)
             else:
-                self._ready.append(task._replace(key=key))
-        return is_exhausted
+                self._resumed += task.can_be_sent
+                self._finish(task, task.stored)
+            if count == BATCH_ROWS or not self._has_room():
+                return
+        self._is_exhausted = True
 
-    def _identify_row(
-        self, number: int, row: Row, model_number: int, names: ColumnNames
-    ) -> tuple[RowTask, bytes] | None:
-        """Return the task of a row and its digest; None for a row that cannot be sent, which is then finished."""
-        position = self._position_count
-        self._position_count += 1
-        try:
-            if row.error:
-                raise UsageError(row.error)
-            message, digest = self._identify(row, number, model_number)
-        except AskError as error:
-            task = RowTask(position, row.columns, model_number)
-            self._finish(task, RowResult("failed", error=f"{row.location}: {error}"), names)
-            return None
-        return RowTask(position, row.columns, model_number, NO_KEY, message), digest
-
-    def _start_tasks(self, writer: RowWriter) -> None:
+    def _start_tasks(self) -> None:
         """Give tasks to the threads as far as the limits allow."""
         now = time.monotonic()
         while self._retries and self._retries[0][0] <= now:
@@ -266,8 +161,8 @@ class Engine:
         while self._ready and self.stop_error is None and self._limiter.get_delay(now, self._in_flight) == 0:
             if not self._has_started:
                 self._has_started = True
-                self._flush(writer)
-                writer.publish()
+                self._flush()
+                self._writer.publish()
             if self._in_flight == self._thread_count:
                 self._thread_count += 1
                 threading.Thread(target=self._work, daemon=True).start()
@@ -286,7 +181,7 @@ class Engine:
                 outcome = TaskResult(None, error if isinstance(error, AskError) else to_ask_error(error))
             self._results.put((task, outcome))
 
-    def _collect(self, names: ColumnNames, *, wait: bool) -> None:
+    def _collect(self, *, wait: bool) -> None:
         """Handle the results that have arrived; with `wait`, wait for the next one or until another task may start."""
         batch = []
         timeout = self._get_wait() if wait else 0.0
@@ -300,7 +195,7 @@ class Engine:
         if finished:
             self._ledger.save_results(self._job_id, [(task.key, result) for task, result in finished])
         for task, result in finished:
-            self._finish(task, result, names)
+            self._finish(task, result)
 
     def _get_wait(self) -> float:
         """Return the seconds until something may have to be done."""
@@ -316,40 +211,38 @@ class Engine:
     def _evaluate(self, task: RowTask, outcome: TaskResult) -> tuple[RowTask, RowResult] | None:
         """Return the final result of a task; None if it is sent again, or if its error stops the job."""
         self._in_flight -= 1
-        error, now = outcome.error, time.monotonic()
+        error, usage, now = outcome.error, outcome.usage, time.monotonic()
         is_refused = isinstance(error, ProviderError) and error.status in REFUSED_STATUSES
-        tokens = sum(filter(None, (outcome.usage.input_tokens, outcome.usage.output_tokens))) or None
+        tokens = sum(filter(None, (usage.input_tokens, usage.output_tokens))) or None
         self._limiter.finish(now, is_refused=is_refused, headers=outcome.headers, tokens=tokens)
-        cost = self._add_cost(task, outcome.usage)
-        if outcome.result is not None:
-            return task, outcome.result._replace(cost=cost)
-        assert error is not None, "an outcome has a result or an error"  # noqa: S101
-        if is_job_error(error):
-            self.stop(error)
-            return None
-        count = task.refusals + 1 if is_refused else task.attempts
-        can_retry = count < (MAX_REFUSALS if is_refused else self._options.tries)
-        delay = choose_retry_delay(error, min(count, 6), self._options.backoff) if can_retry else None
-        if delay is not None:
-            task = task._replace(attempts=task.attempts + (not is_refused), refusals=task.refusals + is_refused)
-            heapq.heappush(self._retries, (now + delay, task.position, task))
-            return None
-        if isinstance(error, NetworkError) and error.offline:
-            self.stop(error)
-            return None
-        usage = outcome.usage
-        return task, RowResult("failed", "", "", usage.input_tokens, usage.output_tokens, cost, str(error))
+        cost = self._add_cost(task, usage)
+        if error is not None:
+            if is_job_error(error):
+                self.stop(error)
+                return None
+            count = task.refusals + 1 if is_refused else task.attempts
+            can_retry = count < (MAX_REFUSALS if is_refused else self._settings.tries)
+            delay = choose_retry_delay(error, min(count, 6), self._settings.backoff) if can_retry else None
+            if delay is not None:
+                task = task._replace(attempts=task.attempts + (not is_refused), refusals=task.refusals + is_refused)
+                heapq.heappush(self._retries, (now + delay, task.position, task))
+                return None
+            if isinstance(error, NetworkError) and error.offline:
+                self.stop(error)
+                return None
+        result = outcome.result or RowResult("failed", error=str(error))
+        return task, result._replace(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, cost=cost)
 
     def _add_cost(self, task: RowTask, usage: Usage) -> float | None:
         """Add the cost of a request and return it; stop once the limit is reached."""
         cost = self._calculate_cost(task.model_number, usage) if usage != Usage() else None
         self._cost += cost or 0.0
-        limit = self._options.max_cost
+        limit = self._settings.max_cost
         if cost and limit is not None and self._cost >= limit:
             self.stop(LimitReachedError(f"the job has cost ${self._cost:.4f}", "--max-cost allows more"))
         return cost
 
-    def _finish(self, task: RowTask, result: RowResult, names: ColumnNames) -> None:
+    def _finish(self, task: RowTask, result: RowResult) -> None:
         """Count a finished row, and write it once all rows before it are written."""
         if result.status == "answered":
             self._answered += 1
@@ -357,8 +250,8 @@ class Engine:
             self._failed += 1
             if self._has_reached_failure_limit():
                 self.stop(LimitReachedError(f"{self._failed} rows failed", "--max-failures allows more"))
-        record = names.build_record(task.columns, self._models[task.model_number], result)
-        if not self._options.ordered:
+        record = self._writer.names.build_record(task.columns, self._models[task.model_number], result)
+        if not self._ordered:
             self._buffer.append(record)
             return
         self._finished[task.position] = record
@@ -367,16 +260,16 @@ class Engine:
             self._next_position += 1
 
     def _has_reached_failure_limit(self) -> bool:
-        limit, finished = self._options.max_failures, self._answered + self._failed
-        if limit is None:
+        if self._max_failures is None:
             return False
-        if self._options.is_percentage:
+        (limit, is_percentage), finished = self._max_failures, self._answered + self._failed
+        if is_percentage:
             return finished >= MIN_ROWS_FOR_PERCENTAGE and self._failed * 100 > limit * finished
         return self._failed >= limit
 
-    def _flush(self, writer: RowWriter) -> None:
+    def _flush(self) -> None:
         if self._buffer:
-            writer.write(self._buffer)
+            self._writer.write(self._buffer)
             self._buffer = []
 
     def _report_progress(self, on_progress: Callable[[Progress], None]) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from hashlib import blake2b
-from itertools import islice, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,15 +26,118 @@ from ask.agent.system_prompt import build_system_prompt
 from ask.agent.toolset import Toolset
 from ask.console import StderrConsole
 from ask.errors import AskError, UsageError
-from ask.map.engine import BATCH_ROWS
 from ask.map.ledger import Ledger, RowKey, RowResult
 from ask.map.output import check_output_path
-from ask.map.prompt import RowPrompt
-from ask.map.rows import Row
-from ask.messages import Message
+from ask.map.rows import INDEX, PATH, Row
+from ask.messages import EMPTY_MAPPING, Message, Usage
+from ask.suggestions import format_suggestion
+from ask.templates.placeholders import COLUMN_PATTERN, INPUT_NAME, fill_placeholders, find_placeholders
 from ask.text import decode_argument
 
 DIGEST_BYTES = 16
+BATCH_ROWS = 500
+"""How many rows are looked up in the ledger together."""
+NO_KEY = RowKey(b"", 0)
+MCP_SERVER_PATTERN = re.compile(r"mcp://[^/{]+/", re.IGNORECASE)
+"""The part of the address of an MCP server's resource that names the server."""
+
+
+class RowTask(NamedTuple):
+    """A row for one of the job's models.
+
+    Attributes:
+        position: the position of its output.
+        columns: the columns of the input row.
+        model_number: which of the job's models to ask.
+        message: what to send.
+        key: its identity in the ledger; `NO_KEY` for a row that cannot be sent.
+        stored: its result from an earlier run, or the error of a row that cannot be sent; None if it has none.
+        attempts: how often it was sent and failed.
+        refusals: how often it was refused by a rate limit.
+    """
+
+    position: int
+    columns: Mapping[str, Any]
+    model_number: int
+    message: Message = Message("user")
+    key: RowKey = NO_KEY
+    stored: RowResult | None = None
+    attempts: int = 1
+    refusals: int = 0
+
+    @property
+    def can_be_sent(self) -> bool:
+        return self.key != NO_KEY
+
+
+class TaskResult(NamedTuple):
+    """The result of a row or the error that it failed with, what it used, and the last response's headers.
+
+    The usage is not in `result`: requests that fail use tokens, too.
+    """
+
+    result: RowResult | None
+    error: AskError | None = None
+    usage: Usage = Usage()
+    headers: Mapping[str, str] = EMPTY_MAPPING
+
+
+class RowPrompt:
+    """The prompt of a job.
+
+    The text of a row, or the file that a row is, is added to a prompt that refers to no column.
+
+    Args:
+        text: the prompt.
+        files: the values of `-f`, in which placeholders are filled in, too.
+        values: the values of `--var`.
+    """
+
+    def __init__(self, text: str, files: Sequence[str] = (), values: Mapping[str, str] | None = None) -> None:
+        self.text = text
+        self._files = files
+        self._values = values or {}
+        self._placeholders = [each for part in (text, *files) for each in find_placeholders(part, COLUMN_PATTERN)]
+        self._column_names = {placeholder.name for placeholder in self._placeholders} - self._values.keys()
+        self.uses_path = PATH in self._column_names
+
+    def check(self, row: Row) -> None:
+        """Raise `UsageError` if a placeholder names none of a row's columns."""
+        for name, default in self._placeholders:
+            if default is None and name not in (*row.columns, *self._values, INDEX, INPUT_NAME):
+                hint = format_suggestion(name, row.columns, f"the columns are {', '.join(row.columns)}")
+                raise UsageError(f"there is no column {name!r} in {row.location}", hint)
+
+    def render(self, row: Row, index: int) -> tuple[str, list[str]]:
+        """Return the prompt of a row, and the files to attach.
+
+        Raises:
+            KeyError: the row lacks a column.
+            UsageError: the row names an MCP server, which only the user may start.
+        """
+        values: dict[str, Any] = {INDEX: index, **row.columns, **self._values}
+        files = [check_file(fill_placeholders(file, values, COLUMN_PATTERN), file) for file in self._files]
+        row_text = ""
+        if not self._column_names or (INPUT_NAME in self._column_names and INPUT_NAME not in row.columns):
+            if PATH in row.columns:
+                files.append(check_file(str(row.columns[PATH])))
+            else:
+                row_text = row.text or json.dumps(row.columns, ensure_ascii=False)
+        text = fill_placeholders(self.text, {INPUT_NAME: row_text, **values}, COLUMN_PATTERN)
+        if not self._column_names:
+            text = "\n\n".join(filter(None, (text, row_text)))
+        return text, files
+
+
+def check_file(file: str, option: str = "") -> str:
+    """Return a file to attach, which a row has filled in where `option`, the value of `-f`, has placeholders.
+
+    Raises:
+        UsageError: the row names an MCP server, which only the user may start.
+    """
+    if MCP_SERVER_PATTERN.match(file) and not MCP_SERVER_PATTERN.match(option):
+        raise UsageError("a row cannot name an MCP server", "write -f mcp://SERVER/{{column}}")
+    return file
 
 
 class Job(NamedTuple):
@@ -45,7 +148,6 @@ class Job(NamedTuple):
         requests: the request for each model, without a message.
         output: the output file; None for standard output.
         id: the identity of the job in the ledger.
-        description: the prompt as it is listed.
         console: prints notices.
     """
 
@@ -53,7 +155,6 @@ class Job(NamedTuple):
     requests: tuple[RunRequest, ...]
     output: Path | None
     id: str
-    description: str
     console: StderrConsole
 
     @property
@@ -67,28 +168,34 @@ class Job(NamedTuple):
         """Return the system prompt for each model."""
         return [build_system_prompt(request, environment, ()) for request in self.requests]
 
-    def identify(self, row: Row, number: int, model_number: int) -> tuple[Message, bytes]:
-        """Return the message for a row, and its digest.
-
-        Raises:
-            AskError: the row has no column that the prompt needs, or a file of it cannot be sent.
-        """
+    def make_task(self, row: Row, number: int, position: int, model_number: int) -> RowTask:
+        """Return the task of a row for one of the models, without its result in the ledger."""
+        task = RowTask(position, row.columns, model_number)
         try:
-            rendered = self.prompt.render(row, number)
-        except KeyError as error:
-            raise UsageError(f"there is no column {error.args[0]!r}") from None
-        if rendered.files:
-            message = self._read_files(rendered.text, rendered.files, model_number)
-        elif rendered.text.strip():
-            message = Message("user", rendered.text)
-        else:
-            raise UsageError("the prompt is empty")
+            message = self._create_message(row, number, model_number)
+        except AskError as error:
+            return task._replace(stored=RowResult("failed", error=f"{row.location}: {error}"))
         digest = blake2b(f"{model_number}\0{message.content}".encode("utf-8", "replace"), digest_size=DIGEST_BYTES)
         for attachment in message.attachments:
             digest.update(blake2b(attachment.data).digest())
-        return message, digest.digest()
+        return task._replace(message=message, key=RowKey(digest.digest(), 0))
 
-    def _read_files(self, text: str, files: Sequence[str], model_number: int) -> Message:
+    def _create_message(self, row: Row, number: int, model_number: int) -> Message:
+        """Return the message for a row.
+
+        Raises:
+            AskError: the row is invalid, has no column that the prompt needs, or a file of it cannot be sent.
+        """
+        if row.error:
+            raise UsageError(row.error)
+        try:
+            text, files = self.prompt.render(row, number)
+        except KeyError as error:
+            raise UsageError(f"there is no column {error.args[0]!r}") from None
+        if not files:
+            if not text.strip():
+                raise UsageError("the prompt is empty")
+            return Message("user", text)
         from ask.inputs.sources import read_inputs
 
         request = self.requests[model_number]
@@ -139,40 +246,37 @@ def prepare_job(flags: Mapping[str, Any], app: AppContext, console: StderrConsol
         str(output or ""),
     ]
     digest = blake2b(json.dumps(identity, sort_keys=True, default=str).encode("utf-8", "replace"), digest_size=6)
-    return Job(prompt, requests, output, digest.hexdigest(), prompt_text, console)
+    return Job(prompt, requests, output, digest.hexdigest(), console)
 
 
-class IdentifiedRow(NamedTuple):
-    """A row for one of the job's models, with its result from an earlier run.
+def identify_rows(job: Job, ledger: Ledger, rows: Iterable[Row | None]) -> Iterator[RowTask | None]:
+    """Yield a task for each row of the input and each model; None while no further row has arrived."""
+    tasks: list[RowTask] = []
+    position = number = 0
+    for row in rows:
+        if row is not None:
+            number += 1
+            for model_number in range(len(job.requests)):
+                tasks.append(job.make_task(row, number, position, model_number))
+                position += 1
+        if row is None or len(tasks) >= BATCH_ROWS:
+            yield from add_stored_results(job, ledger, tasks)
+            tasks = []
+        if row is None:
+            yield None
+    yield from add_stored_results(job, ledger, tasks)
 
-    Attributes:
-        model_number: the number of the model.
-        key: its identity in the ledger.
-        message: what is sent.
-        stored: its result; None if it has none.
-    """
 
-    model_number: int
-    key: RowKey
-    message: Message
-    stored: RowResult | None
-
-
-def identify_rows(job: Job, ledger: Ledger, rows: Iterable[Row]) -> Iterator[IdentifiedRow | None]:
-    """Yield each row of the input for each model; None for a row that cannot be sent."""
-    numbered_rows = enumerate(rows, start=1)
-    while group := list(islice(numbered_rows, BATCH_ROWS)):
-        identified: list[tuple[int, Message, bytes]] = []
-        for (number, row), model_number in product(group, range(len(job.requests))):
-            try:
-                if row.error:
-                    raise UsageError(row.error)
-                identified.append((model_number, *job.identify(row, number, model_number)))
-            except AskError:
-                yield None
-        found = ledger.find_results(job.id, [digest for _, _, digest in identified]) if identified else []
-        for (model_number, message, _), (key, stored) in zip(identified, found, strict=True):
-            yield IdentifiedRow(model_number, key, message, stored)
+def add_stored_results(job: Job, ledger: Ledger, tasks: Sequence[RowTask]) -> Iterator[RowTask]:
+    """Yield tasks with their keys and results in the ledger."""
+    digests = [task.key.digest for task in tasks if task.can_be_sent]
+    found = iter(ledger.find_results(job.id, digests) if digests else ())
+    for task in tasks:
+        if task.can_be_sent:
+            key, stored = next(found)
+            yield task._replace(key=key, stored=stored)
+        else:
+            yield task
 
 
 class InputEstimate(NamedTuple):
@@ -188,12 +292,12 @@ def estimate_input(job: Job, rows: Iterator[Row], ledger: Ledger, system_prompts
     """Count the rows of a job and estimate the tokens to send, without sending anything."""
     count = invalid = finished = tokens = 0
     overheads = [estimate_text_tokens(text) for text in system_prompts]
-    for row in identify_rows(job, ledger, rows):
-        if row is None:
+    for task in filter(None, identify_rows(job, ledger, rows)):
+        if not task.can_be_sent:
             invalid += 1
-        elif row.stored:
+        elif task.stored:
             finished += 1
         else:
             count += 1
-            tokens += overheads[row.model_number] + estimate_text_tokens(row.message.content)
+            tokens += overheads[task.model_number] + estimate_text_tokens(task.message.content)
     return InputEstimate(count, invalid, finished, tokens)

@@ -32,39 +32,25 @@ class ColumnNames:
     ) -> None:
         properties = schema.get("properties") if schema and schema.get("type") == "object" else None
         self._answer_fields = tuple(properties) if properties else None
-        self._has_patch = has_patch
-        self.input_columns = tuple(input_columns)
-        taken = set(input_columns)
-        self._names: dict[str, str] = {}
-        for name in (*(self._answer_fields or (ANSWER,)), *((PATCH,) if has_patch else ()), *RESULT_COLUMNS):
+        self._result_columns = ((PATCH,) if has_patch else ()) + RESULT_COLUMNS
+        self.all = list(input_columns)
+        for name in (*(self._answer_fields or (ANSWER,)), *self._result_columns):
             unique, number = name, 2
-            while unique in taken:
+            while unique in self.all:
                 unique, number = f"{name}_{number}", number + 1
-            taken.add(unique)
-            self._names[name] = unique
-        self._result_names = tuple(self._names[name] for name in RESULT_COLUMNS)
-        self.all = (*self.input_columns, *self._names.values())
+            self.all.append(unique)
+        self._names = self.all[len(input_columns) :]
 
     def build_record(self, columns: Mapping[str, Any], model: str, result: RowResult) -> dict[str, Any]:
         """Return the output row of an input row."""
-        record = {**columns}
+        is_answered, fields = result.status == "answered", {"model": model, **result._asdict()}
         if self._answer_fields is None:
-            record[self._names[ANSWER]] = result.answer if result.status == "answered" else None
+            answers = [result.answer if is_answered else None]
         else:
-            fields = json.loads(result.answer) if result.answer and result.status == "answered" else {}
-            record |= {self._names[name]: fields.get(name) for name in self._answer_fields}
-        if self._has_patch:
-            record[self._names[PATCH]] = result.patch or None
-        values = (
-            model,
-            result.finish_reason or None,
-            result.input_tokens,
-            result.output_tokens,
-            result.cost,
-            result.error or None,
-        )
-        record.update(zip(self._result_names, values, strict=True))
-        return record
+            answer = json.loads(result.answer) if is_answered and result.answer else {}
+            answers = [answer.get(name) for name in self._answer_fields]
+        results = (None if fields[name] == "" else fields[name] for name in self._result_columns)
+        return {**columns, **dict(zip(self._names, (*answers, *results), strict=True))}
 
 
 class StdoutWriter:

@@ -9,11 +9,12 @@ allow more later.
 from __future__ import annotations
 
 import math
+import re
 from collections import deque
 from collections.abc import Mapping
 from datetime import datetime
 
-from ask.parsing import parse_retry_after
+from ask.parsing import parse_retry_after, read_number
 
 START_CONCURRENCY = 8
 MAX_CONCURRENCY = 256
@@ -72,7 +73,8 @@ class RateLimiter:
         self._is_adaptive = concurrency is None
         self._max_concurrency = max_concurrency
         self._concurrency = float(concurrency or min(START_CONCURRENCY, max_concurrency))
-        self._user_rates = (requests_per_minute, tokens_per_minute)
+        self._requests_per_minute = requests_per_minute or math.inf
+        self._tokens_per_minute = tokens_per_minute or math.inf
         self._rate = START_RATE if self._is_adaptive else math.inf
         self._quota_rate, self._quota_end = math.inf, -math.inf
         self._next_start = self._paused_until = self._last_refusal = -math.inf
@@ -87,6 +89,11 @@ class RateLimiter:
     def concurrency(self) -> int:
         """The current limit of concurrent requests."""
         return int(self._concurrency)
+
+    @property
+    def _mean_tokens(self) -> float:
+        """The mean of the tokens that a request uses."""
+        return max(self._total_tokens / self._token_count, 1) if self._token_count else DEFAULT_TOKENS
 
     def get_delay(self, now: float, in_flight: int) -> float | None:
         """Return the seconds until the next request may be sent; None if one must finish before."""
@@ -118,14 +125,9 @@ class RateLimiter:
 
     def _get_rate(self, now: float) -> float:
         """Return the requests per second that all limits allow."""
-        requests_per_minute, tokens_per_minute = self._user_rates
-        rates = [self._rate, self._quota_rate if now < self._quota_end else math.inf]
-        if requests_per_minute is not None:
-            rates.append(requests_per_minute / 60)
-        if tokens_per_minute is not None:
-            mean = self._total_tokens / self._token_count if self._token_count else DEFAULT_TOKENS
-            rates.append(tokens_per_minute / 60 / max(mean, 1))
-        return min(rates)
+        quota_rate = self._quota_rate if now < self._quota_end else math.inf
+        token_rate = self._tokens_per_minute / 60 / self._mean_tokens
+        return min(self._rate, quota_rate, self._requests_per_minute / 60, token_rate)
 
     def _handle_refusal(self, now: float, headers: Mapping[str, str]) -> None:
         self._refusal_times.append(now)
@@ -144,14 +146,14 @@ class RateLimiter:
 
     def _grow(self, now: float) -> None:
         """Raise the limits if they held requests back, and nothing was refused for a while."""
+        is_refused_once = self._last_refusal > -math.inf
         self._answers_since_growth += 1
         if self._is_saturated and self._answers_since_growth >= self._concurrency:
-            growth = GROWTH if self._last_refusal > -math.inf else RATE_GROWTH
+            growth = GROWTH if is_refused_once else RATE_GROWTH
             self._concurrency = min(self._concurrency * growth, float(self._max_concurrency))
             self._answers_since_growth, self._is_saturated = 0, False
         if self._last_growth is None:
             self._last_growth = now
-        is_refused_once = self._last_refusal > -math.inf
         seconds = now - self._last_growth
         if seconds < (1.0 if is_refused_once else RATE_GROWTH_INTERVAL):
             return
@@ -163,18 +165,15 @@ class RateLimiter:
 
     def _read_quotas(self, now: float, headers: Mapping[str, str]) -> None:
         """Slow down before a quota is used up."""
-        if not headers:
-            return
-        mean_tokens = max(self._total_tokens / self._token_count, 1) if self._token_count else DEFAULT_TOKENS
         for name in RATE_HEADERS:
-            remaining = read_amount(headers.get(name.format("remaining")))
+            remaining = read_number(headers.get(name.format("remaining")))
             if remaining is None:  # first, because most services send few of these headers
                 continue
-            limit = read_amount(headers.get(name.format("limit")))
+            limit = read_number(headers.get(name.format("limit")))
             reset = parse_reset(headers.get(name.format("reset"), ""))
             if not limit or reset is None or remaining > limit * LOW_QUOTA:
                 continue
-            requests = remaining / mean_tokens if "token" in name else remaining
+            requests = remaining / self._mean_tokens if "token" in name else remaining
             self._quota_rate, self._quota_end = max(requests, 0.5) / max(reset, 0.1), now + reset
 
 
@@ -184,23 +183,11 @@ def discard_old(times: deque[float], now: float) -> None:
         times.popleft()
 
 
-def read_amount(text: str | None) -> float | None:
-    """Parse a number in a header; None if there is none."""
-    try:
-        return float(text) if text else None
-    except ValueError:
-        return None
-
-
 def parse_reset(text: str) -> float | None:
     """Parse when a quota is renewed, as seconds from now; None if the format is unknown.
 
     OpenAI sends durations such as "1s" and "6m0s", Anthropic sends a date (RFC 3339).
     """
-    import re
-
-    if re.fullmatch(r"\s*", text):
-        return None
     if durations := re.findall(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", text):
         units = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
         return sum(float(amount) * units[unit] for amount, unit in durations)

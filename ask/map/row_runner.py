@@ -11,7 +11,7 @@ from ask.agent.request import RunRequest
 from ask.agent.tool_loop import ModelConnection, ToolLoop, get_last_answer
 from ask.agent.tool_runner import ToolRunner
 from ask.client.cost import Cost
-from ask.map.engine import RowTask, TaskResult
+from ask.map.job import RowTask, TaskResult
 from ask.map.ledger import RowResult
 from ask.messages import EMPTY_MAPPING
 from ask.plugin_api.loaded_provider import discard_notice
@@ -55,15 +55,8 @@ class RowRunner:
             result.error.redact(request.secrets.redact)
             return TaskResult(None, result.error, result.usage, self._headers)
         answer, schema = get_last_answer(result.messages), request.response_schema
-        usage = result.usage
-        row_result = RowResult(
-            "answered",
-            schema.extract_json(answer) if schema else answer,
-            result.finish_reason,
-            usage.input_tokens,
-            usage.output_tokens,
-        )
-        return TaskResult(row_result, None, usage, self._headers)
+        row_result = RowResult("answered", schema.extract_json(answer) if schema else answer, result.finish_reason)
+        return TaskResult(row_result, None, result.usage, self._headers)
 
     def _connect(self, request: RunRequest) -> ModelConnection:
         client = create_client(

@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import json
 import sys
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from io import BufferedReader
 from pathlib import Path
 from queue import Empty, Queue
 from threading import Thread
-from typing import Any, BinaryIO, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from ask.errors import FileError, UsageError
 from ask.messages import EMPTY_MAPPING
@@ -81,18 +83,12 @@ def check_inputs(paths: Sequence[str]) -> None:
     if not paths and (sys.stdin is None or sys.stdin.isatty()):
         raise UsageError("no input given", "name files, or pipe rows in; for a question: ask -- map ...")
     for path in paths:
-        if path != STDIN:
-            check_readable(path)
-
-
-def check_readable(path: str) -> None:
-    """Raise `FileError` if a file cannot be opened for reading."""
-    try:
-        with open(path, "rb"):
-            pass
-    except OSError as error:
-        hint = "to ask a question that begins with map, write ask -- map ..." if not Path(path).exists() else ""
-        raise FileError(f"cannot read {path} ({error.strerror})", hint) from None
+        try:
+            if path != STDIN:
+                open(path, "rb").close()
+        except OSError as error:
+            hint = "to ask a question that begins with map, write ask -- map ..." if not Path(path).exists() else ""
+            raise FileError(f"cannot read {path} ({error.strerror})", hint) from None
 
 
 def read_rows(inputs: Iterable[Input]) -> Iterator[Row]:
@@ -138,48 +134,38 @@ def estimate_row_count(inputs: Iterable[Input]) -> int | None:
     return max(total, 0)
 
 
-def read_text_lines(name: str, stream: BinaryIO) -> Iterator[Row]:
-    for number, line in enumerate(stream, start=1):
-        yield from make_text_row(f"{name}:{number}", line.rstrip(b"\r\n"), LINE)
+def read_texts(name: str, items: Iterable[bytes], column: str) -> Iterator[Row]:
+    """Yield a row for each item that is not blank."""
+    for number, item in enumerate(items, start=1):
+        try:
+            text = item.decode()
+        except UnicodeDecodeError:
+            yield Row(f"{name}:{number}", error="not UTF-8")
+            continue
+        if text.strip():
+            yield Row(f"{name}:{number}", {column: text}, "" if column == PATH else text)
 
 
-def read_nul_separated(name: str, stream: BinaryIO) -> Iterator[Row]:
-    for number, item in enumerate(split_at_nul(stream), start=1):
-        yield from make_text_row(f"{name}:{number}", item, LINE)
+def split_lines(stream: BufferedReader) -> Iterator[bytes]:
+    return (line.rstrip(b"\r\n") for line in stream)
 
 
-def read_file_names(name: str, stream: BinaryIO) -> Iterator[Row]:
-    for number, line in enumerate(stream, start=1):
-        yield from make_text_row(f"{name}:{number}", line.rstrip(b"\r\n"), PATH)
-
-
-def make_text_row(location: str, data: bytes, column: str) -> Iterator[Row]:
-    """Yield a row for a piece of text, unless it is blank."""
-    try:
-        text = data.decode()
-    except UnicodeDecodeError:
-        yield Row(location, error="not UTF-8")
-        return
-    if text.strip():
-        yield Row(location, {column: text}, "" if column == PATH else text)
-
-
-def split_at_nul(stream: BinaryIO) -> Iterator[bytes]:
+def split_at_nul(stream: BufferedReader) -> Iterator[bytes]:
     rest = b""
-    while chunk := stream.read1(READ_BYTES) if hasattr(stream, "read1") else stream.read(READ_BYTES):
+    while chunk := stream.read1(READ_BYTES):
         *items, rest = (rest + chunk).split(b"\0")
         yield from items
     yield rest
 
 
-def read_jsonl(name: str, stream: BinaryIO) -> Iterator[Row]:
+def read_jsonl(name: str, stream: BufferedReader) -> Iterator[Row]:
     for number, line in enumerate(stream, start=1):
-        stripped = line.strip()
-        if not stripped or (number == 1 and not stripped.removeprefix(b"\xef\xbb\xbf")):
+        data = (line.removeprefix(BOM_UTF8) if number == 1 else line).strip()
+        if not data:
             continue
         location = f"{name}:{number}"
         try:
-            text = stripped.decode("utf-8-sig" if number == 1 else "utf-8")
+            text = data.decode()
             value = decode_json(text)
         except UnicodeDecodeError:
             yield Row(location, error="not UTF-8")
@@ -189,7 +175,7 @@ def read_jsonl(name: str, stream: BinaryIO) -> Iterator[Row]:
             yield Row(location, value, text) if isinstance(value, dict) else Row(location, error="not a JSON object")
 
 
-def read_csv(name: str, stream: BinaryIO, delimiter: str = ",") -> Iterator[Row]:
+def read_csv(name: str, stream: BufferedReader, delimiter: str = ",") -> Iterator[Row]:
     csv.field_size_limit(MAX_FIELD_LENGTH)
     lines = (line.decode("utf-8", "surrogateescape") for line in stream)
     records = csv.reader(lines, delimiter=delimiter, strict=True)
@@ -269,11 +255,11 @@ def read_in_background(rows: Iterator[Row]) -> Iterator[Row | None]:
         yield item
 
 
-READERS: Mapping[str, Callable[[str, BinaryIO], Iterator[Row]]] = {
+READERS: Mapping[str, Callable[[str, Any], Iterator[Row]]] = {
     "jsonl": read_jsonl,
     "csv": read_csv,
     "tsv": lambda name, stream: read_csv(name, stream, "\t"),
-    "lines": read_text_lines,
-    "nul": read_nul_separated,
-    "files": read_file_names,
+    "lines": lambda name, stream: read_texts(name, split_lines(stream), LINE),
+    "nul": lambda name, stream: read_texts(name, split_at_nul(stream), LINE),
+    "files": lambda name, stream: read_texts(name, split_lines(stream), PATH),
 }

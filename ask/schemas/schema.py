@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ask.errors import UsageError
 from ask.text import format_one_line
@@ -13,6 +13,8 @@ from ask.text import format_one_line
 if TYPE_CHECKING:
     from jsonschema import SchemaError, ValidationError
     from jsonschema.protocols import Validator
+
+    KeywordCheck = Callable[[Any, Any, Any, Any], Iterable[ValidationError] | None]
 
 MAX_PROBLEMS = 3
 MAX_PROBLEM_LENGTH = 200
@@ -44,6 +46,55 @@ class JsonSchema:
         except OverflowError:
             return "$: it contains a number that is too large"
         return "; ".join(format_validation_error(find_innermost(error)) for error in errors)
+
+
+class LenientSchema(JsonSchema):
+    """A schema that is never rejected, such as that of an MCP tool.
+
+    A keyword that cannot be evaluated, such as a pattern in another regular expression dialect or a dangling
+    reference, is ignored like an unknown keyword; all others are checked. `format` is only an annotation, and
+    OpenAPI's `nullable` is respected.
+    """
+
+    @cached_property
+    def _validator(self) -> Validator:
+        from jsonschema_specifications import REGISTRY as SPECIFICATIONS
+
+        return make_lenient_validator_class(find_validator_class(self.value))(self.value, registry=SPECIFICATIONS)
+
+    def is_nullable(self, subschema: Any) -> bool:
+        """Check whether a subschema accepts null."""
+        return not isinstance(subschema, bool | dict) or self._validator.evolve(schema=subschema).is_valid(None)
+
+
+@cache
+def make_lenient_validator_class(validator_class: type[Validator]) -> type[Validator]:
+    """Return a validator class that ignores each keyword it cannot evaluate."""
+    from jsonschema.validators import extend
+
+    checks = {name: ignore_errors(check) for name, check in validator_class.VALIDATORS.items()}
+    return cast("type[Validator]", extend(validator_class, checks))  # type: ignore[no-untyped-call]
+
+
+def ignore_errors(check: KeywordCheck) -> KeywordCheck:
+    """Wrap the check of a keyword so that it passes if it raises an exception."""
+    active: set[tuple[int, int]] = set()
+
+    def check_leniently(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+        key = (id(schema), id(instance))
+        if key in active or (instance is None and schema.get("nullable") is True):
+            return  # a schema that refers to itself, or a null that OpenAPI allows
+        active.add(key)
+        try:
+            yield from check(validator, value, instance, schema) or ()
+        except RecursionError:
+            raise
+        except Exception:  # noqa: BLE001 - a malformed schema can make a check fail in any way
+            return
+        finally:
+            active.discard(key)
+
+    return check_leniently
 
 
 def find_validator_class(schema: Mapping[str, Any]) -> type[Validator]:
@@ -96,21 +147,17 @@ def parse_schema(value: Any) -> JsonSchema:
         validator_class.check_schema(value)
         check_references(value, validator_class)
     except SchemaError as error:
-        raise UsageError(f"--schema: {describe_schema_error(error)}", "correct it there") from None
+        problem = format_validation_error(error)
+        if error.validator_value == "regex":
+            reason = f"{error.json_path}: not a regular expression that Python supports: {error.instance!r}"
+            problem = format_one_line(reason, MAX_PROBLEM_LENGTH)
+        raise UsageError(f"--schema: {problem}", "correct it there") from None
     except Unresolvable as error:
         hint = "move the referenced schema into $defs"
         raise UsageError(f"--schema: {error.ref!r} does not exist in it", hint) from None
     except RecursionError:
         raise UsageError("--schema: it is nested too deeply") from None
     return JsonSchema(value)
-
-
-def describe_schema_error(error: SchemaError) -> str:
-    if error.validator == "format" and error.validator_value == "regex":
-        return format_one_line(
-            f"{error.json_path}: not a regular expression that Python supports: {error.instance!r}", MAX_PROBLEM_LENGTH
-        )
-    return format_validation_error(error)
 
 
 def check_references(schema: Mapping[str, Any], validator_class: type[Validator]) -> None:

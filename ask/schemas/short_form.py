@@ -16,7 +16,7 @@ import re
 from typing import Any, NoReturn
 
 from ask.errors import UsageError
-from ask.suggestions import suggest
+from ask.suggestions import format_suggestion
 
 SchemaDict = dict[str, Any]
 
@@ -138,8 +138,7 @@ class _ShortFormParser:
             return {"type": "string", "enum": [self.take_quoted()]}
         match = self.is_next(NAME_PATTERN)
         if match and match[0] not in TYPES:
-            suggestion = suggest(match[0], TYPES)
-            self.fail(f"unknown type {match[0]!r}", f"did you mean {suggestion}?" if suggestion else TYPES_HINT)
+            self.fail(f"unknown type {match[0]!r}", format_suggestion(match[0], TYPES, TYPES_HINT))
         return TYPES[self.expect(NAME_PATTERN, "{} is not a type", TYPES_HINT)]
 
     def take_quoted(self) -> str:

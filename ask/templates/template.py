@@ -97,19 +97,15 @@ def parse_front_matter(file: Path, lines: Sequence[str]) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         location = LINE_NUMBER_PATTERN.search(str(error))
         reason = LINE_NUMBER_PATTERN.sub("", str(error)).removesuffix(" (at end of document)")
-        raise make_template_error(
-            file, int(location[1]) if location else len(lines), f"invalid TOML ({reason})"
-        ) from error
+        line = int(location[1]) if location else len(lines)
+        raise make_template_error(file, line, f"invalid TOML ({reason})") from error
     for key, value in values.items():
+        line = find_key_line(lines, key)
         if key not in FIELD_TYPES:
-            raise make_template_error(
-                file,
-                find_key_line(lines, key),
-                format_unknown_key(key, FIELD_TYPES),
-                f"known keys: {', '.join(FIELD_TYPES)}",
-            )
+            hint = f"known keys: {', '.join(FIELD_TYPES)}"
+            raise make_template_error(file, line, format_unknown_key(key, FIELD_TYPES), hint)
         if not is_valid_value(key, value):
-            raise make_template_error(file, find_key_line(lines, key), f"{key} must be {FIELD_TYPES[key][1]}")
+            raise make_template_error(file, line, f"{key} must be {FIELD_TYPES[key][1]}")
     for task in values.get("tasks", {}):
         if not NAME_PATTERN.fullmatch(task):
             raise make_template_error(file, find_key_line(lines, task), f"{task!r} is not a valid task name", NAME_RULE)

@@ -64,7 +64,7 @@ def parse_arguments(spec: ToolSpec, arguments_json: str) -> dict[str, Any]:
 def _validate_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
     if _is_simple_schema(schema):
         return _validate_object(arguments, schema, "", _is_nullable)
-    from ask.schemas.lenient_validation import LenientSchema
+    from ask.schemas.schema import LenientSchema
 
     checker = LenientSchema(schema)
     validated = _validate_object(arguments, schema, "", checker.is_nullable)

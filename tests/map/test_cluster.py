@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from ask.errors import ConfigError, NetworkError
-from ask.map.cluster_worker import ClusterJob, answer_row, describe_differences
-from ask.map.engine import RowTask
+from ask.map.cluster import ClusterJob, answer_row, describe_differences
+from ask.map.job import RowTask
 from ask.messages import Message
 from ask.settings import Settings
 from tests import wire

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask.errors import UsageError
-from ask.map.prompt import RenderedPrompt, RowPrompt
+from ask.map.job import RowPrompt
 from ask.map.rows import Row
 
 TICKET = Row("t.jsonl:1", {"text": "hi", "First Name": "Ann", "n": 3, "tags": ["a"], "none": None}, '{"text": "hi"}')
@@ -24,23 +24,23 @@ TICKET = Row("t.jsonl:1", {"text": "hi", "First Name": "Ann", "n": 3, "tags": ["
     ],
 )
 def test_placeholders_are_filled_in(prompt: str, expected: str) -> None:
-    assert RowPrompt(prompt).render(TICKET, 7).text == expected
+    assert RowPrompt(prompt).render(TICKET, 7)[0] == expected
 
 
 def test_a_prompt_without_placeholders_gets_the_row() -> None:
-    assert RowPrompt("Translate.").render(TICKET, 1).text == 'Translate.\n\n{"text": "hi"}'
-    assert RowPrompt("Translate.").render(Row("l:1", {"line": "moin"}, "moin"), 1).text == "Translate.\n\nmoin"
-    assert RowPrompt("Read.").render(Row("a.pdf", {"path": "a.pdf"}), 1) == RenderedPrompt("Read.", ("a.pdf",))
+    assert RowPrompt("Translate.").render(TICKET, 1)[0] == 'Translate.\n\n{"text": "hi"}'
+    assert RowPrompt("Translate.").render(Row("l:1", {"line": "moin"}, "moin"), 1)[0] == "Translate.\n\nmoin"
+    assert RowPrompt("Read.").render(Row("a.pdf", {"path": "a.pdf"}), 1) == ("Read.", ["a.pdf"])
 
 
 def test_files_are_named_by_columns() -> None:
     row = Row("a.pdf", {"path": "a.pdf"})
-    assert RowPrompt("Summarize.", ["{{path}}", "guide.md"]).render(row, 1).files == ("a.pdf", "guide.md")
-    assert RowPrompt("About {{path}}").render(row, 1) == RenderedPrompt("About a.pdf", ())
+    assert RowPrompt("Summarize.", ["{{path}}", "guide.md"]).render(row, 1)[1] == ["a.pdf", "guide.md"]
+    assert RowPrompt("About {{path}}").render(row, 1) == ("About a.pdf", [])
 
 
 def test_input_stands_for_the_row() -> None:
-    assert RowPrompt("Fix: {{input}}").render(Row("l:1", {"line": "moin"}, "moin"), 1).text == "Fix: moin"
+    assert RowPrompt("Fix: {{input}}").render(Row("l:1", {"line": "moin"}, "moin"), 1)[0] == "Fix: moin"
 
 
 def test_an_unknown_column_is_refused_with_a_suggestion() -> None:
@@ -53,4 +53,4 @@ def test_an_unknown_column_is_refused_with_a_suggestion() -> None:
 @given(st.text(), st.text())
 def test_values_are_never_parsed_as_placeholders(before: str, value: str) -> None:
     prefix = before.replace("{", "").replace("\\", "")
-    assert RowPrompt(prefix + "{{a}}").render(Row("r:1", {"a": value}), 1).text == prefix + value
+    assert RowPrompt(prefix + "{{a}}").render(Row("r:1", {"a": value}), 1)[0] == prefix + value
