@@ -44,6 +44,7 @@ from ask.undo.journal import (
 from ask.undo.restore import (
     ACTION_STATUSES,
     CONFLICT_STATUSES,
+    REMAINING_FOLDER_STATUSES,
     RestoreStatus,
     RestoreStep,
     apply_restore,
@@ -125,11 +126,11 @@ def format_steps(steps: Iterable[RestoreStep]) -> str:
     Only the outermost of nested folders that remain is named.
     """
     names: list[str] = []
-    remaining_folders: set[Path] = set()
+    remaining_folders: set[tuple[Path, RestoreStatus]] = set()
     for change, status in steps:
-        if status is RestoreStatus.NOT_EMPTY:
-            remaining_folders.add(change.path)
-        if status is not RestoreStatus.NOT_EMPTY or change.path.parent not in remaining_folders:
+        if status in REMAINING_FOLDER_STATUSES:
+            remaining_folders.add((change.path, status))
+        if (change.path.parent, status) not in remaining_folders:
             names.append(f"{format_change_name(change)} ({status})")
     return join_names(names)
 
@@ -329,7 +330,7 @@ def check_restorable(steps: Sequence[RestoreStep], *, force: bool) -> None:
     unrestored = format_steps(
         step
         for step in steps
-        if step.status in (*CONFLICT_STATUSES, RestoreStatus.NOT_EMPTY, RestoreStatus.SPECIAL_FILE)
+        if step.status in (*CONFLICT_STATUSES, *REMAINING_FOLDER_STATUSES, RestoreStatus.SPECIAL_FILE)
     )
     if unrestored:
         print_notice(f"not restored: {unrestored}")

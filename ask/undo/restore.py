@@ -28,6 +28,7 @@ from ask.undo.journal import (
 )
 from ask.undo.trees import (
     CHUNK_SIZE,
+    MAX_DEPTH,
     compute_digest,
     copy_content,
     open_parent,
@@ -49,9 +50,12 @@ class RestoreStatus(StrEnum):
     REPLACED_BY_FOLDER = "now a folder that contains something else"
     SPECIAL_FILE = "was a pipe, socket or device"
     NOT_EMPTY = "contains something else"
+    TOO_DEEP = f"more than {MAX_DEPTH} folders deep"
 
 
 ACTION_STATUSES = (RestoreStatus.RESTORE, RestoreStatus.REMOVE)
+REMAINING_FOLDER_STATUSES = (RestoreStatus.NOT_EMPTY, RestoreStatus.TOO_DEEP)
+"""Statuses of folders that the run created and that cannot be removed."""
 CONFLICT_STATUSES = (
     RestoreStatus.CHANGED_SINCE,
     RestoreStatus.NOT_A_FILE,
@@ -92,30 +96,34 @@ def plan_restore(
         )
     removed_paths = {str(step.change.path) for step in steps if step.status is RestoreStatus.REMOVE}
     remaining_folders = find_remaining_folders(steps, removed_paths)
-    steps = [
-        step._replace(status=RestoreStatus.NOT_EMPTY) if step.change.path in remaining_folders else step
-        for step in steps
-    ]
-    removed_paths -= set(map(str, remaining_folders))
+    steps = [step._replace(status=remaining_folders.get(str(step.change.path), step.status)) for step in steps]
+    removed_paths -= remaining_folders.keys()
     return [
         step._replace(status=RestoreStatus.REPLACED_BY_FOLDER) if is_replaced_by_folder(step, removed_paths) else step
         for step in steps
     ]
 
 
-def find_remaining_folders(steps: Iterable[RestoreStep], removed_paths: Container[str]) -> set[Path]:
-    """Find the folders to remove that will not be empty.
+def find_remaining_folders(steps: Iterable[RestoreStep], removed_paths: Container[str]) -> dict[str, RestoreStatus]:
+    """Find the folders to remove that will not be empty, and the reason for each.
 
     `steps` are sorted by path; `removed_paths` are all paths to remove.
     """
-    remaining_folders: set[Path] = set()
+    remaining_folders: dict[str, RestoreStatus] = {}
     for change, status in steps:
         is_outermost = status is RestoreStatus.REMOVE and str(change.path.parent) not in removed_paths
-        if change.root and is_outermost and is_current_folder(change):
-            for walk_entry in walk_tree(change.path):
-                if walk_entry.path not in removed_paths:
-                    path = Path(walk_entry.path)
-                    remaining_folders.update(path.parents[: len(path.parts) - len(change.path.parts)])
+        if not change.root or not is_outermost or not is_current_folder(change):
+            continue
+        for walk_entry in walk_tree(change.path):
+            if walk_entry.path in removed_paths:
+                continue
+            path = Path(walk_entry.path)
+            # This deep, it is unknown which entries the run made and which the user.
+            is_too_deep = len(path.relative_to(change.root).parts) > MAX_DEPTH
+            remaining_status = RestoreStatus.TOO_DEEP if is_too_deep else RestoreStatus.NOT_EMPTY
+            for folder in path.parents[: len(path.parts) - len(change.path.parts)]:
+                if remaining_folders.get(str(folder)) is not RestoreStatus.TOO_DEEP:
+                    remaining_folders[str(folder)] = remaining_status
     return remaining_folders
 
 
@@ -201,9 +209,11 @@ def apply_restore(
         raise FileError(f"all files were restored, but this cannot be recorded ({error.strerror})") from error
     backups.journal.close()
     return [
-        step._replace(status=RestoreStatus.NOT_EMPTY)
+        step._replace(status=RestoreStatus.NOT_EMPTY) if step.status is RestoreStatus.REMOVE else step
         for step in steps
-        if step.status is RestoreStatus.REMOVE and step.change.is_folder_change and is_current_folder(step.change)
+        if step.status in (RestoreStatus.REMOVE, RestoreStatus.TOO_DEEP)
+        and step.change.is_folder_change
+        and is_current_folder(step.change)
     ]
 
 
