@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from ask.errors import AskError, NetworkError, ProviderError
 
-DEFAULT_TRIES = 4
-"""Attempts for one request, unless config.toml says otherwise."""
-DEFAULT_BACKOFF = 0.5
-"""Seconds before the second attempt; the delay doubles with each further one."""
 MAX_RETRY_WAIT = 60.0
 """In seconds; if a provider asks for a longer wait, the request is not retried and the user is told why."""
 

@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ask.errors import ConfigError, FileError, ParameterError, UsageError
 from ask.messages import EMPTY_MAPPING
-from ask.retries import DEFAULT_BACKOFF, DEFAULT_TRIES
-from ask.suggestions import suggest
 
 if TYPE_CHECKING:
     from ask.profiles import ModelProfile
@@ -369,6 +367,8 @@ def is_valid_value(value: Any, expected_type: type) -> bool:
 
 def format_unknown_key(key: str, known_keys: Mapping[str, Any] | Sequence[str]) -> str:
     """Format a warning about an unknown key, suggesting the most similar known one."""
+    from ask.suggestions import suggest
+
     suggestion = suggest(key, known_keys)
     return f"unknown key {' '.join(key.split())}" + (f" (did you mean {suggestion}?)" if suggestion else "")
 
@@ -394,8 +394,8 @@ class Settings(NamedTuple):
     assume_yes: bool = False
     stream: bool = True
     timeout: float | None = None
-    tries: int = DEFAULT_TRIES
-    backoff: float = DEFAULT_BACKOFF
+    tries: int = 4
+    backoff: float = 0.5
     stdin_limit: int = 10_000_000
     save: bool = True
     context_limit: int | None = None

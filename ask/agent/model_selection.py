@@ -21,7 +21,6 @@ from ask.plugin_api.loader import load_provider as load_plugin
 from ask.plugin_api.provider import ProviderInfo
 from ask.secrets import NO_SECRETS, Redactor, format_variable_prefix
 from ask.settings import Settings
-from ask.suggestions import format_suggestion
 
 if TYPE_CHECKING:
     from ask.client.chat_fallback import ChatFallback
@@ -145,6 +144,8 @@ def load_provider(app: AppContext, name: str) -> LoadedProvider:
         provider = create_configured_provider(name, table)
     if provider:
         return provider.with_configured_profiles(models) if models else provider
+    from ask.suggestions import format_suggestion
+
     hint = f"{format_suggestion(name, app.provider_names, '')} available: {', '.join(app.provider_names)}"
     raise ConfigError(f"unknown provider {name!r}", hint.lstrip())
 

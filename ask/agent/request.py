@@ -18,7 +18,6 @@ from ask.agent.model_selection import (
 )
 from ask.agent.toolset import Toolset, has_context_files
 from ask.atomic_files import PRIVATE_FILE_MODE, create_private_folder
-from ask.client.preconnect import preconnect
 from ask.console import StderrConsole
 from ask.errors import ParameterError, UsageError
 from ask.history.ids import generate_conversation_id, identify_terminal
@@ -144,6 +143,8 @@ def prepare_without_prompt(
     )
     endpoint = resolve_endpoint(app, selection)
     if endpoint.base_url and not settings.replay:
+        from ask.client.preconnect import preconnect
+
         endpoint = endpoint._replace(preconnection=preconnect(endpoint.base_url))
     fallbacks = resolve_fallbacks(app, settings.fallback, endpoint)
     tools = toolset.select_tools(settings, template)

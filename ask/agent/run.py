@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,18 +15,18 @@ from ask.agent.model_selection import ModelEndpoint, create_client, fetch_first_
 from ask.agent.request import RunRequest
 from ask.agent.system_prompt import build_system_prompt
 from ask.agent.tool_loop import ModelConnection, RunResult, ToolLoop
-from ask.agent.tool_runner import ToolRunner
 from ask.errors import AskError, BrokenOutputError, RunInterruptedError, to_ask_error
 from ask.events import Event, Notice
 from ask.messages import Message
 from ask.plugin_api.provider import ChatRequest
-from ask.safety.policy import PendingToolCall
 from ask.text import decode_argument
 
 if TYPE_CHECKING:
+    from ask.agent.tool_runner import ToolRunner
     from ask.client.cost import Cost
     from ask.messages import Usage
     from ask.safety.approval import ApprovalResponse
+    from ask.safety.policy import PendingToolCall
 
 EXPLANATION_PROMPT = (
     "A tool call is waiting for my approval. In a few plain sentences: what would each part do, "
@@ -139,15 +139,21 @@ def run_tool_loop(request: RunRequest, app: AppContext, on_event: Callable[[Even
             can_read=safe_mode.can_read if safe_mode else can_read_anything,
         )
 
-    tool_runner = ToolRunner(request, app, on_event, request_approval)
-    with tool_runner.backups:
+    def open_tool_runner() -> ToolRunner:
+        from ask.agent.tool_runner import ToolRunner
+
+        tool_runner = ToolRunner(request, app, on_event, request_approval)
+        cleanup.enter_context(tool_runner.backups)
+        return tool_runner
+
+    with ExitStack() as cleanup:
         if not gc.isenabled():  # only before the first message of a chat: later garbage should be collected
             gc.freeze()
             gc.enable()
         loop = ToolLoop(
             request,
             lambda endpoint: connect_model(endpoint, request, app, on_event),
-            tool_runner,
+            open_tool_runner,
             on_event,
             build_system_prompt=partial(build_system_prompt, request, app.environment),
             calculate_cost=partial(calculate_cost, app),

@@ -17,7 +17,6 @@ from ask.agent.context_window import (
     format_removed_messages,
 )
 from ask.agent.request import RunRequest, check_attachments_supported
-from ask.agent.tool_runner import ToolRunner
 from ask.client.provider_client import ProviderClient, RequestResult
 from ask.errors import (
     AskError,
@@ -35,6 +34,7 @@ from ask.plugin_api.provider import ChatRequest, Delta, TextDelta
 
 if TYPE_CHECKING:
     from ask.agent.model_selection import ModelEndpoint
+    from ask.agent.tool_runner import ToolRunner
     from ask.client.cost import Cost
 
 MAX_REPEATED_CALLS = 3
@@ -118,7 +118,7 @@ class ToolLoop:
         request: the request.
         connect: connects to the request's model and, if it cannot answer, to the fallbacks; raises AskError for a model
             that cannot be used.
-        tool_runner: runs the tools.
+        open_tool_runner: returns what runs the tools; called before the first call.
         on_event: receives the events.
         build_system_prompt: builds the system prompt for the tools that are actually offered.
         calculate_cost: returns the cost of requests, each with its model and usage.
@@ -133,7 +133,7 @@ class ToolLoop:
         self,
         request: RunRequest,
         connect: Callable[[ModelEndpoint], ModelConnection],
-        tool_runner: ToolRunner,
+        open_tool_runner: Callable[[], ToolRunner],
         on_event: Callable[[Event], None],
         *,
         build_system_prompt: Callable[[Sequence[ToolSpec]], str],
@@ -141,7 +141,8 @@ class ToolLoop:
     ) -> None:
         self._request = request
         self._connect = connect
-        self._tool_runner = tool_runner
+        self._open_tool_runner = open_tool_runner
+        self._tool_runner: ToolRunner | None = None
         self._on_event = on_event
         self._build_system_prompt = build_system_prompt
         self._result = RunResult([*request.message_history, request.user_message], calculate_cost)
@@ -167,7 +168,7 @@ class ToolLoop:
             result.error = RunInterruptedError.from_exception(error)
         except AskError as error:
             result.error = error
-        denial = self._tool_runner.unattended_denial
+        denial = self._tool_runner.unattended_denial if self._tool_runner else None
         if denial and not isinstance(result.error, RunInterruptedError):
             message = f"a tool call was denied by {denial.rule}: no terminal to confirm on"
             result.error = SafetyError(message, denial.hint)
@@ -426,12 +427,13 @@ class ToolLoop:
         Raises:
             RunInterruptedError: the user interrupted one; the others get results without being run.
         """
+        tool_runner = self._tool_runner = self._tool_runner or self._open_tool_runner()
         messages = self._result.messages
         answer_index = len(messages) - 1
         for call_index, call in enumerate(tool_calls):
             self._recent_calls = [*self._recent_calls, (call.name, call.arguments)][-MAX_REPEATED_CALLS:]
             is_repeated = self._recent_calls.count((call.name, call.arguments)) == MAX_REPEATED_CALLS
-            finished = self._tool_runner.execute(call, repetitions=MAX_REPEATED_CALLS if is_repeated else 0)
+            finished = tool_runner.execute(call, repetitions=MAX_REPEATED_CALLS if is_repeated else 0)
             calls = [*messages[answer_index].tool_calls]
             if finished.call.arguments != calls[call_index].arguments:  # the user edited the command
                 calls[call_index] = calls[call_index]._replace(arguments=finished.call.arguments)
@@ -439,8 +441,8 @@ class ToolLoop:
                 messages[answer_index] = messages[answer_index]._replace(tool_calls=tuple(calls))
             message = Message("tool", finished.result, tool_call_id=call.id, tool_name=calls[call_index].name)
             self._add_message(MessageAdded(message))
-        if self._tool_runner.interruption:
-            raise self._tool_runner.interruption
+        if tool_runner.interruption:
+            raise tool_runner.interruption
 
     def _add_message(self, event: MessageAdded) -> None:
         self._result.messages.append(event.message)

@@ -15,7 +15,6 @@ from ask.console import StderrConsole
 from ask.errors import UsageError
 from ask.secrets import format_variable_prefix
 from ask.settings import FILES_LEVEL, Settings
-from ask.suggestions import format_suggestion
 from ask.text import decode_argument
 from ask.tools.base import Tool
 from ask.tools.builtin import BUILTIN_TOOLS, READ_SKILL_NAME
@@ -128,6 +127,8 @@ class Toolset:
             if name.startswith(self._get_missing_prefixes(settings))
         ]
         for name in settings.disabled_tools.difference(names) if settings.tools else ():
+            from ask.suggestions import format_suggestion
+
             advice = format_suggestion(name, names, "ask tools lists them")
             raise UsageError(f"unknown tool {name!r} in --disable-tool", advice)
         allowed = selected_template.select_tools(names) if selected_template else frozenset(names)

@@ -33,7 +33,6 @@ from ask.plugin_api.provider import (
     format_tool_results,
 )
 from ask.profiles import adapt_options
-from ask.retries import choose_retry_delay
 from ask.secrets import NO_SECRETS, Redactor
 from ask.text import SurrogateJoiner, format_one_line, repair_surrogates
 
@@ -318,6 +317,8 @@ class ProviderClient:
                 if self._switch_key(error):
                     self._on_notice(f"{error.summary}; trying the next key")
                     continue
+                from ask.retries import choose_retry_delay
+
                 seconds = choose_retry_delay(error, count, self._backoff) if count < self._tries else None
                 if seconds is None:
                     if isinstance(error, NetworkError) and error.offline:

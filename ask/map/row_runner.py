@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ask.agent.app_context import AppContext
@@ -36,7 +37,7 @@ class RowRunner:
         self._system_prompts = system_prompts
         self._headers: Mapping[str, str] = EMPTY_MAPPING
         self._connections = [self._connect(request) for request in requests]
-        self._tool_runner = ToolRunner(requests[0], app, ignore_event)
+        self._open_tool_runner = partial(ToolRunner, requests[0], app, ignore_event)
 
     def run(self, task: RowTask) -> TaskResult:
         """Answer a row."""
@@ -46,7 +47,7 @@ class RowRunner:
         result = ToolLoop(
             request,
             lambda _: self._connections[task.model_number],
-            self._tool_runner,
+            self._open_tool_runner,
             ignore_event,
             build_system_prompt=lambda _: system_prompt,
             calculate_cost=lambda _: Cost(),  # the engine adds up the job's

@@ -25,7 +25,6 @@ from ask.errors import ConfigError
 from ask.plugin_api.loaded_provider import LoadedProvider
 from ask.plugin_api.provider import MODULE_HOOKS, REQUIRED_HOOKS, TOOL_HOOKS, Provider, ProviderInfo
 from ask.profiles import ModelProfile
-from ask.suggestions import suggest
 from ask.version import DISTRIBUTION
 
 if TYPE_CHECKING:
@@ -236,6 +235,8 @@ def explain_hook_error(message: str) -> str:
     """Return pluggy's error as one line, or a suggestion for a misspelled hook."""
     line = " ".join(message.split())
     hook = next((word.strip("'") for word in line.split() if word.strip("'").startswith("provider_")), "")
+    from ask.suggestions import suggest
+
     suggestion = suggest(hook, list_hook_names())
     if hook and hook not in list_hook_names():
         return f"unknown hook {hook}" + (f"; did you mean {suggestion}?" if suggestion else "")

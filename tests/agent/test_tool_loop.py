@@ -96,7 +96,7 @@ class AgentBench:
         return ToolLoop(
             request,
             lambda endpoint: ModelConnection(endpoint, client, lambda tokens: None, lambda: None),
-            ToolRunner(request, app, self.events.append),
+            lambda: ToolRunner(request, app, self.events.append),
             self.events.append,
             build_system_prompt=lambda tools: "Be brief.",
             calculate_cost=lambda requests: PriceFinder(self._folder).calculate_cost(
