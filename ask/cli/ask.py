@@ -215,7 +215,7 @@ class AskCommand(click.Command):
         return rest
 
     def get_help(self, ctx: click.Context) -> str:
-        from ask.cli.groups import format_help
+        from ask.cli.help_format import format_help
 
         return format_help(self, ctx)
 

@@ -5,69 +5,20 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import click
 
+from ask.cli.help_format import format_help
 from ask.console import StandardOutput, StderrConsole
 from ask.errors import UsageError
 from ask.messages import EMPTY_MAPPING
 from ask.text import format_one_line
 
-MAX_HELP_WIDTH, MAX_SUMMARY = 80, 200
-NARROW_WIDTH = 50
-"""Columns below which help shows descriptions below options instead of beside them."""
+MAX_SUMMARY = 200
 HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
-
-
-class HelpFormatter(click.HelpFormatter):
-    """Formats help for terminals of any width; Click's own needs 50 columns."""
-
-    def __init__(self, indent_increment: int = 2, width: int | None = None, max_width: int | None = None) -> None:
-        from shutil import get_terminal_size
-
-        available = min(get_terminal_size().columns, max_width or MAX_HELP_WIDTH) - indent_increment
-        super().__init__(indent_increment, width or available, max_width)
-
-    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
-        if self.width >= NARROW_WIDTH:
-            super().write_dl(rows, col_max, col_spacing)
-            return
-        for term, description in rows:
-            self.write_text(term)
-            with self.indentation():
-                self.write_text(description)
-
-    def write_text(self, text: str) -> None:
-        if self.width >= NARROW_WIDTH:
-            super().write_text(text)
-            return
-        from textwrap import fill
-
-        for number, paragraph in enumerate(text.split("\n\n")):
-            is_literal = paragraph.startswith("\b")
-            indentation = " " * self.current_indent
-            self.write("\n" if number else "")
-            for line in paragraph.split("\n")[1:] if is_literal else [paragraph]:
-                hanging_indentation = indentation + " " * (self.indent_increment * is_literal)
-                filled = fill(
-                    line,
-                    self.width,
-                    initial_indent=indentation,
-                    subsequent_indent=hanging_indentation,
-                    break_long_words=False,
-                    break_on_hyphens=False,
-                )
-                self.write(f"{filled}\n")
-
-
-def format_help(command: click.Command, ctx: click.Context) -> str:
-    """Format the help of a command for the terminal's width."""
-    formatter = HelpFormatter()
-    command.format_help(ctx, formatter)
-    return formatter.getvalue().rstrip("\n")
 
 
 class PromptHintCommand(click.Command):

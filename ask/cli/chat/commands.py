@@ -270,7 +270,7 @@ def clear(session: ChatSession, _: str) -> None:
 
 @slash_command("", "List the commands and keys.")
 def help_(session: ChatSession, _: str) -> None:
-    from ask.cli.groups import HelpFormatter
+    from ask.cli.help_format import HelpFormatter
 
     formatter = HelpFormatter()
     formatter.write_dl([*list_usages(), *KEY_BINDINGS.items(), ("//...", "send a message that starts with a slash")])
