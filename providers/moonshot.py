@@ -1,6 +1,6 @@
 """Moonshot AI's Kimi models. https://platform.kimi.ai/docs
 
-They need their reasoning back, and refuse empty texts.
+They need their reasoning back, and refuse empty texts. Older models write their reasoning into the response text.
 """
 
 from __future__ import annotations
@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ask import ChatCompletions, ChatRequest, Message, RetryAction, Usage
+from ask import ChatCompletions, ChatRequest, Message, ModelResponse, RetryAction, StreamReader, Usage
 from ask.parsing import read_int
 from ask.profiles import ModelProfile
+
+from .moonshot_thinking import MoonshotStreamReader, separate_thinking
 
 QUOTA_ERROR_TYPE = "exceeded_current_quota_error"
 """An account without credit; it has status 429, like a rate limit."""
@@ -70,6 +72,12 @@ class Moonshot(ChatCompletions):
         elif message.role == "assistant":
             formatted["content"] = formatted["content"] or EMPTY_TEXT_PLACEHOLDER
         return formatted
+
+    def provider_stream_reader(self) -> StreamReader:
+        return MoonshotStreamReader(super().provider_stream_reader())
+
+    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
+        return super().provider_parse_response(separate_thinking(response))
 
     def parse_usage(self, usage: Mapping[str, Any]) -> Usage:
         """Read cached tokens from OpenAI's field or from Moonshot's own, at the top level."""

@@ -62,7 +62,9 @@ def test_first_and_second_request_of_a_round_match_openais_types(name: str, stre
     assert body["seed"] == 5
 
 
-@given(st.sampled_from(list(SERVICES.values())), replace_any_part(wire.answer("Yes", [("clock", {})])))
+@given(
+    st.sampled_from(list(SERVICES.values())), replace_any_part(wire.answer("<think>Hm.</think>Yes", [("clock", {})]))
+)
 def test_any_response_is_read_or_is_an_error(service: ChatCompletions, response: Any) -> None:
     response = response if isinstance(response, dict) else {"choices": response}
     before = json.dumps(response)
@@ -72,7 +74,7 @@ def test_any_response_is_read_or_is_an_error(service: ChatCompletions, response:
     assert json.dumps(response) == before
 
 
-CHUNKS = [*wire.stream("Yes", [("clock", {})]), wire.error()]
+CHUNKS = [*wire.stream("◁think▷Hm.◁/think▷Yes", [("clock", {})]), wire.error()]
 
 
 @given(st.sampled_from(list(SERVICES.values())), st.lists(st.one_of(*map(replace_any_part, CHUNKS)), max_size=6))
