@@ -6,7 +6,7 @@ import gc
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from ask.agent.app_context import AppContext
@@ -139,6 +139,7 @@ def run_tool_loop(request: RunRequest, app: AppContext, on_event: Callable[[Even
             can_read=safe_mode.can_read if safe_mode else can_read_anything,
         )
 
+    @cache
     def open_tool_runner() -> ToolRunner:
         from ask.agent.tool_runner import ToolRunner
 
@@ -147,6 +148,8 @@ def run_tool_loop(request: RunRequest, app: AppContext, on_event: Callable[[Even
         return tool_runner
 
     with ExitStack() as cleanup:
+        if request.settings.allow or request.settings.deny:
+            open_tool_runner()  # an invalid rule is an error before anything is sent
         if not gc.isenabled():  # only before the first message of a chat: later garbage should be collected
             gc.freeze()
             gc.enable()

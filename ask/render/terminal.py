@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import sys
 import threading
@@ -40,6 +41,10 @@ TICK_INTERVAL = 0.1
 SPINNER_DELAY = 0.5
 """Time before the spinner appears, in seconds."""
 SPINNER_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+
+
+EARLY_TEXT_PATTERN = re.compile(r"[A-Za-z0-9 ,.;:!?'\"()]*")
+"""Text that looks the same with and without Markdown."""
 
 
 class Ticker:
@@ -155,10 +160,10 @@ class TerminalRenderer(PlainRenderer):
     def _show_early_text(self, text: str) -> bool:
         """Show text as it is while the modules for Markdown are being loaded; return whether it was shown.
 
-        Only a beginning that fits into one row is, so that no width has to be measured.
+        Only words that fit into one row are, so that no width has to be measured and nothing looks different later.
         """
         text = self._early_text + text
-        is_simple = text.isascii() and text.isprintable() and len(text) < self._live_region.size.columns
+        is_simple = EARLY_TEXT_PATTERN.fullmatch(text) is not None and len(text) < self._live_region.size.columns
         if self._markdown or self._is_markdown_loaded or not (is_simple and is_in_foreground()):
             return False
         self._early_text = text

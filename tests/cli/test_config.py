@@ -407,7 +407,7 @@ def editor(home: Home, script: str) -> dict[str, str]:
 
 
 def test_the_edited_file_replaces_the_old_one(ask: Ask, home: Home) -> None:
-    env = editor(home, 'grep -q settings "$1" && echo "max_rounds = 5 # five" > "$1"')
+    env = editor(home, 'grep -q Settings "$1" && echo "max_rounds = 5 # five" > "$1"')
     result = ask("config", "edit", env=env)
     assert (result.code, result.text, result.stderr) == (0, "", "")
     assert (home.config / "config.toml").read_text() == "max_rounds = 5 # five\n"

@@ -23,7 +23,7 @@ def test_pythonpath_inside_the_folder_is_an_error(ask: Ask, home: Home, names: s
     result = ask("--safe", "go", env={"PYTHONPATH": names})
     [line] = result.stderr.splitlines()
     assert result.code == 8
-    assert f"{home.work}{which}," in line
+    assert f"{home.work}{which}:" in line
     assert "unset PYTHONPATH" in line
 
 

@@ -185,7 +185,7 @@ def test_daily_quota_is_not_retried() -> None:
     exceeded = {"violations": [{"quotaId": "GenerateRequestsPerDayPerProjectPerModel-FreeTier"}]}
     failure = parse_error(429, error(429, "Quota.", exceeded, {"retryDelay": "17s"}))
     assert failure.retry_action == RetryAction.NEXT_KEY
-    assert "day" in failure.hint
+    assert "daily" in failure.hint
 
 
 def test_html_error_page_is_reported_by_its_title() -> None:

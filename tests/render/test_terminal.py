@@ -388,10 +388,10 @@ sys.meta_path.insert(0, SlowImport)
     )
     ask = replace(ask, env={**ask.env, "PYTHONPATH": str(folder)})
     shown = Event()
-    steps: list[Step] = [wire.event(wire.text("**Bold")), shown, wire.event(wire.text("** words")), *END_STEPS]
+    steps: list[Step] = [wire.event(wire.text("Plain")), shown, wire.event(wire.text(" **bold** words")), *END_STEPS]
     server.reply(Reply(steps, content_type="text/event-stream"))
     with ask.start_on_terminal("--no-tools", "-q", "hi") as running:
-        running.wait_for("**Bold")
+        running.wait_for("Plain")
         marker.touch()
         shown.set()
-        assert render_lines(running.finish().stdout) == ["Bold words"]
+        assert render_lines(running.finish().stdout) == ["Plain bold words"]
