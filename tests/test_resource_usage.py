@@ -27,7 +27,7 @@ COMMANDS = {
     "--complete providers": (CLICK, 9, 3),
     "tools": (CLICK, 42, 19),
     "history list": (CLICK, 24, 9),
-    "providers": (WIRED, 51, 4),
+    "providers": (WIRED, 52, 4),
     "hi": (WIRED, 59, 4),
     "-p demo hi": (LOCAL, 52, 13),
     "chat -p demo hi": (LOCAL, 62, 13),

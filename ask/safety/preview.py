@@ -80,7 +80,7 @@ def build_preview(pending_call: PendingToolCall, can_read: Callable[[Path], bool
         if not can_read(path):
             return Preview(f"no diff: {path} is outside the readable folders", approved_file=ApprovedFile(str(path)))
         with open_target(path, pending_call.context, for_writing=True) as target:
-            file = ApprovedFile(str(target.path))
+            file = target.to_approved_file()
             return _build_diff_preview(pending_call, target, diff_arguments)
     except (ToolError, OSError, RuntimeError) as error:
         return Preview(f"no diff: {getattr(error, 'strerror', None) or error}", approved_file=file)
@@ -94,9 +94,9 @@ def _build_diff_preview(pending_call: PendingToolCall, target: FileTarget, shown
     """
     path = target.path
     if target.stat_result is None:
-        return Preview(f"{path} does not exist yet", approved_file=ApprovedFile(str(path), ""))
+        return Preview(f"{path} does not exist yet", approved_file=target.to_approved_file(""))
     data = target.read_content(str(path))
-    file = ApprovedFile(str(path), compute_digest(data))
+    file = target.to_approved_file(compute_digest(data))
     if b"\0" in data:
         return Preview(f"no diff: {path} is binary, {len(data):,} bytes", approved_file=file)
     try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from ask.safety.self_test import clean_up_self_test, run_self_test
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ask.safety.limit_monitor import LimitMonitor
-    from ask.tools.base import Tool, ToolContext
+    from ask.tools.base import ApprovedFile, Tool, ToolContext
 
 _REQUESTS_FD, _REPLIES_FD, _STDERR_FD = 0, 1, 2
 _MAX_CALL_SIZE = 1 << 28
@@ -56,7 +56,7 @@ def _serve_calls(start_message: Mapping[str, Any], calls: Iterator[Any], send_fr
     import ask.tools.shell  # noqa: F401 - loaded before the first call, while ask waits for the model
     from ask.safety.limit_monitor import NICENESS, LimitMonitor, set_limits
     from ask.safety.sandbox_config import Limits
-    from ask.tools.base import ApprovedFile, ToolContext
+    from ask.tools.base import ToolContext
     from ask.tools.builtin import BUILTIN_TOOLS
 
     limits = Limits(*start_message["limits"])
@@ -75,11 +75,20 @@ def _serve_calls(start_message: Mapping[str, Any], calls: Iterator[Any], send_fr
             max_result_length=limits.output_size // _MAX_CHARACTER_SIZE,  # ask shortens it, and saves the rest
             niceness=NICENESS,
             placeholders=frozenset(map(Path, start_message["placeholders"])),
-            approved_file=ApprovedFile(*call["approved_file"]) if call["approved_file"] else None,
+            approved_file=_parse_approved_file(call["approved_file"]),
             keep_hard_links=False,  # another name of the file may be outside the writable folders
         )
         result = _execute_call(tools.get(call["tool"]), call["arguments"], context, monitor)
         send_frame(worker_channel.DONE, json.dumps(result).encode())
+
+
+def _parse_approved_file(fields: Sequence[Any] | None) -> ApprovedFile | None:
+    from ask.tools.base import ApprovedFile
+
+    if fields is None:
+        return None
+    path, ids, digest = fields
+    return ApprovedFile(path, tuple(ids), digest)
 
 
 def _protect_memory() -> None:

@@ -27,10 +27,13 @@ class ApprovedFile(NamedTuple):
 
     Attributes:
         path: Its path, with symbolic links resolved.
-        digest: SHA-256 of its content; "" if it does not exist; None if only the path was shown.
+        ids: Device and inode of the innermost existing folder on the path, and of the file if it exists; () if only the
+            path was shown.
+        digest: SHA-256 of its content; "" if it does not exist; None if the content was not shown.
     """
 
     path: str
+    ids: tuple[str, ...] = ()
     digest: str | None = None
 
 

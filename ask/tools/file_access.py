@@ -139,6 +139,11 @@ class FileTarget(NamedTuple):
     stat_result: os.stat_result | None
     is_hidden_file: Callable[[os.stat_result], bool] | None
 
+    def to_approved_file(self, digest: str | None = None) -> ApprovedFile:
+        """Describe the file as one that the user was shown, with the digest of its content if that was shown."""
+        statuses = [os.fstat(self.dir_fd), *([self.stat_result] if self.stat_result else [])]
+        return ApprovedFile(str(self.path), tuple(f"{one.st_dev}:{one.st_ino}" for one in statuses), digest)
+
     def read_content(self, display_name: str) -> bytes:
         """Read the file.
 
@@ -333,7 +338,8 @@ def check_approved_target(display_name: str, approved_file: ApprovedFile | None,
     digest = None
     if approved_file.digest is not None:
         digest = compute_digest(target.read_content(display_name)) if target.stat_result else ""
-    if approved_file != (str(target.path), digest):
+    current_file = target.to_approved_file(digest)
+    if approved_file != (current_file if approved_file.ids else ApprovedFile(current_file.path)):
         raise ToolError(
             f"{display_name} was not written: it changed after the user approved the call; read it and try again"
         )
