@@ -170,15 +170,15 @@ class Job(NamedTuple):
 
     def make_task(self, row: Row, number: int, position: int, model_number: int) -> RowTask:
         """Return the task of a row for one of the models, without its result in the ledger."""
-        task = RowTask(position, row.columns, model_number)
         try:
             message = self._create_message(row, number, model_number)
         except AskError as error:
-            return task._replace(stored=RowResult("failed", error=f"{row.location}: {error}"))
+            failure = RowResult("failed", error=f"{row.location}: {error}")
+            return RowTask(position, row.columns, model_number, stored=failure)
         digest = blake2b(f"{model_number}\0{message.content}".encode("utf-8", "replace"), digest_size=DIGEST_BYTES)
         for attachment in message.attachments:
             digest.update(blake2b(attachment.data).digest())
-        return task._replace(message=message, key=RowKey(digest.digest(), 0))
+        return RowTask(position, row.columns, model_number, message, RowKey(digest.digest(), 0))
 
     def _create_message(self, row: Row, number: int, model_number: int) -> Message:
         """Return the message for a row.

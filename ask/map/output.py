@@ -32,9 +32,9 @@ class ColumnNames:
     ) -> None:
         properties = schema.get("properties") if schema and schema.get("type") == "object" else None
         self._answer_fields = tuple(properties) if properties else None
-        self._result_columns = ((PATCH,) if has_patch else ()) + RESULT_COLUMNS
+        self._has_patch = has_patch
         self.all = list(input_columns)
-        for name in (*(self._answer_fields or (ANSWER,)), *self._result_columns):
+        for name in (*(self._answer_fields or (ANSWER,)), *([PATCH] if has_patch else []), *RESULT_COLUMNS):
             unique, number = name, 2
             while unique in self.all:
                 unique, number = f"{name}_{number}", number + 1
@@ -43,14 +43,17 @@ class ColumnNames:
 
     def build_record(self, columns: Mapping[str, Any], model: str, result: RowResult) -> dict[str, Any]:
         """Return the output row of an input row."""
-        is_answered, fields = result.status == "answered", {"model": model, **result._asdict()}
+        is_answered = result.status == "answered"
         if self._answer_fields is None:
-            answers = [result.answer if is_answered else None]
+            values = [result.answer if is_answered else None]
         else:
             answer = json.loads(result.answer) if is_answered and result.answer else {}
-            answers = [answer.get(name) for name in self._answer_fields]
-        results = (None if fields[name] == "" else fields[name] for name in self._result_columns)
-        return {**columns, **dict(zip(self._names, (*answers, *results), strict=True))}
+            values = [answer.get(name) for name in self._answer_fields]
+        if self._has_patch:
+            values.append(result.patch or None)
+        tokens_and_cost = (result.input_tokens, result.output_tokens, result.cost)
+        values += (model, result.finish_reason or None, *tokens_and_cost, result.error or None)
+        return {**columns, **dict(zip(self._names, values, strict=True))}
 
 
 class StdoutWriter:
