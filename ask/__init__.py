@@ -118,6 +118,8 @@ __all__ = [
     "Usage",
     "tool",
 ]
+__version__ = "0.1.0"  # a constant, because reading the installed metadata would slow down `ask --version`
+__distribution__ = "ask-gents"
 _MODULES = {
     "ask.errors": "AskError ProviderError RetryAction",
     "ask.messages": "Attachment FinishReason Message ModelResponse ProviderState ToolCall ToolSpec Usage",

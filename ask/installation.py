@@ -14,8 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ask import __distribution__
 from ask.parsing import parse_json, read_dict, read_list, read_str
-from ask.version import DISTRIBUTION
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
@@ -28,7 +28,7 @@ def format_install_command(extra: str) -> str:
     from importlib.metadata import distribution
     from importlib.util import find_spec
 
-    prefix, ask_distribution = Path(sys.prefix), distribution(DISTRIBUTION)
+    prefix, ask_distribution = Path(sys.prefix), distribution(__distribution__)
     if (prefix / "pipx_metadata.json").exists():
         return shlex.join(["pipx", "inject", prefix.name, *find_extra_requirements(ask_distribution, extra)])
     if requirements := read_list(read_uv_receipt(prefix).get("requirements")):
@@ -61,7 +61,7 @@ def format_uv_arguments(requirements: Iterable[Any], ask_distribution: Distribut
     arguments: list[str] = []
     for table in map(read_dict, requirements):
         name, extras, version = table.get("name"), read_list(table.get("extras")), read_str(table.get("specifier"))
-        if name == DISTRIBUTION:
+        if name == __distribution__:
             arguments = [*format_requirement(ask_distribution, dict.fromkeys([*extras, extra]), version), *arguments]
             continue
         with suppress(PackageNotFoundError, ValueError):

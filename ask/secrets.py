@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ask.atomic_files import convert_write_errors, lock_file, write_private_file
 from ask.errors import ConfigError
 from ask.messages import EMPTY_MAPPING, Message, ToolCall
 from ask.settings import read_toml
@@ -241,6 +240,8 @@ class KeyStore:
             MissingDependencyError: the package for the keyring is not installed.
         """
         import tomli_w
+
+        from ask.atomic_files import convert_write_errors, lock_file, write_private_file
 
         with lock_file(self.path):
             keys = self.read_saved_keys()

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from ask import __version__
 from ask.history.store import Store
 from ask.messages import Usage
-from ask.version import VERSION
 
 RUNS = 5
 """Runs per conversation, each of four messages: a prompt, a tool call, its result and the answer."""
@@ -69,7 +69,7 @@ def generate_rows(conversations: int, newest: float) -> Iterator[tuple[str, Row]
         for place in range(RUNS):
             run, now = (number - 1) * RUNS + place + 1, began + place * SECONDS_APART
             usage = Usage(1000 * (place + 1), 200, 500 * place, 100, 0.001 * (place + 1))
-            about = (VERSION, provider, model, "", directory, f"session:{number % 100}")
+            about = (__version__, provider, model, "", directory, f"session:{number % 100}")
             yield "runs", (run, number, now, now + 20, *about, 0, 1, *usage)
             yield from generate_messages(writer, run, now, usage)
 

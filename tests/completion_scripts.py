@@ -17,8 +17,7 @@ import click
 from ask.cli import COMMANDS
 from ask.cli.ask import command as root
 from ask.settings import SETTINGS
-from ask.tools.builtin import BUILTIN_TOOLS
-from ask.tools.web_search import SEARCH_WEB
+from ask.tools.builtin import BUILTIN_TOOLS, SEARCH_WEB
 
 SCRIPTS = Path(__file__).parents[1] / "completions"
 BEGIN = "# make generated writes from here\n"

@@ -18,7 +18,8 @@ import ask
 
 ROOT = Path(__file__).parents[1]
 LAYERS = [
-    {"messages", "process_tree", "suggestions", "text", "text_diff", "version", "worker_channel"},
+    {"__distribution__", "__version__"},
+    {"messages", "process_tree", "suggestions", "text", "text_diff", "worker_channel"},
     {"errors"},
     {"parsing"},
     {"attachments", "installation", "profiles"},
@@ -38,7 +39,7 @@ LAYERS = [
     {"cli"},
     {"__main__"},
 ]
-"""The modules and packages of `ask`. Each imports only from lower layers, also for types and inside functions."""
+"""The modules, packages and constants of `ask`. Each imports only from lower layers, for types and in functions too."""
 PACKAGES = {
     "click": {"cli", "__main__"},
     "referencing": {"schemas", "plugin_api"},

@@ -30,8 +30,7 @@ from ask.plugin_api.provider import DEFAULT_STALL_TIMEOUT, REQUIRED_HOOKS, TOOL_
 from ask.secrets import list_key_variables
 from ask.settings import PROVIDER_KEYS, SETTINGS, Settings, read_config, resolve_settings
 from ask.testing import EXPECTED
-from ask.tools.builtin import BUILTIN_TOOLS
-from ask.tools.web_search import KEYED_ENGINES, SEARCH_WEB
+from ask.tools.builtin import BUILTIN_TOOLS, KEYED_ENGINES, SEARCH_WEB
 from tests import responses_wire, wire
 from tests.doc_pages import (
     Example,

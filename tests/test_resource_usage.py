@@ -22,15 +22,15 @@ CLICK = "import click"
 LOCAL = "import click, pluggy, sqlite3"
 WIRED = "import click, pluggy, requests, sqlite3"
 COMMANDS = {
-    "--version": (CLICK, 6, 3),
-    "--help": (CLICK, 7, 12),
+    "--version": (CLICK, 5, 3),
+    "--help": (CLICK, 6, 12),
     "--complete providers": (CLICK, 9, 3),
-    "tools": (CLICK, 42, 19),
-    "history list": (CLICK, 24, 9),
-    "providers": (WIRED, 52, 4),
-    "hi": (WIRED, 59, 4),
-    "-p demo hi": (LOCAL, 52, 13),
-    "chat -p demo hi": (LOCAL, 62, 13),
+    "tools": (CLICK, 40, 19),
+    "history list": (CLICK, 23, 9),
+    "providers": (WIRED, 50, 4),
+    "hi": (WIRED, 56, 4),
+    "-p demo hi": (LOCAL, 48, 13),
+    "chat -p demo hi": (LOCAL, 57, 13),
 }
 """For each command line: the script to compare with, our additional modules, and additional other packages."""
 ROUNDS = 20

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ask.tools.builtin import BUILTIN_TOOLS
-from ask.tools.web_search import SEARCH_WEB
+from ask.tools.builtin import BUILTIN_TOOLS, SEARCH_WEB
 
 DEFAULT_TOOLS = [*(tool.spec.name for tool in BUILTIN_TOOLS), SEARCH_WEB.name]

@@ -17,10 +17,9 @@ from ask.agent.model_selection import (
     resolve_fallbacks,
 )
 from ask.agent.toolset import Toolset, has_context_files
-from ask.atomic_files import PRIVATE_FILE_MODE, create_private_folder
-from ask.console import StderrConsole
+from ask.console import StderrConsole, identify_terminal
 from ask.errors import ParameterError, UsageError
-from ask.history.ids import generate_conversation_id, identify_terminal
+from ask.history.entries import generate_conversation_id
 from ask.inputs.readers import decode_text, read_stdin, read_text_file
 from ask.messages import Attachment, Message, ReportedUsage, ResumedConversation
 from ask.prompt_blocks import compose_prompt, format_blocks
@@ -447,6 +446,10 @@ def warn_on_first_run(request: RunRequest, flags: Mapping[str, Any], app: AppCon
         return
     safe_name = "told-safe-files" if request.settings.safe_level == FILES_LEVEL else "told-safe"
     marker_file = app.app_dirs.data / (safe_name if request.settings.safe else "told")
+    if marker_file.exists():
+        return
+    from ask.atomic_files import PRIVATE_FILE_MODE, create_private_folder
+
     try:
         create_private_folder(marker_file.parent)
         marker_file.touch(PRIVATE_FILE_MODE, exist_ok=False)

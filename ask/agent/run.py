@@ -47,7 +47,7 @@ def run_request(request: RunRequest, app: AppContext, on_event: Callable[[Event]
         request = request._replace(endpoint=add_cached_model(request.endpoint, app.app_dirs.cache))
     if not request.settings.save:
         return run_tool_loop(request, app, on_event)
-    from ask.history.ids import identify_terminal
+    from ask.console import identify_terminal
     from ask.history.recorder import Recorder, RunMetadata
 
     metadata = RunMetadata(

@@ -41,7 +41,7 @@ class RunBackups:
 
     @cached_property
     def _file_backups(self) -> FileBackups:
-        from ask.history.ids import identify_terminal
+        from ask.console import identify_terminal
         from ask.undo.backups import FileBackups
         from ask.undo.journal import JournalHeader
 

@@ -9,11 +9,11 @@ from datetime import date
 from pathlib import Path
 
 import ask_prompts
+from ask import __version__
 from ask.agent.request import RunRequest
 from ask.messages import ToolSpec
 from ask.text import format_one_line
 from ask.tools.builtin import READ_SKILL_NAME
-from ask.version import VERSION
 
 PROMPTS_FOLDER = Path(str(ask_prompts.__file__)).parent
 """The folder of the prompts that come with `ask`."""
@@ -62,7 +62,7 @@ def build_system_prompt(
     ]
     values = {
         "program": "ask",
-        "version": VERSION,
+        "version": __version__,
         "date": f"{today:%A}, {today.isoformat()}",
         "system": f"{uname.sysname} {uname.release} {uname.machine}",
         "shell": os.path.basename(environment.get("SHELL", "")) or "unknown",

@@ -17,10 +17,11 @@ from ask.secrets import format_variable_prefix
 from ask.settings import FILES_LEVEL, Settings
 from ask.text import decode_argument
 from ask.tools.base import Tool
-from ask.tools.builtin import BUILTIN_TOOLS, READ_SKILL_NAME
-from ask.tools.web_search import (
+from ask.tools.builtin import (
+    BUILTIN_TOOLS,
     DUCKDUCKGO,
     ENGINE_BASE_URLS,
+    READ_SKILL_NAME,
     SEARCH_WEB,
     SearchEngine,
     create_search_tool,

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import click
 
+from ask import __version__
 from ask.cli import COMMANDS, is_on_terminal
 from ask.errors import RunInterruptedError, UsageError
-from ask.version import VERSION
 
 MAX_SECONDS = 31_536_000.0
 MAX_DOLLARS = 1_000_000_000.0
@@ -328,7 +328,7 @@ def parse_comma_list(_: click.Context, __: click.Parameter, value: tuple[str, ..
 @click.option("--record", metavar="FILE", help="Add requests and answers to this file; ASK_REPLAY uses it.")
 @click.option("--no-stdin", is_flag=True, help="Do not read stdin.")
 @click.option("--timeout", metavar="S", type=parse_seconds, help="Stop if no text arrives for S seconds (300).")
-@click.version_option(VERSION, "-V", "--version", message="ask %(version)s")
+@click.version_option(__version__, "-V", "--version", message="ask %(version)s")
 @click.pass_context
 def command(ctx: click.Context, /, **flags: Any) -> int:
     """Ask a language model. It may run tools here, in this folder, to find the answer.

@@ -17,6 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+from ask import __distribution__, __version__
 from ask.agent.app_context import AppContext
 from ask.agent.mcp_servers import is_mcp_installed, open_sign_ins
 from ask.agent.model_selection import (
@@ -39,7 +40,7 @@ from ask.client.prices import OPENROUTER, PRICES_EXTRA, is_genai_prices_installe
 from ask.console import StandardOutput
 from ask.context.trust import TrustStore
 from ask.errors import AskError, ConfigError, SafetyError, to_ask_error
-from ask.history.ids import generate_conversation_id
+from ask.history.entries import generate_conversation_id
 from ask.history.store import Store
 from ask.installation import find_launcher, format_install_command
 from ask.mcp.server_config import MCP_EXTRA, expand_variables, find_servers
@@ -55,9 +56,7 @@ from ask.secrets import KEYRING, format_variable_prefix
 from ask.settings import SANDBOX_LEVEL, SETTINGS, Config, Settings, read_switch, resolve_settings
 from ask.text import decode_argument
 from ask.tools.base import Tool
-from ask.tools.builtin import BUILTIN_TOOLS
-from ask.tools.web_search import DUCKDUCKGO, KEYED_ENGINES, SEARCH_WEB
-from ask.version import DISTRIBUTION, VERSION
+from ask.tools.builtin import BUILTIN_TOOLS, DUCKDUCKGO, KEYED_ENGINES, SEARCH_WEB
 
 OK, WARNING, PROBLEM = "ok", "warning", "problem"
 NO_KEY = ": no key"
@@ -133,14 +132,14 @@ def check_versions(_: AppContext) -> Iterator[CheckResult]:
     import sqlite3
     from importlib.metadata import requires, version
 
-    yield ok("ask", f"{VERSION}, in {Path(__file__).parents[2]}")
+    yield ok("ask", f"{__version__}, in {Path(__file__).parents[2]}")
     yield ok("python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
     try:
         sqlite3.connect(":memory:").execute("CREATE VIRTUAL TABLE texts USING fts5(text)")
         yield ok("sqlite", sqlite3.sqlite_version)
     except sqlite3.Error as error:
         yield problem("sqlite", f"{sqlite3.sqlite_version}: {error}", "use a Python whose SQLite has FTS5")
-    requirements = [requirement for requirement in requires(DISTRIBUTION) or () if "extra ==" not in requirement]
+    requirements = [requirement for requirement in requires(__distribution__) or () if "extra ==" not in requirement]
     names = [re.split(r"[^\w.-]", requirement)[0] for requirement in requirements]
     yield ok("packages", ", ".join(f"{name} {version(name)}" for name in names))
 

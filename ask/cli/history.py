@@ -22,8 +22,7 @@ from ask.cli.groups import JSON_OPTION, CommandGroup, parse_whole_number, print_
 from ask.console import StandardOutput, StderrConsole
 from ask.errors import BrokenOutputError, FileError, UsageError
 from ask.history.conversations import find_conversation, find_newest_conversation
-from ask.history.entries import Conversation, read_runs
-from ask.history.ids import generate_conversation_id
+from ask.history.entries import Conversation, generate_conversation_id, read_runs
 from ask.history.listing import NO_LIMIT, list_conversations
 from ask.history.store import Store
 from ask.render.amounts import format_count

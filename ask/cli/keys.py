@@ -12,7 +12,7 @@ from ask.errors import ConfigError, UsageError
 from ask.external_keys import is_valid_key
 from ask.render.table import write_table
 from ask.secrets import KEYRING
-from ask.tools.web_search import KEYED_ENGINES
+from ask.tools.builtin import KEYED_ENGINES
 
 
 @click.group("keys", cls=CommandGroup, default="list")

@@ -12,10 +12,9 @@ import click
 
 from ask.agent.app_context import AppContext
 from ask.cli.groups import print_notice, require_confirmation, subcommand
-from ask.console import BOLD, StandardOutput, StderrConsole
+from ask.console import BOLD, StandardOutput, StderrConsole, identify_terminal
 from ask.errors import BrokenOutputError, FileError, UsageError
 from ask.history.conversations import find_conversation, find_last_run
-from ask.history.ids import identify_terminal
 from ask.history.store import Store
 from ask.render.amounts import format_count, format_local_time
 from ask.render.diff import write_diff

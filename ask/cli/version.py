@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
+from ask import __version__
 from ask.cli.groups import subcommand
-from ask.version import VERSION
 
 
 @subcommand("version")
 def command() -> None:
     """Print the version."""
-    click.echo(f"ask {VERSION}")
+    click.echo(f"ask {__version__}")

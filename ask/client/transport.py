@@ -13,6 +13,7 @@ from http.client import HTTPException, IncompleteRead
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import SplitResult, urlsplit
 
+from ask import __version__
 from ask.client.certificates import CaBundle, find_ca_bundle
 from ask.client.decoding import ChunkedDecoder, GzipDecoder, InvalidChunkError
 from ask.client.http_adapter import ConnectionCounter, LimitedResponse, create_adapter
@@ -28,7 +29,6 @@ from ask.client.preconnect import CONNECT_SECONDS, Preconnection
 from ask.client.stream_format import MAX_EVENT_BYTES, EventTooLargeError, NdjsonDecoder, SseDecoder, check_size
 from ask.errors import ConfigError, IncompleteStreamError, NetworkError, walk_causes
 from ask.plugin_api.provider import HttpRequest, RawEvent
-from ask.version import VERSION
 
 if TYPE_CHECKING:
     import requests
@@ -90,7 +90,7 @@ class Transport:
         """
         import requests
 
-        headers = {"User-Agent": f"ask/{VERSION}", "Accept-Encoding": "gzip", **request.headers}
+        headers = {"User-Agent": f"ask/{__version__}", "Accept-Encoding": "gzip", **request.headers}
         data = request.content or None
         if request.body is not None:
             headers["Content-Type"] = "application/json"

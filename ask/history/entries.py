@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,6 +14,12 @@ from ask.text import repair_surrogates
 
 if TYPE_CHECKING:
     import sqlite3
+
+
+def generate_conversation_id() -> str:
+    """Generate an ID that begins with a letter. A number in a list can therefore not be a prefix of an ID."""
+    random_bytes = os.urandom(6)
+    return "abcdef"[random_bytes[0] % 6] + random_bytes.hex()[1:]
 
 
 class ToolCallRecord(NamedTuple):

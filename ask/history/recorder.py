@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from ask import __version__
 from ask.errors import AskError, FileError
 from ask.events import Event, FallbackStarted, MessageAdded, ToolCallFinished, ToolCallRequested
 from ask.history.entries import (
@@ -25,7 +26,6 @@ from ask.history.entries import (
 from ask.history.store import HistoryLockedError, Store
 from ask.messages import Message, Usage
 from ask.text import format_one_line, repair_surrogates
-from ask.version import VERSION
 
 MAX_TITLE_LENGTH = 80
 LOCK_TIMEOUT = 1.0
@@ -130,7 +130,9 @@ class Recorder:
             (identity, repair_surrogates(title), now, now),
         )
         (number,) = connection.execute("SELECT number FROM conversations WHERE id = ?", (identity,)).fetchone()
-        self.run_number = insert_row(connection, "runs", conversation=number, started=now, version=VERSION, **columns)
+        self.run_number = insert_row(
+            connection, "runs", conversation=number, started=now, version=__version__, **columns
+        )
         insert_entry(connection, self.run_number, user_entry)
 
     def _add_entry(

@@ -7,12 +7,11 @@ import signal
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from ask.atomic_files import create_private_folder
 from ask.errors import FileError
 
 if TYPE_CHECKING:
@@ -222,15 +221,19 @@ def create_private_file(path: Path) -> None:
 
     An existing file is not opened: closing it would release the POSIX locks that this process may have on it.
     """
-    create_private_folder(path.parent)
     try:
-        descriptor = os.open(os.path.realpath(path), os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    except FileExistsError:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise FileError(f"{path} is not a file", MOVE_AWAY_HINT) from None
-    else:
-        os.fchmod(descriptor, 0o600)  # whatever the umask
-        os.close(descriptor)
+        status = path.stat()
+    except FileNotFoundError:
+        from ask.atomic_files import create_private_folder
+
+        create_private_folder(path.parent)
+        with suppress(FileExistsError):
+            descriptor = os.open(os.path.realpath(path), os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            os.fchmod(descriptor, 0o600)  # whatever the umask
+            os.close(descriptor)
+        status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise FileError(f"{path} is not a file", MOVE_AWAY_HINT)
 
 
 def can_read_unlocked(path: Path, error: FileError) -> bool:

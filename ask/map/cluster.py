@@ -19,6 +19,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ask import __version__
 from ask.agent.app_context import AppContext
 from ask.agent.model_selection import ModelSelection, resolve_endpoint
 from ask.agent.request import RunRequest
@@ -32,7 +33,6 @@ from ask.messages import Message
 from ask.schemas.schema import JsonSchema
 from ask.secrets import Redactor
 from ask.settings import Settings
-from ask.version import VERSION
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -170,7 +170,7 @@ def find_versions() -> dict[str, str]:
 
     distributions = {entry.dist for group in PLUGIN_GROUPS for entry in entry_points(group=group) if entry.dist}
     plugins = {distribution.name: distribution.version for distribution in distributions}
-    return plugins | {"ask": VERSION, "Python": platform.python_version(), "distributed": version("distributed")}
+    return plugins | {"ask": __version__, "Python": platform.python_version(), "distributed": version("distributed")}
 
 
 def describe_differences(found: Mapping[str, str], expected: Mapping[str, str]) -> str:

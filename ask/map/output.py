@@ -45,7 +45,7 @@ class ColumnNames:
         """Return the output row of an input row."""
         is_answered = result.status == "answered"
         if self._answer_fields is None:
-            values = [result.answer if is_answered else None]
+            values: list[Any] = [result.answer if is_answered else None]
         else:
             answer = json.loads(result.answer) if is_answered and result.answer else {}
             values = [answer.get(name) for name in self._answer_fields]

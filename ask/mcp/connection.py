@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
+from ask import __version__
 from ask.client.network_errors import is_loopback
 from ask.errors import AskError
 from ask.mcp.http_connection import HttpServerTransport
@@ -22,7 +23,6 @@ from ask.mcp.tool_results import to_tool_result
 from ask.parsing import read_dict, read_list
 from ask.text import format_one_line
 from ask.tools.base import ToolError, ToolResult
-from ask.version import VERSION
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectSendStream
@@ -138,7 +138,7 @@ class ServerConnection:
 
         client = Client(
             self._open_limited_streams(),
-            client_info=Implementation(name="ask", version=VERSION),
+            client_info=Implementation(name="ask", version=__version__),
             cache=None,
             list_roots_callback=self._list_roots if self._roots else None,
             elicitation_callback=self._decline_elicitation,

@@ -15,12 +15,12 @@ from contextlib import suppress
 from pathlib import Path
 from stat import S_ISREG
 
+from ask import __version__
 from ask.atomic_files import write_private_file
 from ask.errors import ConfigError
 from ask.mcp.server_config import ServerConfig, expand_variables, resolve_server_folder
 from ask.mcp.tool_listing import ServerTools, ToolListing, normalize_listing
 from ask.parsing import read_dict
-from ask.version import VERSION
 
 FORMAT_VERSION = 3
 MAX_AGE = 86_400.0
@@ -88,7 +88,7 @@ def compute_fingerprint(server: ServerConfig, environment: Mapping[str, str], di
     if expanded.cwd:
         table["cwd"] = str(resolve_server_folder(expanded, directory))
     files = list(find_command_files(expanded, environment, directory)) if expanded.command else []
-    return hashlib.sha256(json.dumps([VERSION, table, files], sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([__version__, table, files], sort_keys=True).encode()).hexdigest()
 
 
 def find_command_files(

@@ -20,12 +20,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import pluggy
 
-from ask.atomic_files import write_private_file
+from ask import __distribution__
 from ask.errors import ConfigError
 from ask.plugin_api.loaded_provider import LoadedProvider
 from ask.plugin_api.provider import MODULE_HOOKS, REQUIRED_HOOKS, TOOL_HOOKS, Provider, ProviderInfo
 from ask.profiles import ModelProfile
-from ask.version import DISTRIBUTION
 
 if TYPE_CHECKING:
     from ask.plugin_api.import_guard import NotifyCallback
@@ -72,6 +71,8 @@ def find_plugins(cache: Path | None) -> PluginIndex:
     rows = _scan_entry_points()
     if cache:
         with suppress(OSError):  # without the cache the next start is slower, nothing more
+            from ask.atomic_files import write_private_file
+
             write_private_file(cache, json.dumps({"stamp": stamp, **rows}).encode())
     return _index_plugins(rows)
 
@@ -129,7 +130,7 @@ def load_provider(entries: tuple[PluginEntry, ...], notify: NotifyCallback) -> L
         raise ConfigError(f"{names} both have a provider named {entry.name}", "uninstall one of them")
     module_name, _, attribute = entry.target.partition(":")
     guard: AbstractContextManager[None] = nullcontext()
-    if entry.distribution != DISTRIBUTION:
+    if entry.distribution != __distribution__:
         from ask.plugin_api.import_guard import guard_import
 
         guard = guard_import(f"{entry.name} ({entry.distribution})", notify)
@@ -184,14 +185,14 @@ def check_provider(plugin: object, name: str, distribution: str) -> LoadedProvid
         info,
         plugin=plugin,
         profiles=profiles,
-        is_builtin=distribution in (DISTRIBUTION, "config.toml"),
+        is_builtin=distribution in (__distribution__, "config.toml"),
         missing_tool_hooks=[hook for hook in TOOL_HOOKS if not defines_hook(plugin, hook)],
     )
 
 
 def check_alternative(provider: LoadedProvider, plugin: Provider) -> LoadedProvider:
     """Check another form of a loaded provider: the same service on another API."""
-    alternative = check_provider(plugin, provider.info.name, DISTRIBUTION if provider.is_builtin else "")
+    alternative = check_provider(plugin, provider.info.name, __distribution__ if provider.is_builtin else "")
     return alternative.with_profiles_of(provider)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 from ask.messages import ToolSpec
 from ask.tools.base import Tool, build_parameters_schema
@@ -107,3 +108,56 @@ FETCH_URL = Tool(
 
 BUILTIN_TOOLS = (READ_FILE, WRITE_FILE, EDIT_FILE, LIST_DIR, BASH, FETCH_URL)
 """The built-in tools, in the order in which models see them."""
+
+DUCKDUCKGO = "duckduckgo"
+ENGINE_BASE_URLS = {
+    "brave": "https://api.search.brave.com/res/v1",
+    "tavily": "https://api.tavily.com",
+    DUCKDUCKGO: "https://html.duckduckgo.com",
+}
+"""The engines with their base URLs, in order of preference."""
+KEYED_ENGINES = tuple(name for name in ENGINE_BASE_URLS if name != DUCKDUCKGO)
+"""Engines that need an API key; their base URL can be changed."""
+DEFAULT_RESULT_COUNT, MAX_RESULT_COUNT = 8, 20
+"""Number of results if the model does not specify it, and the maximum."""
+
+SEARCH_WEB = ToolSpec(
+    "search_web",
+    "Search the web: titles, URLs and snippets; read a page with fetch_url.",
+    build_parameters_schema(
+        {"query": {"type": "string"}},
+        {"max_results": {"type": "integer", "description": f"1 to {MAX_RESULT_COUNT} ({DEFAULT_RESULT_COUNT})"}},
+    ),
+)
+
+
+class SearchEngine(NamedTuple):
+    """A search engine to query.
+
+    Attributes:
+        name: Its name in `ENGINE_BASE_URLS`.
+        base_url: The base URL of its API.
+        key: Its API key, or several separated by "|"; "" if it needs none.
+    """
+
+    name: str
+    base_url: str
+    key: str = ""
+
+
+def create_search_tool(engine: SearchEngine) -> Tool:
+    """Create the search tool, for one search engine."""
+    return Tool(
+        SEARCH_WEB,
+        partial(_load_on_call("web_search", "search_web"), engine),
+        has_side_effects=False,
+        get_host=partial(_load_on_call("web_search", "get_engine_host"), engine),
+        is_sandboxed=False,
+    )
+
+
+def is_ddgs_installed() -> bool:
+    """Check whether the `ddgs` package is installed, without importing it."""
+    from importlib.machinery import PathFinder
+
+    return PathFinder.find_spec("ddgs") is not None

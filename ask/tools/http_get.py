@@ -13,6 +13,7 @@ from http.client import HTTPException
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urljoin
 
+from ask import __version__
 from ask.client.certificates import CaBundle, explain_certificate_error, find_ca_bundle
 from ask.client.decoding import GzipDecoder
 from ask.client.network_errors import find_connect_reason
@@ -21,7 +22,6 @@ from ask.errors import ConfigError
 from ask.messages import EMPTY_MAPPING
 from ask.tools.base import ToolError
 from ask.tools.network_policy import HttpTarget, NetworkPolicy, is_ip_address, parse_url
-from ask.version import VERSION
 
 if TYPE_CHECKING:
     from socket import socket
@@ -38,7 +38,7 @@ _READ_SIZE = 65_536
 _MAX_HEADER_LENGTH = 200
 """Characters kept of the status line and the content type."""
 _DEFAULT_HEADERS = {
-    "User-Agent": f"ask/{VERSION}",
+    "User-Agent": f"ask/{__version__}",
     "Accept": "text/markdown, text/html;q=0.9, application/json;q=0.9, text/plain;q=0.9, */*;q=0.5",
     "Accept-Encoding": "gzip",
 }

@@ -10,28 +10,16 @@ import json
 import re
 import time
 from collections.abc import Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ask.messages import ToolSpec
 from ask.parsing import read_dict, read_list, read_str
 from ask.secrets import Redactor, format_variable_prefix
-from ask.tools.base import Tool, ToolContext, ToolError, ToolResult, build_parameters_schema
+from ask.tools.base import ToolContext, ToolError, ToolResult
+from ask.tools.builtin import DEFAULT_RESULT_COUNT, DUCKDUCKGO, MAX_RESULT_COUNT, SearchEngine
 
 if TYPE_CHECKING:
     from ask.tools.http_get import FetchResponse
 
-DUCKDUCKGO = "duckduckgo"
-ENGINE_BASE_URLS = {
-    "brave": "https://api.search.brave.com/res/v1",
-    "tavily": "https://api.tavily.com",
-    DUCKDUCKGO: "https://html.duckduckgo.com",
-}
-"""The engines with their base URLs, in order of preference."""
-KEYED_ENGINES = tuple(name for name in ENGINE_BASE_URLS if name != DUCKDUCKGO)
-"""Engines that need an API key; their base URL can be changed."""
-DEFAULT_RESULT_COUNT, MAX_RESULT_COUNT = 8, 20
-"""Number of results if the model does not specify it, and the maximum."""
 _MAX_TITLE_LENGTH, _MAX_SNIPPET_LENGTH = 200, 1_000
 """Maximum number of characters shown of a title and of a snippet."""
 _RATE_LIMIT_PAUSE = 1.1
@@ -41,29 +29,6 @@ _TRY_LATER_HINT = "try again later, or continue without searching"
 _MAX_ERROR_LENGTH = 200
 """Maximum number of characters shown of an engine's error message."""
 
-SEARCH_WEB = ToolSpec(
-    "search_web",
-    "Search the web: titles, URLs and snippets; read a page with fetch_url.",
-    build_parameters_schema(
-        {"query": {"type": "string"}},
-        {"max_results": {"type": "integer", "description": f"1 to {MAX_RESULT_COUNT} ({DEFAULT_RESULT_COUNT})"}},
-    ),
-)
-
-
-class SearchEngine(NamedTuple):
-    """A search engine to query.
-
-    Attributes:
-        name: Its name in `ENGINE_BASE_URLS`.
-        base_url: The base URL of its API.
-        key: Its API key, or several separated by "|"; "" if it needs none.
-    """
-
-    name: str
-    base_url: str
-    key: str = ""
-
 
 class WebSearchResult(NamedTuple):
     """One search result, with the texts as the engine sent them."""
@@ -71,24 +36,6 @@ class WebSearchResult(NamedTuple):
     title: str
     url: str
     snippet: str
-
-
-def is_ddgs_installed() -> bool:
-    """Check whether the `ddgs` package is installed, without importing it."""
-    from importlib.machinery import PathFinder
-
-    return PathFinder.find_spec("ddgs") is not None
-
-
-def create_search_tool(engine: SearchEngine) -> Tool:
-    """Create the tool for a search engine."""
-    return Tool(
-        SEARCH_WEB,
-        partial(search_web, engine),
-        has_side_effects=False,
-        get_host=partial(get_engine_host, engine),
-        is_sandboxed=False,
-    )
 
 
 def get_engine_host(engine: SearchEngine, arguments: Mapping[str, Any]) -> str:

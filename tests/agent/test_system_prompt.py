@@ -9,12 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from ask import ToolSpec
+from ask import ToolSpec, __version__
 from ask.agent.system_prompt import build_system_prompt
 from ask.settings import Settings
-from ask.tools.builtin import BUILTIN_TOOLS
-from ask.tools.web_search import SEARCH_WEB
-from ask.version import VERSION
+from ask.tools.builtin import BUILTIN_TOOLS, SEARCH_WEB
 from tests import wire
 from tests.model_server import ModelServer
 from tests.program import Ask, Home
@@ -35,7 +33,7 @@ def prompt(*tools: ToolSpec, own: str = "", shell: str = "/bin/zsh", directory: 
 def test_it_contains_program_version_date_system_shell_and_directory() -> None:
     text = prompt()
     machine = os.uname()
-    known = [f"ask {VERSION}", "Tuesday, 2026-02-03", machine.sysname, machine.machine, "Shell: zsh", "/some/where"]
+    known = [f"ask {__version__}", "Tuesday, 2026-02-03", machine.sysname, machine.machine, "Shell: zsh", "/some/where"]
     assert [part for part in known if part not in text] == []
     assert "{{" not in text
 
@@ -111,7 +109,7 @@ def test_it_is_the_first_message_of_every_request_and_what_the_user_adds_comes_a
     first, second = (request.json["messages"][0] for request in server.requests)
     assert first == second
     assert first["role"] == "system"
-    assert first["content"].startswith(f"You are ask {VERSION}, ")
+    assert first["content"].startswith(f"You are ask {__version__}, ")
     assert f"Working directory: {home.work}.\n" in first["content"]
     assert "\n- bash: " in first["content"]
     assert first["content"].endswith("\n\nFrom config.toml.\n\nFrom a file.")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ask import __version__
 from ask.errors import LimitReachedError
 from ask.events import Event, MessageAdded, Notice, ToolCallFinished, ToolCallRequested
 from ask.history.entries import Run, ToolCallRecord
@@ -17,7 +18,6 @@ from ask.history.recorder import MAX_TITLE_LENGTH, Recorder
 from ask.history.store import Store
 from ask.messages import FinishReason, Message, ModelResponse, ProviderState, ToolCall, Usage
 from ask.plugin_api.provider import TextDelta
-from ask.version import VERSION
 from tests.history.test_store import locked
 from tests.saved_history import create_recorder, list_messages, read_all_runs, read_conversations, save_run
 
@@ -74,7 +74,7 @@ def test_a_run_is_saved_with_all_that_is_known_of_it(path: Path) -> None:
     assert (conversation.id, conversation.title) == ("abc", "Which files are here?")
     saved = only_run(path)
     assert before <= saved.started == conversation.created == conversation.updated <= (saved.ended or 0) <= time.time()
-    assert saved._asdict().items() >= {**about, "provider": "openrouter", "model": "m", "version": VERSION}.items()
+    assert saved._asdict().items() >= {**about, "provider": "openrouter", "model": "m", "version": __version__}.items()
     assert (saved.exit_code, saved.error, saved.rounds, saved.usage, saved.compacts) == (11, "stopped", 1, USAGE, None)
     asked, calling, one, two, done = saved.entries
     assert (asked.message, asked.complete) == (Message("user", "Which files\nare here?"), True)

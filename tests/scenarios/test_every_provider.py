@@ -10,10 +10,8 @@ from typing import Any
 
 import pytest
 
-from ask import Message, ToolCall
-from ask.tools.builtin import BUILTIN_TOOLS
-from ask.tools.web_search import SEARCH_WEB
-from ask.version import VERSION
+from ask import Message, ToolCall, __version__
+from ask.tools.builtin import BUILTIN_TOOLS, SEARCH_WEB
 from tests import wire as chat_wire
 from tests.model_server import ModelServer, Reply
 from tests.program import TEST_KEY, Ask, Home, Result
@@ -81,7 +79,7 @@ def test_a_prompt_is_sent_after_the_default_system_prompt(
     result = ask(*command(service), *(["--no-stream"] if whole else []), "why is the sky blue?")
     assert (result.text, result.stderr, result.code) == ("Because of Rayleigh scattering.\n", "", 0)
     [[system, question]] = check_sent_requests(server, service)
-    assert system.content.startswith(f"You are ask {VERSION}")
+    assert system.content.startswith(f"You are ask {__version__}")
     assert before.isoformat() in system.content or date.today().isoformat() in system.content
     assert all(f"- {tool}: " in system.content for tool in TOOLS)
     assert (question.role, question.content) == ("user", "why is the sky blue?")

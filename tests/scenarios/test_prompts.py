@@ -7,9 +7,8 @@ from datetime import date
 
 import pytest
 
-from ask.tools.builtin import BUILTIN_TOOLS
-from ask.tools.web_search import SEARCH_WEB
-from ask.version import VERSION
+from ask import __version__
+from ask.tools.builtin import BUILTIN_TOOLS, SEARCH_WEB
 from tests import wire
 from tests.model_server import ModelServer
 from tests.program import Ask
@@ -28,7 +27,7 @@ def test_a_prompt_is_sent_after_the_default_system_prompt(ask: Ask, server: Mode
     assert list_roles(body) == ["system", "user"]
     assert body["messages"][1]["content"] == "why is the sky blue?"
     system = body["messages"][0]["content"]
-    assert system.startswith(f"You are ask {VERSION}")
+    assert system.startswith(f"You are ask {__version__}")
     assert before.isoformat() in system or date.today().isoformat() in system
     assert str(ask.cwd) in system
     assert all(f"- {name}: " in system for name in DEFAULT_TOOLS)
@@ -40,7 +39,7 @@ def test_the_users_system_prompt_follows_the_default_one(ask: Ask, server: Model
     [body] = check_sent_requests(server)
     assert list_roles(body) == ["system", "user"]
     system = body["messages"][0]["content"]
-    assert system.startswith(f"You are ask {VERSION}")
+    assert system.startswith(f"You are ask {__version__}")
     assert system.endswith("\n\nTalk like a pirate.")
 
 
@@ -71,7 +70,7 @@ def test_text_piped_into_a_named_prompt_is_marked_as_data(ask: Ask, server: Mode
     [body] = check_sent_requests(server)
     assert list_roles(body) == ["system", "user"]
     system, asked = (message["content"] for message in body["messages"])
-    assert system.startswith(f"You are ask {VERSION}")
+    assert system.startswith(f"You are ask {__version__}")
     assert "\n\nYou review code " in system
     assert asked.startswith("Review this for mistakes: ")
     assert "\n\n<stdin>\ndiff --git a/a.py b/a.py\n" in asked

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from ask.tools.base import MAX_RESULT_LENGTH, Tool
-from ask.tools.builtin import BUILTIN_TOOLS, EDIT_FILE, LIST_DIR, READ_FILE, WRITE_FILE
+from ask.tools.builtin import BUILTIN_TOOLS, EDIT_FILE, LIST_DIR, READ_FILE, SEARCH_WEB, WRITE_FILE
 from ask.tools.file_access import MAX_FILE_SIZE
-from ask.tools.web_search import SEARCH_WEB
 from tests.tools.conftest import Run, Unprivileged
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ask.secrets import REDACTED
 from ask.settings import SEARCH_ENGINES
 from ask.tools.base import ToolContext, ToolError
-from ask.tools.web_search import (
+from ask.tools.builtin import (
     DEFAULT_RESULT_COUNT,
     ENGINE_BASE_URLS,
     KEYED_ENGINES,

@@ -31,8 +31,7 @@ from ask.errors import FileError, RunInterruptedError, UsageError
 from ask.events import Event, Notice
 from ask.history.conversations import find_conversation, load_conversation, select_unsummarized_runs
 from ask.history.deletion import delete_run, replace_run
-from ask.history.entries import Run, read_runs
-from ask.history.ids import generate_conversation_id
+from ask.history.entries import Run, generate_conversation_id, read_runs
 from ask.history.listing import ConversationTitle, find_titles
 from ask.history.store import Store
 from ask.messages import SUMMARY_PREFIX, Message, ReportedUsage

@@ -1,4 +1,4 @@
-"""Each asks a real terminal, in a process of its own, what it is called."""
+"""Identifying the terminal: each test asks a real one, in its own process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tests.program import Home, Running, run
 
-NAME = "import os; from ask.history.ids import identify_terminal; print('<' + identify_terminal(os.environ) + '>')"
+NAME = "import os; from ask.console import identify_terminal; print('<' + identify_terminal(os.environ) + '>')"
 PYTHON = f'{sys.executable} -c "{NAME}"'
 WITHOUT_PROC = ["bwrap", "--dev-bind", "/", "/", "--tmpfs", "/proc", "--"]
 
