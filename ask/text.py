@@ -1,15 +1,20 @@
-"""Sanitizing of untrusted text for storage and for display on a terminal."""
+"""Text: made safe for storage and for terminals, and the blocks that mark files and piped text in a prompt."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
+from collections.abc import Sequence
+from typing import NamedTuple
 
 CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """Characters that can move, hide or reverse what a terminal shows."""
 LONG_GAP = re.compile(r" {20,}")
 EMPTY_LINES = re.compile(r"\n(?: *\n){4,}")
 INVISIBLE_CHARACTERS = re.compile(r"[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+OPENING_TAG_PATTERN = re.compile(r'(?:\A|\n\n)<(?P<mark>(?:file|stdin)(?:-\d+)?)(?: name=(?P<name>"[^\n]*"))?>\n')
+"""The opening tag of a file or of piped text in a prompt, as `ask.inputs` writes it."""
 
 
 def repair_surrogates(text: str) -> str:
@@ -67,3 +72,56 @@ def _escape_match(match: re.Match[str]) -> str:
 def decode_argument(argument: str) -> str:
     """Decode a command line argument as UTF-8, whatever the locale. Invalid bytes become escapes."""
     return os.fsencode(argument).decode("utf-8", "backslashreplace")
+
+
+class PromptPart(NamedTuple):
+    """A part of a prompt.
+
+    The title of a file or of piped text is its name; the title of the user's words is "".
+    """
+
+    title: str
+    text: str
+
+
+def split_prompt(prompt: str) -> list[PromptPart]:
+    """Split a prompt into its parts, in order."""
+    parts, position = [], 0
+    while opening := OPENING_TAG_PATTERN.search(prompt, position):
+        closing = f"\n</{opening['mark']}>"
+        # An empty block has only one newline between its tags.
+        end = prompt.find(closing, opening.end() - 1)
+        after = end + len(closing)
+        if end < 0 or prompt[after : after + 2] not in ("", "\n\n"):
+            break
+        parts.append(PromptPart("", prompt[position : opening.start()]))
+        parts.append(PromptPart(_format_title(opening["name"]), prompt[opening.end() : end]))
+        position = after
+    parts.append(PromptPart("", prompt[position:]))
+    return [part for part in parts if part.title or part.text.strip("\n")]
+
+
+def _format_title(name: str | None) -> str:
+    if name is None:
+        return "stdin"
+    try:
+        return format_one_line(repair_surrogates(json.loads(name))) or "file"
+    except ValueError:
+        return format_one_line(name)
+
+
+def format_blocks(prompt_text: str, files: Sequence[tuple[str, str]], stdin_text: str) -> str:
+    """Join the prompt with the files and piped text, which become tagged blocks."""
+    blocks = [format_block("file", text, f" name={json.dumps(name, ensure_ascii=False)}") for name, text in files]
+    if stdin_text.strip():
+        blocks.append(format_block("stdin", stdin_text, ""))
+    return "\n\n".join(filter(None, (prompt_text, *blocks)))
+
+
+def format_block(tag: str, text: str, attributes: str) -> str:
+    """Enclose text in tags that do not occur in it, so that it cannot fake its end."""
+    name, number = tag, 1
+    while f"</{name}>" in attributes + text:
+        number += 1
+        name = f"{tag}-{number}"
+    return f"<{name}{attributes}>\n{text.rstrip(chr(10))}\n</{name}>"

@@ -26,7 +26,7 @@ LAYERS = [
     {"external_keys"},
     {"atomic_files", "console", "profiler", "retries"},
     {"app_dirs", "settings"},
-    {"answer_extraction", "config_file", "prompt_blocks", "secrets"},
+    {"answer_extraction", "config_file", "secrets"},
     {"schemas"},
     {"plugin_api"},
     {"batches", "events"},

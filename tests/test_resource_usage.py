@@ -28,9 +28,9 @@ COMMANDS = {
     "tools": (CLICK, 40, 19),
     "history list": (CLICK, 23, 9),
     "providers": (WIRED, 50, 4),
-    "hi": (WIRED, 56, 4),
-    "-p demo hi": (LOCAL, 48, 13),
-    "chat -p demo hi": (LOCAL, 57, 13),
+    "hi": (WIRED, 55, 4),
+    "-p demo hi": (LOCAL, 47, 13),
+    "chat -p demo hi": (LOCAL, 56, 13),
 }
 """For each command line: the script to compare with, our additional modules, and additional other packages."""
 ROUNDS = 20

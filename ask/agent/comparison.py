@@ -22,8 +22,8 @@ from ask.client.cost import Cost
 from ask.errors import AskError, RunInterruptedError, to_ask_error
 from ask.events import Event
 from ask.messages import Usage
-from ask.prompt_blocks import format_block
 from ask.schemas.schema import JsonSchema
+from ask.text import format_block
 
 
 class ModelAnswer(NamedTuple):

@@ -22,10 +22,9 @@ from ask.errors import ParameterError, UsageError
 from ask.history.entries import generate_conversation_id
 from ask.inputs.readers import decode_text, read_stdin, read_text_file
 from ask.messages import Attachment, Message, ReportedUsage, ResumedConversation
-from ask.prompt_blocks import compose_prompt, format_blocks
 from ask.secrets import Secrets
 from ask.settings import FILES_LEVEL, Settings, get_working_directory, parse_model_options, resolve_settings
-from ask.text import INVISIBLE_CHARACTERS, decode_argument
+from ask.text import INVISIBLE_CHARACTERS, decode_argument, format_blocks
 from ask.tools.base import Tool
 
 if TYPE_CHECKING:
@@ -403,6 +402,24 @@ def compose_message(
     if len(attachments) > 1 and not is_attachment_only:
         text = f"{text}\n\n{attachment_names}"
     return Message("user", text, attachments=attachments)
+
+
+def compose_prompt(prompt_text: str, files: Sequence[tuple[str, str]], stdin_text: str) -> str:
+    """Compose the user's message from the prompt, the files and the piped text.
+
+    Piped text without anything else is the prompt. Otherwise files and piped text become tagged blocks.
+
+    Raises:
+        UsageError: there is no prompt.
+    """
+    if stdin_text.strip() and not prompt_text and not files:
+        return stdin_text.strip("\n")
+    text = format_blocks(prompt_text, files, stdin_text)
+    if not text:
+        raise UsageError(
+            "no question given", 'try: ask "why is the sky blue?" (ask chat opens a chat, ask --help lists options)'
+        )
+    return text
 
 
 def check_attachments_supported(attachments: Sequence[Attachment], endpoint: ModelEndpoint) -> None:

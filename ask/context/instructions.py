@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ask.context.trusted_files import UntrustedFileError, read_trusted_file
-from ask.prompt_blocks import format_block
-from ask.text import decode_argument
+from ask.text import decode_argument, format_block
 
 MAX_INSTRUCTIONS_SIZE = 32 * 1024
 """Maximum size of all instruction files of a project together, in bytes."""

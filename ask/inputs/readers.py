@@ -1,4 +1,4 @@
-"""Reading text from standard input and files, composing the prompt, and parsing model options."""
+"""Reading standard input, files and pipes, and decoding text."""
 
 from __future__ import annotations
 

@@ -15,11 +15,10 @@ from pathlib import Path
 from ask.history.conversations import ToolCallStep, extract_summary, pair_calls_with_results
 from ask.history.entries import Conversation, HistoryEntry, Run
 from ask.messages import Attachment
-from ask.prompt_blocks import split_prompt
 from ask.render.amounts import format_count, format_local_time, format_timestamp
 from ask.render.safe_markdown import to_html
 from ask.render.transcript import describe_call, describe_conversation, describe_ending
-from ask.text import escape_control_characters, format_one_line
+from ask.text import escape_control_characters, format_one_line, split_prompt
 
 STYLESHEET_PATH, TEMPLATE_PATH = (Path(__file__).with_suffix(suffix) for suffix in (".css", ".html"))
 IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")

@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ask.history.conversations import ToolCallStep, extract_summary, pair_calls_with_results
 from ask.history.entries import Conversation, HistoryEntry, Run
-from ask.prompt_blocks import split_prompt
 from ask.render.safe_markdown import format_code_block, to_safe_markdown
 from ask.render.transcript import describe_call, describe_conversation, describe_ending
-from ask.text import escape_control_characters, format_one_line
+from ask.text import escape_control_characters, format_one_line, split_prompt
 
 SPECIAL_CHARACTERS = re.compile(r"[\\`*_\[\]<>&~|$]|^(?:[#+=-]|\d+[.)]$|\d+[.)](?= ))", re.MULTILINE)
 MAX_QUOTED_LINES = 20

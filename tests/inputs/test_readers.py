@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ask.agent.request import compose_prompt
 from ask.errors import ParameterError, UsageError
-from ask.prompt_blocks import compose_prompt
 from ask.settings import parse_model_options
 from tests import wire
 from tests.model_server import ModelServer

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from ask import ChatRequest, FinishReason, Message, TextDelta, ToolCall, ToolCallDelta
 from ask.plugin_api.provider import Delta
-from ask.prompt_blocks import format_blocks
 from ask.schemas.schema import parse_schema
 from ask.testing import ProviderContract
+from ask.text import format_blocks
 from ask.tools.arguments import parse_arguments
 from ask.tools.base import Tool, ToolContext, ToolError
 from ask.tools.builtin import BUILTIN_TOOLS

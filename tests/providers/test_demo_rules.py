@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ask.prompt_blocks import format_blocks
+from ask.text import format_blocks
 from providers.demo_rules import (
     INTRODUCTION,
     InputBlock,

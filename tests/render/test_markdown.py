@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from ask.history.export_format import ConversationExport, from_json_value
-from ask.prompt_blocks import PromptPart, split_prompt
 from ask.render.markdown import escape_markdown, render_markdown_document
 from ask.render.safe_markdown import MAX_TEXT_LENGTH, format_code_block, to_html, to_safe_markdown
+from ask.text import PromptPart, split_prompt
 from tests.conversation_strategies import CANARY, HOSTILE, TEXTS, conversations
 
 CALL = {"id": "1", "name": "bash", "arguments": '{"command": "ls"}', "started": 1, "seconds": 0.5, "exit_status": 2}

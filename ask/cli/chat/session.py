@@ -35,7 +35,7 @@ from ask.history.entries import Run, generate_conversation_id, read_runs
 from ask.history.listing import ConversationTitle, find_titles
 from ask.history.store import Store
 from ask.messages import SUMMARY_PREFIX, Message, ReportedUsage
-from ask.prompt_blocks import split_prompt
+from ask.text import split_prompt
 
 if TYPE_CHECKING:
     from ask.inputs.prompt_inputs import PromptInputs
