@@ -15,7 +15,7 @@ from ask.errors import BrokenOutputError, FileError
 from ask.text import escape_control_characters, repair_surrogates
 
 BOLD, DIM, RESET = "\x1b[1m", "\x1b[2m", "\x1b[0m"
-STDERR = 2
+STDOUT, STDERR = 1, 2
 CLEAR_LINE = "\r\x1b[2K"
 
 

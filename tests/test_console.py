@@ -293,6 +293,19 @@ def test_messages_are_wrapped_between_words_on_a_terminal(command: str, ask: Ask
     assert narrow.split() == wide.split()
 
 
+@pytest.mark.parametrize("options", ["", "--plain "])
+def test_reasoning_and_saved_conversations_are_wrapped_between_words_on_a_terminal(
+    options: str, ask: Ask, server: ModelServer
+) -> None:
+    thought = "The configuration of the retry policy is what the question is about. " * 2
+    pieces = [wire.reasoning(thought[start : start + 7]) for start in range(0, len(thought), 7)]
+    server.reply(wire.streams(*pieces, wire.text(f"Yes. {thought}"), wire.finish()))
+    shown = on_terminal(ask, f"stty cols 30; ask {options}hi; ask history show")
+    plain_text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown)
+    assert plain_text.count("The configuration of the retry\n") >= 2  # when it arrives, and when it is shown again
+    assert plain_text.split().count("configuration") == 8
+
+
 @pytest.mark.parametrize(
     ("environment", "can_use"),
     [

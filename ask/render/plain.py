@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ask.agent.tool_loop import RunResult
 from ask.console import STDERR, StandardOutput, StderrConsole, wrap_for_terminal
 from ask.events import Event, MessageAdded, Notice, ToolCallFinished, ToolCallOutput, ToolCallRequested, ToolCallStarted
 from ask.messages import ToolCall
 from ask.plugin_api.provider import ReasoningDelta, TextDelta
 from ask.text import format_one_line
+
+if TYPE_CHECKING:
+    from ask.render.text_layout import StreamWrapper
 
 MAX_ARGUMENTS_LENGTH = 100
 
@@ -23,6 +28,7 @@ class PlainRenderer:
         self._console = console
         self._verbose = verbose
         self._is_mid_dim_line = False
+        self._reasoning_wrapper: StreamWrapper | None = None
         self._has_live_output = False
         self._is_call_printed = False
 
@@ -33,7 +39,7 @@ class PlainRenderer:
                 self._end_dim_line()
                 self._output.write(text)
             case ReasoningDelta(text) if self._console.is_terminal or self._verbose:
-                self._print_dim_text(text)
+                self._print_reasoning(text)
             case ToolCallOutput(text) if self._console.is_terminal:
                 self._has_live_output = True
                 self._print_dim_text(text)
@@ -86,11 +92,25 @@ class PlainRenderer:
         self._is_call_printed = True
         self._console.print_dim(f"· {format_call(call)}\n")
 
+    def _print_reasoning(self, text: str) -> None:
+        if self._console.is_terminal:
+            if self._reasoning_wrapper is None:
+                from ask.render.live_region import get_terminal_size
+                from ask.render.text_layout import StreamWrapper
+
+                self._reasoning_wrapper = StreamWrapper(get_terminal_size(STDERR).columns)
+            text = self._reasoning_wrapper.feed(text)
+        self._print_dim_text(text)
+
     def _print_dim_text(self, text: str) -> None:
-        self._console.print_dim(text)
-        self._is_mid_dim_line = not text.endswith("\n")
+        if text:
+            self._console.print_dim(text)
+            self._is_mid_dim_line = not text.endswith("\n")
 
     def _end_dim_line(self) -> None:
+        if self._reasoning_wrapper:
+            self._print_dim_text(self._reasoning_wrapper.finish())
+            self._reasoning_wrapper = None
         if self._is_mid_dim_line:
             self._console.print_dim("\n")
             self._is_mid_dim_line = False

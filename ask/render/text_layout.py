@@ -14,6 +14,8 @@ from ask.console import RESET, format_hyperlink
 Row = list[tuple[str, str]]
 """The spans of a row: a piece of text and its style, "" for none."""
 WORD_PATTERN = re.compile(r"\S+\s*|\s+")
+STREAM_PART_PATTERN = re.compile(r"\n|[^\S\n]+|[\u1100-\uffef]|[^\s\u1100-\uffef]+")
+"""A newline, spaces, a word, or one character of a script that is written without spaces."""
 WIDENING_CHARACTERS = "\ufe0f\u200d"
 """Characters that some terminals combine with their neighbors into one wider symbol."""
 
@@ -71,6 +73,49 @@ def wrap_row(row: Row, width: int, *, divide_words: bool = True) -> list[Row]:
 def wrap_text(text: str, width: int, *, divide_words: bool = True) -> list[str]:
     """Wrap plain text as `wrap_row` does."""
     return [get_plain_text(row) for row in wrap_row([(text, "")], width, divide_words=divide_words)]
+
+
+class StreamWrapper:
+    """Wraps text that arrives in pieces between words; words that are wider than a row are left to the terminal."""
+
+    def __init__(self, width: int) -> None:
+        self._width = width
+        self._column = 0
+        self._spaces = ""
+        """The spaces before the next word, which are dropped if a new row begins there."""
+        self._word = ""
+        """The last word, to which the next piece may add."""
+        self._is_in_wide_word = False
+
+    def feed(self, text: str) -> str:
+        """Add a piece of text; return what can be printed."""
+        parts = STREAM_PART_PATTERN.findall(self._word + text)
+        has_word = bool(parts) and not parts[-1].isspace()
+        is_wide = has_word and measure_width(parts[-1]) >= self._width
+        self._word = parts.pop() if has_word and not is_wide else ""
+        printed_text = "".join(map(self._place, parts))
+        self._is_in_wide_word = self._is_in_wide_word or is_wide
+        return printed_text
+
+    def finish(self) -> str:
+        """Return the rest of the text."""
+        word, self._word = self._word, ""
+        return self._place(word)
+
+    def _place(self, part: str) -> str:
+        """Return a part with what comes before it: spaces, or a newline."""
+        if part.isspace():
+            self._is_in_wide_word = False
+            self._spaces = "" if part == "\n" else part.expandtabs()
+            self._column = 0 if part == "\n" else self._column
+            return "\n" * (part == "\n")
+        spaces, self._spaces = self._spaces, ""
+        width = measure_width(part)
+        if self._column and not self._is_in_wide_word and self._column + len(spaces) + width > self._width:
+            self._column = width
+            return f"\n{part}"
+        self._column += len(spaces) + width
+        return spaces + part
 
 
 def split_at_width(row: Row, width: int) -> list[Row]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -12,12 +13,17 @@ from ask.history.entries import Conversation, HistoryEntry, Run
 from ask.messages import ToolCall, Usage
 from ask.parsing import parse_json, read_dict
 from ask.render.amounts import format_local_time
+from ask.render.live_region import get_terminal_size
 from ask.render.plain import MAX_ARGUMENTS_LENGTH, format_call
+from ask.render.text_layout import wrap_text
 from ask.text import format_one_line, repair_surrogates
 
 MAX_TEXT_LENGTH = 5_000
 """Maximum length of a prompt or a result on a terminal, in characters; it may have come from a pipe."""
 
+FENCE_PATTERN = re.compile(r" *(```|~~~)")
+PREFORMATTED_LINE = re.compile(r"    |\t|\|")
+"""The beginning of a line of code or of a table."""
 MAX_SUMMARY_LENGTH = 120
 MIN_SHOWN_DURATION = 0.1
 """Minimum duration of a tool call that is shown, in seconds."""
@@ -78,10 +84,12 @@ class TranscriptWriter:
                 self._write_dim_line(format_one_line(step.result, MAX_ARGUMENTS_LENGTH))
 
     def _write_dim_line(self, text: str) -> None:
-        self._output.write(f"· {text}\n", DIM)
+        self._write_text(f"· {text}\n", DIM)
 
     def _write_text(self, text: str, style: str = "") -> None:
-        self._output.write(text, style)
+        self._output.write(
+            wrap_markdown(text, get_terminal_size(1).columns) if self._output.is_terminal else text, style
+        )
         self._output.end_line()
 
     def _write_indented(self, text: str, prefix: str, style: str) -> None:
@@ -92,6 +100,18 @@ class TranscriptWriter:
         self._write_text("".join(f"{prefix}{line}".rstrip(" ") + "\n" for line in lines), style)
         if omitted > 0:
             self._write_dim_line(f"{omitted} more characters (shown in a pipe or file)")
+
+
+def wrap_markdown(text: str, width: int) -> str:
+    """Wrap Markdown source between words, except for code and tables."""
+    rows: list[str] = []
+    is_code = False
+    for line in text.split("\n"):
+        is_fence = FENCE_PATTERN.match(line) is not None
+        is_code = is_code != is_fence
+        is_preformatted = is_code or is_fence or PREFORMATTED_LINE.match(line)
+        rows += [line] if is_preformatted else wrap_text(line, width, divide_words=False)
+    return "\n".join(rows)
 
 
 def format_arguments(call: ToolCall) -> Iterator[str]:

@@ -307,7 +307,7 @@ def test_reasoning_precedes_the_answer_and_the_last_line_shows_the_cost(ask: Ask
     )
     result = ask.on_terminal("-v", "--no-tools", "hi")
     assert render_lines(result.stdout) == ["I wonder", "yes", "· no tool calls, 100 tokens in, 20 out, $0.0125"]
-    assert re.search(rb"\x1b\[2m(I )?wonder\x1b\[0m", result.stdout)
+    assert re.search(rb"\x1b\[2m( |I )?wonder\x1b\[0m", result.stdout)
 
 
 def test_only_the_answer_is_styled_when_standard_error_is_redirected(ask: Ask, server: ModelServer) -> None:
