@@ -38,7 +38,7 @@ from ask.errors import AskError, RowsFailedError, RunInterruptedError, UsageErro
 from ask.map.engine import Engine, Progress
 from ask.map.job import Job, RowTask, TaskResult, estimate_input, identify_rows, prepare_job
 from ask.map.ledger import Ledger
-from ask.map.output import ColumnNames, FileWriter, RowWriter, StdoutWriter
+from ask.map.output import OUTPUT_SUFFIXES, ColumnNames, FileWriter, RowWriter, StdoutWriter
 from ask.map.rate_limit import MAX_CONCURRENCY, RateLimiter
 from ask.map.rows import (
     INPUT_FORMATS,
@@ -195,6 +195,11 @@ class MapCommand:
         has_template = flags["template"] is not None
         if not has_template and not flags["arguments"]:
             raise UsageError("no prompt given", 'try: ask map "Language of this text: {{text}}" tickets.jsonl')
+        file = next(
+            (option for option in flags["options"] if option.endswith(OUTPUT_SUFFIXES) and "=" not in option), ""
+        )
+        if file:
+            raise UsageError("-o sets a model parameter", f"to write the output to a file, use -O {file}")
         paths = flags["arguments"][0 if has_template else 1 :]
         check_inputs(paths)
         if flags["engine"] is not None and flags["key"]:

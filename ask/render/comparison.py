@@ -9,12 +9,12 @@ from itertools import zip_longest
 from typing import Any
 
 from ask.agent.comparison import ModelAnswer, Verdict
-from ask.console import StandardOutput, StderrConsole
+from ask.console import STDERR, STDOUT, StandardOutput, StderrConsole, wrap_for_terminal
 from ask.events import Event, MessageAdded, Notice
 from ask.messages import Message
 from ask.plugin_api.provider import TextDelta
 from ask.render.amounts import format_cost, format_duration
-from ask.render.live_region import LiveRegion, TerminalRow
+from ask.render.live_region import LiveRegion, TerminalRow, get_terminal_size
 from ask.render.markdown_rows import render_markdown
 from ask.render.plain import PlainRenderer
 from ask.render.text_layout import Row, get_plain_text, measure_width, split_at_width, to_ansi, truncate_text
@@ -109,7 +109,8 @@ class SectionComparison(JsonComparison):
             self._print_section(answer.endpoint.full_name, answer, answer.text)
             self._printed_count += 1
         waiting = [name for number, name in enumerate(self._names) if number not in self._complete]
-        self._console.show_status(f"waiting for {', '.join(waiting)}" if waiting else "")
+        status = truncate_text(f"waiting for {', '.join(waiting)}", get_terminal_size(STDERR).columns - 1)
+        self._console.show_status(status if waiting else "")
 
     def show_verdict(self, verdict: Verdict) -> None:
         judge, best = verdict.response, verdict.best.endpoint.full_name
@@ -131,7 +132,8 @@ class SectionComparison(JsonComparison):
 
     def _print_section(self, title: str, answer: ModelAnswer, text: str) -> None:
         self._console.show_status("")
-        self._output.write(f"\n── {title} ({describe_answer(answer)}) ──\n")
+        heading = wrap_for_terminal(f"── {title} ({describe_answer(answer)}) ──", STDOUT)
+        self._output.write(f"\n{heading}\n")
         if text:
             renderer = self._open_renderer()
             try:

@@ -148,6 +148,7 @@ def test_another_prompt_does_not_replace_the_output(ask: Ask, server: ModelServe
         (("of", "europe"), (9, "ask -- map")),
         (("Say {{text}}", "in.jsonl", "-O", "out.xls"), (2, ".csv")),
         (("Say {{text}}", "in.jsonl", "-O", "none/out.csv"), (9, "none")),
+        (("Say {{text}}", "in.jsonl", "-o", "out.csv"), (2, "-O out.csv")),
         (("Say {{text}}", "in.jsonl", "-j", "0"), (2, "-j")),
         (("Say {{text}}", "in.jsonl", "--max-failures", "x"), (2, "max-failures")),
         (("Say {{text}}", "empty.jsonl"), (2, "no rows")),
