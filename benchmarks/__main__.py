@@ -19,15 +19,19 @@ from benchmarks.server import Server
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"one of {', '.join(CASES)}; all without any")
-    parser.add_argument("--runs", type=int, default=15, metavar="N", help="of each program (15; slow ones run less)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all of it there too")
-    parser.add_argument("--page", type=Path, metavar="FILE", help="put the table into this page; other cases stay")
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"one of {', '.join(CASES)} (default: all)")
+    parser.add_argument(
+        "--runs", type=int, default=15, metavar="N", help="runs of each program (15; fewer for slow ones)"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write all results to this file")
+    parser.add_argument(
+        "--page", type=Path, metavar="FILE", help="write the table to this page; keeps the rows of other cases"
+    )
     given = parser.parse_args()
     if unknown := set(given.cases) - set(CASES):
-        parser.error(f"there is no case {', '.join(sorted(unknown))}")
+        parser.error(f"unknown case {', '.join(sorted(unknown))}")
     if given.runs < 1:
-        parser.error("--runs needs at least 1")
+        parser.error("--runs must be at least 1")
     measured: dict[str, list[Turn]] = {}
     with Server() as server, tempfile.TemporaryDirectory() as folder:
         env = BenchmarkEnvironment(Path(folder), server.url)
@@ -37,7 +41,7 @@ def main() -> None:
                 case = CASES[name]
                 measured[name] = measure_in_turns(case.commands(env), server, min(given.runs, case.runs))
         except KeyboardInterrupt:
-            print("\rinterrupted; this is what was measured", file=sys.stderr)
+            print("\rinterrupted; results so far:", file=sys.stderr)
     print(format_table(measured))
     if given.json:
         given.json.write_text(format_json(measured))

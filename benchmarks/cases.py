@@ -74,7 +74,7 @@ def absolute(what: str, one: str, figure: str, unit: str = "ms", budget: float |
 
 def peer_ratios(what: str, figure: str = "whole") -> tuple[Row, ...]:
     """Compare a measurement of each peer with that of ask as a ratio."""
-    return tuple(ratio(f"{what}: {name} / ask", name, "ask", figure) for name in ("llm", "sgpt"))
+    return tuple(ratio(f"{what}, {name} vs. ask", name, "ask", figure) for name in ("llm", "sgpt"))
 
 
 CASES: Mapping[str, Case] = {
@@ -85,31 +85,33 @@ CASES: Mapping[str, Case] = {
             "help": env.run_ask("--help"),
         },
         (
-            ratio("--version / import click", "version", "click", budget=1.6),
-            ratio("--help / import click", "help", "click", budget=1.6),
+            ratio("--version: total time, ask vs. import click", "version", "click", budget=1.6),
+            ratio("--help: total time, ask vs. import click", "help", "click", budget=1.6),
         ),
     ),
     "answer": Case(
         lambda env: {"bare": env.bare("hi"), "ask": env.ask("hi"), **list_peer_commands(env, "hi")},
         (
-            ratio("one answer / bare", "ask", "bare", budget=1.25),
-            ratio("its processor time / bare", "ask", "bare", "cpu"),
-            ratio("until the request is there / bare", "ask", "bare", "request"),
-            ratio("until the first byte / bare", "ask", "bare", "first"),
-            absolute("from the last byte to the end, ask", "ask", "exit"),
-            absolute("from the last byte to the end, bare", "bare", "exit"),
-            ratio("peak memory / bare", "ask", "bare", "memory", 1.4),
-            absolute("bytes of the request", "ask", "bytes", "bytes", 4500),
-            *peer_ratios("one answer"),
-            *peer_ratios("until the first byte", "first"),
-            *peer_ratios("peak memory", "memory"),
+            ratio("one short answer: total time, ask vs. bare script", "ask", "bare", budget=1.25),
+            ratio("one short answer: CPU time, ask vs. bare script", "ask", "bare", "cpu"),
+            ratio(
+                "one short answer: time until the server has the request, ask vs. bare script", "ask", "bare", "request"
+            ),
+            ratio("one short answer: time to first byte, ask vs. bare script", "ask", "bare", "first"),
+            absolute("one short answer: last byte to exit, ask", "ask", "exit"),
+            absolute("one short answer: last byte to exit, bare script", "bare", "exit"),
+            ratio("one short answer: peak memory, ask vs. bare script", "ask", "bare", "memory", 1.4),
+            absolute("one short answer: size of the request", "ask", "bytes", "bytes", 4500),
+            *peer_ratios("one short answer: total time"),
+            *peer_ratios("one short answer: time to first byte", "first"),
+            *peer_ratios("one short answer: peak memory", "memory"),
         ),
     ),
     "terminal": Case(
         lambda env: {"bare": env.bare("hi", terminal=True), "ask": env.ask("hi", terminal=True)},
         (
-            ratio("one answer on a terminal / bare", "ask", "bare"),
-            ratio("until its first byte / bare", "ask", "bare", "first"),
+            ratio("one short answer on a terminal: total time, ask vs. bare script", "ask", "bare"),
+            ratio("one short answer on a terminal: time to first byte, ask vs. bare script", "ask", "bare", "first"),
         ),
     ),
     "events": Case(
@@ -119,10 +121,10 @@ CASES: Mapping[str, Case] = {
             **list_peer_commands(env, f"events {EVENTS}"),
         },
         (
-            ratio(f"{EVENTS} events / bare", "ask", "bare", budget=1.4),
-            ratio("their processor time / bare", "ask", "bare", "cpu"),
-            ratio("peak memory with them / bare", "ask", "bare", "memory", 1.4),
-            *peer_ratios(f"{EVENTS} events"),
+            ratio(f"{EVENTS:,} stream events: total time, ask vs. bare script", "ask", "bare", budget=1.4),
+            ratio(f"{EVENTS:,} stream events: CPU time, ask vs. bare script", "ask", "bare", "cpu"),
+            ratio(f"{EVENTS:,} stream events: peak memory, ask vs. bare script", "ask", "bare", "memory", 1.4),
+            *peer_ratios(f"{EVENTS:,} stream events: total time"),
         ),
         5,
     ),
@@ -132,10 +134,14 @@ CASES: Mapping[str, Case] = {
             "ask": env.ask("--max-rounds", str(ROUNDS + 1), f"rounds {ROUNDS}"),
         },
         (
-            absolute("a tool round", "ask", "round", budget=12),
-            absolute("the same, bare", "bare", "round"),
-            Row(f"round {ROUNDS} / round 2", "x", lambda turn: turn["ask"]["recent"] / turn["ask"]["early"]),
-            ratio(f"{ROUNDS} rounds / bare", "ask", "bare"),
+            absolute(f"{ROUNDS} rounds of tool calls: time per round, ask", "ask", "round", budget=12),
+            absolute(f"{ROUNDS} rounds of tool calls: time per round, bare script", "bare", "round"),
+            Row(
+                f"{ROUNDS} rounds of tool calls: last 5 rounds vs. rounds 2 to 6",
+                "x",
+                lambda turn: turn["ask"]["recent"] / turn["ask"]["early"],
+            ),
+            ratio(f"{ROUNDS} rounds of tool calls: total time, ask vs. bare script", "ask", "bare"),
         ),
         10,
     ),
@@ -146,11 +152,11 @@ CASES: Mapping[str, Case] = {
             **list_peer_commands(env, f"paced {WORDS}"),
         },
         (
-            absolute("a word every 10 ms comes late by", "ask", "late"),
-            absolute("the same, bare", "bare", "late"),
-            absolute("the slowest twentieth", "ask", "latest"),
-            absolute("the same, bare", "bare", "latest"),
-            *peer_ratios("a word comes late by", "late"),
+            absolute("a word every 10 ms: median delay, ask", "ask", "late"),
+            absolute("a word every 10 ms: median delay, bare script", "bare", "late"),
+            absolute("a word every 10 ms: 95th percentile of the delay, ask", "ask", "latest"),
+            absolute("a word every 10 ms: 95th percentile of the delay, bare script", "bare", "latest"),
+            *peer_ratios("a word every 10 ms: median delay", "late"),
         ),
         5,
     ),
@@ -162,8 +168,14 @@ CASES: Mapping[str, Case] = {
             "safe rounds": env.ask("--safe", "--max-rounds", str(ROUNDS + 1), f"rounds {ROUNDS}"),
         },
         (
-            difference("a start with --safe: more", "safe", "ask", budget=60),
-            difference("a round with --safe: more", "safe rounds", "rounds", "round", budget=15),
+            difference("one short answer: extra time with --safe", "safe", "ask", budget=60),
+            difference(
+                f"{ROUNDS} rounds of tool calls: extra time per round with --safe",
+                "safe rounds",
+                "rounds",
+                "round",
+                budget=15,
+            ),
         ),
         10,
     ),
@@ -177,10 +189,14 @@ CASES: Mapping[str, Case] = {
             "search": env.run_ask("history", "search", *SEARCH_WORDS, home=env.create_history(CONVERSATIONS)),
         },
         (
-            difference("saving: more", "saved", "unsaved"),
-            difference(f"-c with {CONVERSATIONS} conversations: more", "-c, full", "-c", budget=15),
-            absolute("history list with them", "list", "whole", budget=200),
-            absolute("history search with them", "search", "whole", budget=300),
+            difference("one short answer: extra time to save it", "saved", "unsaved"),
+            difference(f"-c: extra time with {CONVERSATIONS:,} saved conversations", "-c, full", "-c", budget=15),
+            absolute(
+                f"history list: total time with {CONVERSATIONS:,} saved conversations", "list", "whole", budget=200
+            ),
+            absolute(
+                f"history search: total time with {CONVERSATIONS:,} saved conversations", "search", "whole", budget=300
+            ),
         ),
     ),
     "packages": Case(
@@ -190,16 +206,20 @@ CASES: Mapping[str, Case] = {
             "plugins": env.ask("hi", home="plugins", path=env.create_plugins(PLUGINS)),
         },
         (
-            difference(f"{DISTRIBUTIONS} more distributions: more", "many", "none", budget=15),
-            difference(f"{PLUGINS} more provider plugins: more", "plugins", "none", budget=15),
+            difference(
+                f"one short answer: extra time with {DISTRIBUTIONS} more packages installed", "many", "none", budget=15
+            ),
+            difference(
+                f"one short answer: extra time with {PLUGINS} more provider plugins", "plugins", "none", budget=15
+            ),
         ),
     ),
     "chat": Case(
         lambda env: {"ask": env.ask(turns=TURNS)},
         (
-            absolute("turn 2 of a chat", "ask", "turn 2"),
+            absolute("chat: time per message, messages 2 to 6", "ask", "turn 2"),
             Row(
-                f"turn {TURNS} / turn 2",
+                f"chat: last 5 of {TURNS} messages vs. messages 2 to 6",
                 "x",
                 lambda turn: turn["ask"][f"turn {TURNS}"] / turn["ask"]["turn 2"],
             ),
@@ -213,9 +233,9 @@ CASES: Mapping[str, Case] = {
             "ask": env.ask(f"large {MEGABYTES}"),
         },
         (
-            ratio(f"peak memory while {MEGABYTES} MB stream by / bare", "ask", "bare", "memory", 1.4),
-            ratio("the same / one answer", "ask", "short", "memory"),
-            ratio("time for them / bare", "ask", "bare"),
+            ratio(f"{MEGABYTES} MB answer: peak memory, ask vs. bare script", "ask", "bare", "memory", 1.4),
+            ratio(f"{MEGABYTES} MB answer: peak memory, vs. one short answer", "ask", "short", "memory"),
+            ratio(f"{MEGABYTES} MB answer: total time, ask vs. bare script", "ask", "bare"),
         ),
         3,
     ),
@@ -226,17 +246,17 @@ CASES: Mapping[str, Case] = {
             "pipe": env.ask("markdown 200"),
         },
         (
-            ratio("200 KB of Markdown on a terminal / 50 KB", "200", "50", budget=4.4),
-            ratio("200 KB on a terminal / in a pipe", "200", "pipe"),
+            ratio("Markdown on a terminal: total time, 200 KB vs. 50 KB", "200", "50", budget=4.4),
+            ratio("200 KB of Markdown: total time, terminal vs. pipe", "200", "pipe"),
         ),
         5,
     ),
     "map": Case(
         lambda env: {"bare": env.bare_map(MAP_ROWS), "ask": env.map(MAP_ROWS, "-j", "64", "--fresh")},
         (
-            ratio(f"map: {MAP_ROWS} rows, 64 at a time / bare", "ask", "bare", budget=1.15),
-            ratio("map: processor time / bare", "ask", "bare", "cpu", 1.5),
-            ratio("map: peak memory / bare", "ask", "bare", "memory"),
+            ratio(f"map, {MAP_ROWS:,} rows: total time, ask vs. bare script", "ask", "bare", budget=1.15),
+            ratio(f"map, {MAP_ROWS:,} rows: CPU time, ask vs. bare script", "ask", "bare", "cpu", 1.5),
+            ratio(f"map, {MAP_ROWS:,} rows: peak memory, ask vs. bare script", "ask", "bare", "memory"),
         ),
         5,
     ),
@@ -247,7 +267,7 @@ CASES: Mapping[str, Case] = {
         },
         (
             Row(
-                "map: rows a second / xargs -P 64 llm",
+                "map: rows per second, ask vs. xargs -P 64 llm",
                 "x",
                 lambda turn: turn["llm"]["whole"] / PEER_ROWS / (turn["ask"]["whole"] / MAP_ROWS),
                 100,
@@ -262,9 +282,9 @@ CASES: Mapping[str, Case] = {
             "ask": env.map(INPUT_ROWS, service="fast", finished=INPUT_ROWS - SENT_ROWS, home="resumed"),
         },
         (
-            ratio(f"map: peak memory with {INPUT_ROWS} rows / {SENT_ROWS}", "ask", "sent", "memory", 1.3),
+            ratio(f"map: peak memory, {INPUT_ROWS:,} rows vs. {SENT_ROWS:,} rows", "ask", "sent", "memory", 1.3),
             Row(
-                "map: a row that was answered before",
+                "map: time per row answered by an earlier run",
                 "µs",
                 lambda turn: (turn["ask"]["whole"] - turn["sent"]["whole"]) * 1000 / (INPUT_ROWS - SENT_ROWS),
                 50,
@@ -276,13 +296,18 @@ CASES: Mapping[str, Case] = {
         lambda env: {"ask": env.map(MAP_ROWS, "--fresh", service="limited")},
         (
             Row(
-                f"map: of {ALLOWED_RATE} allowed requests a second, sent after 20 s",
+                f"map, rate limit of {ALLOWED_RATE} requests/s: share used after 20 s",
                 "%",
                 lambda turn: turn["ask"]["kept"] * 100,
                 90,
                 is_minimum=True,
             ),
-            Row("map: refused requests", "%", lambda turn: turn["ask"]["refused"] * 100, 3),
+            Row(
+                f"map, rate limit of {ALLOWED_RATE} requests/s: refused requests",
+                "%",
+                lambda turn: turn["ask"]["refused"] * 100,
+                3,
+            ),
         ),
         1,
     ),

@@ -1,4 +1,4 @@
-"""Measures how costs grow, as ratios: `.venv/bin/python -m benchmarks.curves --page docs/speed.md`.
+"""Measures how run time grows, as ratios: `.venv/bin/python -m benchmarks.curves --page docs/speed.md`.
 
 The chart is saved next to the page with the suffix .svg.
 """
@@ -54,12 +54,12 @@ SERIES: Mapping[str, Series] = {
         5,
     ),
     "distributions": Series(
-        "Further installed distributions",
+        "Additional installed packages",
         (0, 100, 300),
         lambda env, count: env.ask("hi", home=f"beside-{count}", path=env.create_distributions(count)),
     ),
     "conversations": Series(
-        "Saved conversations, going on (-c)",
+        "Saved conversations, with -c",
         (0, 1_000, 10_000),
         lambda env, count: env.ask("-c", "hi", home=env.create_history(count), before=["hi"]),
     ),
@@ -68,14 +68,18 @@ SERIES: Mapping[str, Series] = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.curves", description=__doc__)
-    parser.add_argument("series", nargs="*", metavar="SERIES", help=f"one of {', '.join(SERIES)}; all without any")
-    parser.add_argument("--runs", type=int, default=11, metavar="N", help="of each point (11; slow ones run less)")
-    parser.add_argument("--page", type=Path, metavar="FILE", help="put them into this page, and the picture beside it")
+    parser.add_argument("series", nargs="*", metavar="SERIES", help=f"one of {', '.join(SERIES)} (default: all)")
+    parser.add_argument(
+        "--runs", type=int, default=11, metavar="N", help="runs of each point (11; fewer for slow ones)"
+    )
+    parser.add_argument(
+        "--page", type=Path, metavar="FILE", help="write the table to this page, and the chart next to it"
+    )
     given = parser.parse_args()
     if unknown := set(given.series) - set(SERIES):
         parser.error(f"there is no series {', '.join(sorted(unknown))}")
     if given.runs < 1:
-        parser.error("--runs needs at least 1")
+        parser.error("--runs must be at least 1")
     with Server() as server, tempfile.TemporaryDirectory() as folder:
         env = BenchmarkEnvironment(Path(folder), server.url)
         curves = [measure_series(SERIES[name], env, server, given.runs) for name in given.series or SERIES]
@@ -99,15 +103,15 @@ def measure_series(series: Series, env: BenchmarkEnvironment, server: Server, ru
     first, counts = series.counts[0], series.counts
     if not series.bare:
         return Curve(
-            series.title, f"x that with {first}", counts, {"ask": [cost(f"ask {n}", f"ask {first}") for n in counts]}
+            series.title, f"relative to {first}", counts, {"ask": [cost(f"ask {n}", f"ask {first}") for n in counts]}
         )
     ours = [cost(f"ask {count}", f"bare {count}") for count in counts]
-    return Curve(series.title, "x the bare script with as many", counts, {"ask": ours, "bare": [1.0] * len(counts)})
+    return Curve(series.title, "relative to the bare script", counts, {"ask": ours, "bare": [1.0] * len(counts)})
 
 
 def format_points(curves: Sequence[Curve]) -> str:
     """Format the points as a Markdown table."""
-    rows = ["| More of | Measured as | Points |", "|---|---|---|"]
+    rows = ["| Number of | Total time | Ratio at each number |", "|---|---|---|"]
     for curve in curves:
         costs = next(iter(curve.costs.values()))
         points_text = ", ".join(f"{count:,}: {cost:.2f}x" for count, cost in zip(curve.counts, costs, strict=True))

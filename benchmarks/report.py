@@ -66,16 +66,19 @@ def format_table(measured: Measured) -> str:
 
 
 def format_markdown(measured: Measured) -> str:
-    """Format the rows for the page; milliseconds depend on the machine and are shown as a share of their budget."""
+    """Format the rows for the page; times in milliseconds are shown as a share of their budget."""
     rows = ["| What | Measured | Quartiles | Budget |", "|---|--:|--:|--:|"]
     for line in compute_lines(measured):
         row, budget = line.row, line.row.budget
         if row.unit == "ms" and budget is None:
             continue
-        share = budget if row.unit == "ms" and budget else 1.0
-        places = 0 if row.unit == "bytes" else 2
-        median, low, high = (f"{value / share:.{places}f}" for value in line[1:])
-        formatted = {"x": f"{median}x", "ms": f"{median} of the budget"}.get(row.unit, f"{median} {row.unit}")
+        if row.unit == "ms" and budget:
+            median, low, high = (f"{value / budget:.0%}" for value in line[1:])
+            formatted = f"{median} of the budget"
+        else:
+            places = 0 if row.unit == "bytes" else 2
+            median, low, high = (f"{value:.{places}f}" for value in line[1:])
+            formatted = f"{median}x" if row.unit == "x" else f"{median} {row.unit}"
         prefix, space = "at least " if row.is_minimum else "", "" if row.unit == "x" else " "
         allowed = f"{prefix}{budget:g}{space}{row.unit} ({line.verdict})" if budget else ""
         rows.append(f"| {row.what} | {formatted} | {low} to {high} | {allowed} |")

@@ -30,7 +30,7 @@ def test_a_case_is_measured_and_reported(tmp_path: Path) -> None:
     page.write_text("Before.\n<!-- measured -->\nold\n<!-- end of measured -->\nAfter.\n")
     result = benchmarks("answer", "chat", "--runs", "1", "--json", str(tmp_path / "json"), "--page", str(page))
     assert result.code == 0, result.stderr
-    assert "one answer / bare" in result.text
+    assert "one short answer: total time, ask vs. bare script" in result.text
     found = json.loads((tmp_path / "json").read_text())
     assert all(row["low"] <= row["median"] <= row["high"] for row in found["rows"])
     ours = found["figures"]["answer"]["ask"]
