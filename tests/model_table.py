@@ -53,7 +53,7 @@ def format_refused_options(profile: ModelProfile) -> str:
 def format_attachments(profile: ModelProfile) -> str:
     if profile.attachments is None:
         return ""
-    return format_supported_types(partial(is_listed, profile.attachments)) or "only text"
+    return format_supported_types(partial(is_listed, profile.attachments)) or "text only"
 
 
 def is_listed(attachments: Sequence[str], media_type: str) -> bool:
@@ -64,7 +64,7 @@ def build_tables() -> str:
     """Return a heading and a table for each provider."""
     sections = []
     for (name, *_), provider in list_providers():
-        rows = list(list_rows(provider.profiles))
+        rows = [row for row in list_rows(provider.profiles) if any(row[1:-1])]
         used = [i for i, column in enumerate(zip(*rows, strict=True)) if any(column)]
         heading = " | ".join(HEADING.split(" | ")[i] for i in used)
         sections.append(f"### {name}\n\n{table(heading, [[row[i] for i in used] for row in rows])}")

@@ -20,8 +20,8 @@ from tests.required_programs import require_programs
 
 RECIPES = {recipe.title: recipe for recipe in read_recipes()}
 CONSOLE = [title for title, recipe in RECIPES.items() if recipe.console]
-TMUX = "The screen of tmux"
-QUICK = {"Code and patches", "Whether there is an answer"}
+TMUX = "The tmux screen"
+QUICK = {"Code and patches", "Checking for an answer"}
 """Recipes that are always tested; the others only in the slow test run."""
 BETWEEN = "\x1e"
 """Printed after each command."""
@@ -40,12 +40,12 @@ echo 'PORT = os.environ["PORT"]' > server.py
 git add server.py
 """
 SETUP = {
-    "A build that fails": "printf 'app:\\n\\t@echo building; false\\n' > Makefile",
+    "A failing build": "printf 'app:\\n\\t@echo building; false\\n' > Makefile",
     "Commit messages": REPOSITORY,
-    "A git hook that writes them": REPOSITORY,
+    "A git hook for commit messages": REPOSITORY,
     "Code and patches": f"{REPOSITORY} git commit -q -m Second",
     "A review in CI": f"{REPOSITORY} git commit -q -m Second",
-    "Whether there is an answer": f"{REPOSITORY} git commit -q -m Second",
+    "Checking for an answer": f"{REPOSITORY} git commit -q -m Second",
 }
 PATCH = """\
 Here it is:
@@ -61,9 +61,9 @@ Here it is:
 ANSWERS = {
     "Code and patches": PATCH,
     "Commit messages": "Read the port from the environment",
-    "A git hook that writes them": "Read the port from the environment",
+    "A git hook for commit messages": "Read the port from the environment",
     "A review in CI": "BLOCK: the password is in the source.",
-    "Whether there is an answer": "Yes.",
+    "Checking for an answer": "Yes.",
     "vim": "cache\ndb",
 }
 """Answers of the model in recipes that need a real one."""
@@ -72,8 +72,8 @@ SHARED = {"app.log", "hosts"}
 NEEDS = {
     "A review in CI": ["jq"],
     "Conversations in scripts": ["jq"],
-    "Records": ["jq"],
-    "The screen of tmux": ["tmux"],
+    "JSON output": ["jq"],
+    "The tmux screen": ["tmux"],
 }
 
 
@@ -187,7 +187,7 @@ def test_the_vim_recipe_replaces_the_selected_lines(stage: Stage) -> None:
 @pytest.mark.slow
 def test_the_watch_recipe_repeats_the_command(stage: Stage) -> None:
     require_programs("watch")
-    recipe = RECIPES["Again and again"]
+    recipe = RECIPES["Repeating with watch"]
     stage.set(recipe)
     with Running(["bash", "-c", recipe.script], env=stage.env, cwd=stage.work, terminal=True) as running:
         for line in recipe.printed.replace("...", "").splitlines():
@@ -226,7 +226,7 @@ def test_commits_without_a_message_are_rejected(stage: Stage) -> None:
 
 @pytest.mark.slow
 def test_commits_work_if_the_hook_gets_no_answer(stage: Stage) -> None:
-    stage.set(RECIPES["A git hook that writes them"])
+    stage.set(RECIPES["A git hook for commit messages"])
     written = stage.bash(
         "GIT_EDITOR='echo mine >' git commit -q", {"OPENROUTER_API_KEY": "", "OPENROUTER_BASE_URL": ""}
     )
@@ -255,7 +255,7 @@ def test_only_an_explicit_review_verdict_blocks(stage: Stage, reply: Reply, verd
 def test_every_recipe_is_tested_or_listed_as_untested() -> None:
     elsewhere = {recipe.title for recipe in RECIPES.values() if recipe.script}
     assert {*CONSOLE, *elsewhere} == set(RECIPES) - {"# Recipes"}
-    assert elsewhere == {"Again and again", "The clipboard", "cron", "vim", "Choosing a conversation with fzf"}
+    assert elsewhere == {"Repeating with watch", "The clipboard", "cron", "vim", "Choosing a conversation with fzf"}
     assert (
-        "Only these are not run by the tests." in PAGE.read_text().partition("## The clipboard")[2].partition("##")[0]
+        "These are the only commands that the tests do not run." in PAGE.read_text().partition("## The clipboard")[2].partition("##")[0]
     )
