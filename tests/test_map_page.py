@@ -23,7 +23,7 @@ from tests.required_programs import require_programs
 
 PAGE = Path(__file__).parents[1] / "docs" / "map.md"
 RECIPES = [*read_recipes(PAGE)]
-AGENT, CLUSTER = "Fixes by an agent, each in a copy of the folder", "Rows on many machines"
+AGENT, CLUSTER = "Rows that use tools, each in a copy of the folder", "Rows on many machines"
 SLOW = {AGENT, CLUSTER}
 FOLDERS = {"PDFs and images": ["contracts/lease.pdf", "contracts/loan.pdf"]}
 ANSWERS = {
