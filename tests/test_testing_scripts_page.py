@@ -22,7 +22,7 @@ def test_commands_print_the_documented_output(ask: Ask, home: Home, server: Mode
     (variables, _), *steps = steps
     for line, output in steps:
         result = ask.shell(f"{variables}; {line}")
-        printed = result.text + result.stderr if output.startswith("ask:") else result.text
+        printed = result.text + result.stderr if "ask: " in output else result.text
         assert matches_documented_output(printed, output), f"{line}\n{result}"
     assert len(server.requests) == 1
 

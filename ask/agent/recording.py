@@ -46,7 +46,7 @@ DIRECTORY_PLACEHOLDER = "{{directory}}"
 OVERFLOW_FILE_PATTERN = re.compile(r"/[^\n]*?-[0-9a-f]{16}\.txt")
 """Matches the random name of the file with the rest of a long tool result."""
 MAX_STATE_AGE = 86_400.0
-"""Seconds after which the positions of a process group are deleted."""
+"""Seconds after which the counts of a run of a script are deleted."""
 MAX_DIFFERENCES = 3
 EXCERPT_BEFORE, EXCERPT_LENGTH = 20, 60
 """The characters of a text that an error shows before its first difference, and in total."""
@@ -281,13 +281,10 @@ def find_recorded_model(file: str, provider: str) -> str:
 
 
 def find_response(file: str, request: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the recorded response to a request.
-
-    A request that was recorded several times is answered in the recorded order, also if other processes of the same
-    process group, such as those of a script, send it. After the last answer, that is repeated.
+    """Return the recorded response to a request; each answers once in a run of a script, in the recorded order.
 
     Raises:
-        UnrecordedRequestError: it was not recorded.
+        UnrecordedRequestError: it was not recorded, or not as often as it was sent.
     """
     records = read_recording(file)
     matching = [record for record in records if record.request == request]
@@ -296,24 +293,25 @@ def find_response(file: str, request: Mapping[str, Any]) -> Mapping[str, Any]:
             f"{file} has no answer to this request{describe_nearest(records, request)}",
             f"record it with ASK_RECORD={file}",
         )
-    if len(matching) == 1:
-        return matching[0].response
-    position = next_position(file, matching[0].line_number)
-    return matching[min(position, len(matching) - 1)].response
+    position = count_request(file, matching[0].line_number)
+    if position >= len(matching):
+        prompt = next((message["content"] for message in reversed(request["messages"]) if "content" in message), "")
+        raise UnrecordedRequestError(
+            f"this run has used every answer to {format_excerpt(prompt, '')} in {file};"
+            f" the last was line {matching[-1].line_number}",
+            "record the script again, or add answers by copying lines",
+        )
+    return matching[position].response
 
 
-def next_position(file: str, line_number: int) -> int:
-    """Count how often this process group has sent the request that was first recorded in that line.
+def count_request(file: str, line_number: int) -> int:
+    """Count a request, first recorded in that line; return how often this run of a script has sent it before.
 
     Raises:
         FileError: the count cannot be stored.
     """
-    group, folder = os.getpgrp(), AppDirs.from_environment(os.environ).cache / "replay"
-    try:  # the start time tells a process group from an earlier one with the same id
-        start_time = Path(f"/proc/{group}/stat").read_text().rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
-        start_time = ""
-    name = hashlib.sha256(f"{Path(file).resolve()}\n{group}\n{start_time}".encode()).hexdigest()[:16]
+    folder = AppDirs.from_environment(os.environ).cache / "replay"
+    name = hashlib.sha256(f"{Path(file).resolve()}\n{identify_run()}".encode()).hexdigest()[:16]
     try:
         create_private_folder(folder)
         for old_file in folder.iterdir():
@@ -323,14 +321,37 @@ def next_position(file: str, line_number: int) -> int:
         with open(folder / f"{name}.json", "a+b") as state_file:
             fcntl.flock(state_file, fcntl.LOCK_EX)
             state_file.seek(0)
-            positions = json.loads(state_file.read() or b"{}")
-            position = int(positions.get(str(line_number), 0))
-            positions[str(line_number)] = position + 1
+            counts = json.loads(state_file.read() or b"{}")
+            count = int(counts.get(str(line_number), 0))
+            counts[str(line_number)] = count + 1
             state_file.truncate(0)
-            state_file.write(json.dumps(positions).encode())
+            state_file.write(json.dumps(counts).encode())
     except OSError as error:
         raise FileError(f"cannot write {folder} ({error.strerror})") from error
-    return position
+    return count
+
+
+def identify_run() -> str:
+    """Return the process that a run of a script began with, as its id and start time.
+
+    This is the outermost ancestor that was started with the same ASK_REPLAY. If there is none, because the script
+    sets the variable itself, it is the leader of the process group; also where there is no /proc.
+    """
+    variable = b"ASK_REPLAY=" + os.fsencode(os.environ.get("ASK_REPLAY", ""))
+    process, start_time = os.getpgrp(), ""
+    ancestor = os.getppid()
+    with suppress(OSError):  # it belongs to another user, or has just ended
+        while variable in Path(f"/proc/{ancestor}/environ").read_bytes().split(b"\0"):
+            process = ancestor
+            ancestor = int(read_process_status(process)[1])
+    with suppress(OSError):  # the start time tells a process from an earlier one with the same id
+        start_time = read_process_status(process)[19]
+    return f"{process} {start_time}"
+
+
+def read_process_status(process: int) -> Sequence[str]:
+    """Read the fields of /proc/PID/stat that follow the program's name."""
+    return Path(f"/proc/{process}/stat").read_text(errors="replace").rpartition(")")[2].split()
 
 
 # Differences
@@ -341,8 +362,12 @@ def describe_nearest(records: Sequence[RecordedRequest], request: Mapping[str, A
     if not records:
         return ": it is empty"
     differences = {record.line_number: [*iter_differences(record.request, request)] for record in records}
-    fewest = min(map(len, differences.values()))
-    candidates = [record for record in records if len(differences[record.line_number]) == fewest]
+
+    def rank(record: RecordedRequest) -> tuple[int, bool]:
+        return len(differences[record.line_number]), record.request.get("messages") != request["messages"]
+
+    best_rank = min(map(rank, records))
+    candidates = [record for record in records if rank(record) == best_rank]
     nearest = candidates[0]
     if len(candidates) > 1:
         matcher = SequenceMatcher(b=json.dumps(request, ensure_ascii=False)[-MAX_COMPARED_LENGTH:], autojunk=False)
@@ -362,6 +387,11 @@ def iter_differences(recorded: Any, asked: Any, path: str = "") -> Iterator[str]
     if isinstance(recorded, Mapping) and isinstance(asked, Mapping):
         for name in dict.fromkeys((*recorded, *asked)):
             yield from iter_differences(recorded.get(name), asked.get(name), f"{path}.{name}" if path else name)
+    elif path == "tools":
+        old, new = set(recorded or ()), set(asked or ())
+        for label, names in (("additional", new - old), ("missing", old - new)):
+            if names:
+                yield f"{label} tools are {', '.join(sorted(names))}"
     elif isinstance(recorded, list) and isinstance(asked, list):
         for index, (left, right) in enumerate(zip_longest(recorded, asked)):
             yield from iter_differences(left, right, f"{path}[{index}]")

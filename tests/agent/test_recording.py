@@ -12,7 +12,7 @@ import pytest
 
 from tests import wire
 from tests.model_server import ModelServer, Reply
-from tests.program import TEST_KEY, Ask, Home, Result
+from tests.program import TEST_KEY, Ask, Home, Result, run
 
 FILE = "answers.jsonl"
 UNRECORDED = 13
@@ -131,7 +131,8 @@ def test_a_long_tool_result_is_matched_in_spite_of_its_file_name(ask: Ask, repla
         (["-p", "openrouter", "hi"], ["-p", "openai", "hi"], "provider"),
         (["-o", "temperature=0.1", "hi"], ["-o", "temperature=0.2", "hi"], "options.temperature"),
         (["-s", "Be brief.", "hi"], ["-s", "Be verbose.", "hi"], "system"),
-        (["hi"], ["--no-tools", "hi"], "tools"),
+        (["hi"], ["--no-tools", "hi"], "missing tools are"),
+        (["--disable-tool", "bash", "hi"], ["hi"], "additional tools are bash"),
         (["--no-tools", "hi"], ["--code", "--no-tools", "hi"], "format"),
         (["--no-tools", "--code", "hi"], ["--cmd", "hi"], "format"),
         (["--schema", "name", "hi"], ["--schema", "title", "hi"], "schema"),
@@ -145,7 +146,7 @@ def test_a_request_that_was_not_recorded_fails_with_the_difference(
     for name in ("a", "b"):
         (home.work / f"{name}.png").write_bytes(b"\x89PNG\r\n\x1a\n" + name.encode())
     server.reply(lambda _: wire.says('```\n{"name": "x"}\n```'))
-    record(ask, "something else altogether")
+    record(ask, "--no-tools", "something else altogether")
     record(ask, *recorded)
     assert replay(*recorded).code == 0
     result = replay(*asked)
@@ -203,15 +204,39 @@ def test_a_conversation_is_replayed(ask: Ask, replay: Ask, server: ModelServer) 
     assert replay("--resume", first.conversation, "who am I?").text == "Ann.\n"
 
 
-def test_repeated_requests_of_a_script_are_answered_in_the_recorded_order(
-    ask: Ask, replay: Ask, server: ModelServer
-) -> None:
+SCRIPT = """
+ask "ready?"; ask hi
+while [ "$(ask "ready?" | tail -1)" != Yes. ]; do :; done
+ask "ready?"; echo "exit $?"
+"""
+
+
+@pytest.fixture
+def script(ask: Ask, home: Home, server: ModelServer) -> str:
+    """A recorded script that asks once more than was recorded; its path."""
     server.reply(wire.says("No."), wire.says("Hello."), wire.says("No."), wire.says("Yes."))
-    script = 'ask "ready?"; ask hi; while [ "$(ask "ready?" | tail -1)" != Yes. ]; do :; done; ask "ready?"'
     for question in ("ready?", "hi", "ready?", "ready?"):
         record(ask, question)
-    for _ in range(2):  # each run of the script begins with the first answer
-        assert replay.shell(script).text == "No.\nHello.\nYes.\n"
+    path = home.work / "script.sh"
+    path.write_text(SCRIPT)
+    return str(path)
+
+
+def check_script_result(result: Result, count: int = 1) -> None:
+    assert result.text == "No.\nHello.\nexit 13\n" * count
+    assert result.stderr.count("line 4") == count
+    assert '"ready?"' in result.stderr
+
+
+def test_each_recorded_answer_is_used_once_in_a_run_of_a_script(replay: Ask, script: str) -> None:
+    check_script_result(replay.shell(SCRIPT))
+    check_script_result(run(["sh", script], env=replay.env, cwd=replay.cwd))
+
+
+def test_scripts_started_by_one_program_are_separate_runs(ask: Ask, replay: Ask, script: str) -> None:
+    exported = f"export ASK_REPLAY='{replay.env['ASK_REPLAY']}'"
+    check_script_result(ask.shell(f"{exported}; sh {script}; sh {script}"), 2)
+    check_script_result(ask.shell(f"{exported}; {SCRIPT}"))
 
 
 def test_the_provider_and_model_of_the_recording_are_used_if_none_is_set(
@@ -246,7 +271,9 @@ def test_map_is_recorded_and_replayed(ask: Ask, replay: Ask, home: Home, server:
     replayed = replay(*command, env={"XDG_DATA_HOME": str(home.path)})  # where the job has not been done
     assert (replayed.code, replayed.text) == (0, recorded.text)
     (home.work / "rows.txt").write_text("a\nb\nc\n")
-    assert replay(*command, env={"XDG_DATA_HOME": str(home.path / "home")}).code == UNRECORDED
+    result = replay(*command, env={"XDG_DATA_HOME": str(home.path / "home"), "XDG_CACHE_HOME": str(home.path)})
+    assert result.code == UNRECORDED
+    assert "messages[0].content" in result.stderr
 
 
 @pytest.mark.parametrize("command", [["models", "-p", "openrouter"], ["map", "--batch", "{{line}}", "rows.txt"]])
