@@ -15,11 +15,13 @@ from ask.inputs.prompt_inputs import PromptInputs, parse_content
 from ask.inputs.sources import MCP_PREFIX
 from ask.mcp.connection import RequestError
 from ask.mcp.lazy_servers import LazyServers
-from ask.mcp.prompts import get_prompt, list_prompts
+from ask.mcp.prompts import PromptMessage, get_prompt, list_prompts
 from ask.mcp.resources import ResourceContent, read_resource
 from ask.mcp.server_config import ServerConfig, find_servers
+from ask.messages import Message
+from ask.prompt_blocks import format_blocks
 from ask.suggestions import format_suggestion
-from ask.templates.placeholders import escape_placeholders
+from ask.templates.placeholders import COLUMN_PATTERN, VARIABLE_PATTERN, escape_placeholders
 from ask.templates.template import Template
 from ask.text import decode_argument, format_one_line
 
@@ -41,9 +43,11 @@ def read_mcp_resource(address: str, timeout: float, app: AppContext, servers: La
 
 
 def select_mcp_prompt(
-    address: str, variables: Iterable[str], app: AppContext, servers: LazyServers
+    address: str, variables: Iterable[str], app: AppContext, servers: LazyServers, *, has_columns: bool = False
 ) -> SelectedTemplate:
     """Get a prompt, such as mcp://notes/review, with the values of --var as its arguments.
+
+    With `has_columns`, a required argument without a value becomes a placeholder for the column of that name.
 
     Raises:
         UsageError: there is no such prompt, a value is missing, or it has no argument for one.
@@ -62,15 +66,36 @@ def select_mcp_prompt(
         arguments = prompts[name].arguments
         values = parse_variables(map(decode_argument, variables), title, [each.name for each in arguments])
         missing = [each.name for each in arguments if each.required and each.name not in values]
-        if missing:
+        if missing and not has_columns:
             options = " ".join(f"--var {argument}=VALUE" for argument in missing)
             raise UsageError(f"the template {title} needs a value for {', '.join(missing)}", f"add {options}")
-        content = servers.request(server, lambda client: get_prompt(client, name, values), server.timeout)
+        placeholders = {argument: f"{{{{{argument}}}}}" for argument in missing}
+        messages = servers.request(
+            server, lambda client: get_prompt(client, name, {**values, **placeholders}), server.timeout
+        )
     except RequestError as error:
         hint = f"ask mcp prompts {server.name} lists its prompts"
         raise ConfigError(f"cannot use {title} ({error})", hint) from None
-    template = Template(title, server.origin, prompt=escape_placeholders(content.text))
-    return SelectedTemplate(template, {}, to_prompt_inputs(content.resources) if content.resources else None)
+    prompt = messages.pop() if messages and messages[-1].role == "user" else PromptMessage("user", "")
+    if messages and has_columns:
+        hint = "write a template with ask templates new"
+        raise ConfigError(f"{title} has messages of an assistant, and ask map sends one message for a row", hint)
+    text = escape_placeholders(prompt.text, COLUMN_PATTERN if has_columns else VARIABLE_PATTERN)
+    for placeholder in placeholders.values():
+        text = text.replace(f"\\{placeholder}", placeholder)
+    return SelectedTemplate(
+        Template(title, server.origin, prompt=text),
+        {},
+        to_prompt_inputs(prompt.resources) if prompt.resources else None,
+        tuple(map(to_message, messages)),
+    )
+
+
+def to_message(message: PromptMessage) -> Message:
+    """Convert a message of a prompt to one of the conversation."""
+    inputs = to_prompt_inputs(message.resources)
+    text = "\n\n".join(filter(None, (message.text, format_blocks("", inputs.texts, ""))))
+    return Message(message.role, text, attachments=inputs.attachments)
 
 
 def find_server(address: str, app: AppContext, kind: str, error_class: type[AskError]) -> tuple[ServerConfig, str]:

@@ -69,6 +69,7 @@ class RunRequest(NamedTuple):
         fallbacks: the providers and models to ask in turn if `endpoint` cannot answer.
         project_context: the project's instructions, and the skills; None if there are none or tools are off.
         read_resource: reads a resource of an MCP server by its address, within a number of seconds.
+        opening_messages: the messages of a template, between `message_history` and `user_message`.
     """
 
     conversation_id: str
@@ -88,6 +89,7 @@ class RunRequest(NamedTuple):
     fallbacks: Sequence[ModelEndpoint] = ()
     project_context: ProjectContext | None = None
     read_resource: Callable[[str, float], PromptInputs] | None = None
+    opening_messages: Sequence[Message] = ()
 
 
 def prepare_request(
@@ -122,10 +124,7 @@ def prepare_without_prompt(
     *,
     template: SelectedTemplate | None = None,
 ) -> tuple[RunRequest, SelectedTemplate | None]:
-    """Prepare the request without its message.
-
-    Returns it with the selected template, by default that of -t, and raises the errors of `prepare_request`.
-    """
+    """Prepare the request without its message, and return it with its template, by default that of -t."""
     directory = get_working_directory()
     conversation = read_conversation(flags, app, directory)
     template = template or read_selected_template(flags, app, toolset)
@@ -171,7 +170,10 @@ def prepare_without_prompt(
         fallbacks=fallbacks,
         project_context=project_context,
         read_resource=partial(read_resource, app=app, toolset=toolset),
+        opening_messages=template.opening_messages if template else (),
     )
+    for message in request.opening_messages:
+        check_attachments_supported(message.attachments, endpoint)
     return request, template
 
 
@@ -267,11 +269,9 @@ def read_selected_template(
 
     if name is None or not name.lower().startswith(MCP_PREFIX):
         return select_template(name, variables, app.app_dirs.templates, has_columns=has_columns)
-    if has_columns:
-        raise UsageError("ask map cannot use a prompt of an MCP server", "write a template with ask templates new")
     from ask.agent.mcp_inputs import select_mcp_prompt
 
-    return select_mcp_prompt(name, variables, app, toolset.mcp_servers)
+    return select_mcp_prompt(name, variables, app, toolset.mcp_servers, has_columns=has_columns)
 
 
 def read_resource(address: str, timeout: float, app: AppContext, toolset: Toolset) -> PromptInputs:

@@ -40,7 +40,13 @@ def run_request(request: RunRequest, app: AppContext, on_event: Callable[[Event]
 
     Events are recorded before they are reported, because a reader that goes away ends the run.
     """
-    request = request._replace(user_message=request.secrets.redactor.redact_message(request.user_message))
+    redact = request.secrets.redactor.redact_message
+    opening_messages = tuple(map(redact, request.opening_messages))
+    request = request._replace(
+        message_history=(*request.message_history, *opening_messages),
+        user_message=redact(request.user_message),
+        opening_messages=(),
+    )
     if request.settings.options:  # for which the model's profile is needed
         from ask.agent.context_limit import add_cached_model
 
@@ -65,7 +71,7 @@ def run_request(request: RunRequest, app: AppContext, on_event: Callable[[Event]
         recorder.on_event(event)
         on_event(event)
 
-    recorder.begin(request.user_message)
+    recorder.begin(request.user_message, opening_messages)
     try:
         result = run_tool_loop(request, app, record_and_report)
     except BaseException as error:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from ask.errors import AskError, ConfigError, UsageError
 from ask.inputs.prompt_inputs import PromptInputs
+from ask.messages import Message
 from ask.settings import check_model_option
 from ask.suggestions import format_suggestion
 from ask.templates.files import find_template
@@ -23,6 +24,8 @@ class SelectedTemplate(NamedTuple):
     values: Mapping[str, str]
     inputs: PromptInputs | None = None
     """The resources, images and audio of a prompt of an MCP server; None for none."""
+    opening_messages: tuple[Message, ...] = ()
+    """The messages of a prompt of an MCP server that precede the user's."""
 
     @property
     def system_prompt(self) -> str:

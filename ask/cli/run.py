@@ -52,7 +52,9 @@ def run_prompt(flags: Mapping[str, Any], words: Sequence[str], literal_options: 
 
         run_follow_up = partial(run_and_render, app=app, renderer=renderer)
         command = offer_command(
-            part_renderer.part, request._replace(message_history=run_result.messages), run_follow_up
+            part_renderer.part,
+            request._replace(message_history=run_result.messages, opening_messages=()),
+            run_follow_up,
         )
         if not command:
             record_exit_code(run_result, app, RunInterruptedError.exit_code)

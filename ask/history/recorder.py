@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -79,8 +79,13 @@ class Recorder:
         self._fallback: FallbackStarted | None = None
         """The model that answers in place of the run's own."""
 
-    def begin(self, user_message: Message) -> None:
-        """Save the user message. Call this before anything is sent."""
+    def begin(self, user_message: Message, opening_messages: Sequence[Message] = ()) -> None:
+        """Save the user message. Call this before anything is sent.
+
+        The messages of a template that precede it become a run of their own, which stays if the message is removed.
+        """
+        if opening_messages:
+            self._save(partial(self._insert_opening_run, opening_messages, time.time()))
         self._save(partial(self._insert_run, HistoryEntry(time.time(), user_message)))
 
     def on_event(self, event: Event) -> None:
@@ -134,6 +139,13 @@ class Recorder:
             connection, "runs", conversation=number, started=now, version=__version__, **columns
         )
         insert_entry(connection, self.run_number, user_entry)
+
+    def _insert_opening_run(self, messages: Sequence[Message], now: float, connection: sqlite3.Connection) -> None:
+        first, *others = (HistoryEntry(now, message) for message in messages)
+        self._insert_run(first, connection)
+        for entry in others:
+            insert_entry(connection, self.run_number, entry)
+        self._record_run_end((now, 0, ""), None, connection)
 
     def _add_entry(
         self, entry: HistoryEntry, finished_call: ToolCallFinished | None, connection: sqlite3.Connection

@@ -40,14 +40,14 @@ SELECT *, {DAY} AS day FROM {USAGE_BY_MODEL} AS runs WHERE started >= ? AND cost
 UNREPORTED_REQUEST_QUERY = f"""
 SELECT run, {", ".join(f"messages.{name}" for name in Usage._fields)}
 FROM runs JOIN messages ON run = runs.number
-WHERE started >= ? AND runs.cost IS NULL AND role = 'assistant' AND messages.model = ''
+WHERE started >= ? AND runs.cost IS NULL AND role = 'assistant' AND finish <> '' AND messages.model = ''
 """
 """The requests to a run's own model whose cost the provider did not report."""
 ANSWERED_BY = """CASE messages.model WHEN '' THEN runs.provider || ':' || runs.model
     ELSE messages.provider || ':' || messages.model END"""
 RESPONSE_TIME_QUERY = """
 WITH steps AS (
-    SELECT {key} AS name, role = 'assistant' AND whole AS is_response,
+    SELECT {key} AS name, role = 'assistant' AND whole AND finish <> '' AS is_response,
         time - lag(time) OVER (PARTITION BY run ORDER BY messages.number) AS seconds
     FROM runs JOIN messages ON run = runs.number WHERE started >= ?
 ), ranks AS (

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ask.agent.app_context import AppContext
 from ask.agent.context_window import estimate_text_tokens
@@ -33,6 +33,9 @@ from ask.messages import EMPTY_MAPPING, Message, Usage
 from ask.suggestions import format_suggestion
 from ask.templates.placeholders import COLUMN_PATTERN, INPUT_NAME, fill_placeholders, find_placeholders
 from ask.text import decode_argument
+
+if TYPE_CHECKING:
+    from ask.inputs.prompt_inputs import PromptInputs
 
 DIGEST_BYTES = 16
 BATCH_ROWS = 500
@@ -91,10 +94,18 @@ class RowPrompt:
         text: the prompt.
         files: the values of `-f`, in which placeholders are filled in, too.
         values: the values of `--var`.
+        inputs: what accompanies the prompt in every row; None for nothing.
     """
 
-    def __init__(self, text: str, files: Sequence[str] = (), values: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        text: str,
+        files: Sequence[str] = (),
+        values: Mapping[str, str] | None = None,
+        inputs: PromptInputs | None = None,
+    ) -> None:
         self.text = text
+        self.inputs = inputs
         self._files = files
         self._values = values or {}
         self._placeholders = [each for part in (text, *files) for each in find_placeholders(part, COLUMN_PATTERN)]
@@ -192,7 +203,7 @@ class Job(NamedTuple):
             text, files = self.prompt.render(row, number)
         except KeyError as error:
             raise UsageError(f"there is no column {error.args[0]!r}") from None
-        if not files:
+        if not files and self.prompt.inputs is None:
             if not text.strip():
                 raise UsageError("the prompt is empty")
             return Message("user", text)
@@ -200,6 +211,8 @@ class Job(NamedTuple):
 
         request = self.requests[model_number]
         inputs = read_inputs(files, create_input_readers(request, self.console, None))
+        if self.prompt.inputs:
+            inputs = self.prompt.inputs.merge(inputs)
         check_attachments_supported(inputs.attachments, request.endpoint)
         return compose_message(text, None, inputs.texts, inputs.stdin_text, inputs.attachments)
 
@@ -219,7 +232,8 @@ def prepare_job(flags: Mapping[str, Any], app: AppContext, console: StderrConsol
     toolset = Toolset(app, console, cleanup, ())
     template = read_selected_template(flags, app, toolset, has_columns=True)
     prompt_text = template.template.prompt.strip() if template else decode_argument(flags["arguments"][0])
-    prompt = RowPrompt(prompt_text, flags["files"], template.values if template else {})
+    values, inputs = (template.values, template.inputs) if template else ({}, None)
+    prompt = RowPrompt(prompt_text, flags["files"], values, inputs)
     output = check_output_path(flags["output"]) if flags["output"] else None
     models = flags["models"] or (None,)
     first, _ = prepare_without_prompt({**flags, "model": models[0]}, app, console, cleanup, toolset, template=template)

@@ -6,7 +6,7 @@ https://modelcontextprotocol.io/specification/2025-11-25/server/prompts
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ask.mcp.connection import RequestError, iterate_pages
 from ask.mcp.resources import ResourceContent, decode_base64, read_resource, to_content
@@ -32,11 +32,12 @@ class PromptListing(NamedTuple):
     arguments: Sequence[PromptArgument]
 
 
-class PromptContent(NamedTuple):
-    """A prompt with its arguments filled in: its text, and its images, audio and resources."""
+class PromptMessage(NamedTuple):
+    """A message of a prompt with its arguments filled in: its text, and its images, audio and resources."""
 
+    role: Literal["user", "assistant"]
     text: str
-    resources: Sequence[ResourceContent]
+    resources: Sequence[ResourceContent] = ()
 
 
 async def list_prompts(client: Client) -> list[PromptListing]:
@@ -57,23 +58,27 @@ async def list_prompts(client: Client) -> list[PromptListing]:
     ]
 
 
-async def get_prompt(client: Client, name: str, arguments: Mapping[str, str]) -> PromptContent:
-    """Get a prompt, whose messages become one; linked resources are read.
+async def get_prompt(client: Client, name: str, arguments: Mapping[str, str]) -> list[PromptMessage]:
+    """Get a prompt; consecutive messages of the same role become one, and linked resources are read.
 
     Raises:
-        RequestError: it contains a message of an assistant, which the user cannot send.
+        RequestError: a message of the assistant contains something other than text.
     """
-    messages = (await client.get_prompt(name, dict(arguments))).messages
-    if any(message.role != "user" for message in messages):
-        raise RequestError("it contains assistant messages, and a template is sent as one user message")
-    texts = []
-    resources: list[ResourceContent] = []
-    for message in messages:
+    messages: list[PromptMessage] = []
+    resource_count = 0
+    for message in (await client.get_prompt(name, dict(arguments))).messages:
+        text, resources = "", []
         if message.content.type == "text":
-            texts.append(repair_surrogates(message.content.text))
+            text = repair_surrogates(message.content.text)
+        elif message.role == "assistant":
+            raise RequestError(f"it contains an assistant message of type {message.content.type}, not text")
         else:
-            resources += await read_media(client, message.content, f"{name}-{len(resources) + 1}")
-    return PromptContent("\n\n".join(texts), resources)
+            resources = await read_media(client, message.content, f"{name}-{resource_count + 1}")
+            resource_count += len(resources)
+        previous = messages.pop() if messages and messages[-1].role == message.role else PromptMessage(message.role, "")
+        texts = filter(None, (previous.text, text))
+        messages.append(PromptMessage(message.role, "\n\n".join(texts), [*previous.resources, *resources]))
+    return messages
 
 
 async def read_media(client: Client, block: Any, name: str) -> list[ResourceContent]:

@@ -28,9 +28,9 @@ def find_placeholders(text: str, pattern: re.Pattern[str] = VARIABLE_PATTERN) ->
             yield Placeholder(name, default)
 
 
-def escape_placeholders(text: str) -> str:
+def escape_placeholders(text: str, pattern: re.Pattern[str] = VARIABLE_PATTERN) -> str:
     """Escape what looks like a placeholder in a text, so that `fill_placeholders` leaves it unchanged."""
-    return VARIABLE_PATTERN.sub(lambda match: "\\" + match[0], text)
+    return pattern.sub(lambda match: "\\" + match[0], text)
 
 
 def fill_placeholders(text: str, values: Mapping[str, Any], pattern: re.Pattern[str] = VARIABLE_PATTERN) -> str:

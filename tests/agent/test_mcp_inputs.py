@@ -172,7 +172,7 @@ def test_the_braces_of_a_prompt_are_not_placeholders(ask: Ask, sdk: Home, server
         (["mcp://sdk/review"], (2, "--var code=VALUE")),
         (["mcp://sdk/review", "--var", "code=1", "--var", "stile=2"], (2, "did you mean style?")),
         (["mcp://sdk/reveiw"], (2, "did you mean mcp://sdk/review?")),
-        (["mcp://sdk/dialog"], (4, "assistant")),
+        (["mcp://sdk/picture"], (4, "image")),
         (["mcp://skd/review"], (2, "did you mean sdk?")),
         (["mcp://sdk"], (2, "ask mcp prompts sdk")),
         (["mcp://gone/review"], (4, "no-such-program")),
@@ -186,6 +186,50 @@ def test_a_prompt_that_cannot_be_used_is_an_error_and_nothing_is_sent(
     assert (result.code, result.text) == (code, "")
     assert message in result.stderr
     assert server.requests == []
+
+
+def read_messages(request: Request) -> list[tuple[str, str]]:
+    """Return the roles and texts of the conversation, without the system prompt."""
+    roles = [message["role"] for message in request.json["messages"]]
+    return [(role, wire.asked(request.json, index)) for index, role in enumerate(roles) if role != "system"]
+
+
+EXAMPLE = [
+    ("user", '{{Translate}} this.\n\n<file name="file:///docs/plan.md">\nBuy marzipan.\n</file>'),
+    ("assistant", "Eme massam.\n\n{{a}}"),
+]
+
+
+def test_the_messages_of_a_prompt_begin_the_conversation(ask: Ask, sdk: Home, server: ModelServer) -> None:
+    result = ask("-t", "mcp://sdk/translate", "--var", "text=Eat!", "now", timeout=120)
+    assert result.code == 0, result.stderr
+    answered = [*EXAMPLE, ("user", "To Latin:\n\nEat!\n\nnow"), ("assistant", "done")]
+    server.reply(wire.says("again"))
+    assert read_messages(server.requests[0]) == answered[:-1]
+    assert ask("--resume", result.conversation, "and?").code == 0
+    assert read_messages(server.requests[1]) == [*answered, ("user", "and?")]
+    statistics = json.loads(ask("history", "stats", "--json").text)["total"]
+    assert statistics["conversations"] == 1
+    assert statistics["response_seconds"]["median"] > 0
+
+
+def test_a_prompt_that_ends_with_the_assistant_needs_words(ask: Ask, sdk: Home, server: ModelServer) -> None:
+    opening = [("user", "Who are you?"), ("assistant", "A parrot.")]
+    assert ask("-t", "mcp://sdk/dialog", timeout=120).code == 2
+    assert server.requests == []
+    assert ask("--no-save", "-t", "mcp://sdk/dialog", "Really?", timeout=120).code == 0
+    assert read_messages(server.requests[0]) == [*opening, ("user", "Really?")]
+
+
+def test_a_chat_begins_with_the_messages_of_a_prompt(ask: Ask, sdk: Home, server: ModelServer) -> None:
+    server.reply(wire.says("one"), wire.says("two"))
+    with Chat(ask, "-t", "mcp://sdk/dialog") as chat:
+        for line in ("first", "/retry", "second"):
+            chat.send(line)
+    sent = [read_messages(request) for request in server.requests if request.body]
+    opening = [("user", "Who are you?"), ("assistant", "A parrot.")]
+    assert sent[0] == sent[1] == [*opening, ("user", "first")]
+    assert sent[2] == [*opening, ("user", "first"), ("assistant", "one"), ("user", "second")]
 
 
 def test_a_chat_starts_with_a_prompt_and_a_resource(ask: Ask, sdk: Home, server: ModelServer) -> None:
@@ -214,7 +258,42 @@ def test_rows_of_a_map_can_name_resources(ask: Ask, sdk: Home, server: ModelServ
     result = ask("map", "-f", "mcp://sdk/note://{{name}}", "read it", "rows.jsonl", timeout=120)
     assert result.code == 0, result.stderr
     assert "The note one." in read_prompt(server.requests[0])[0]
-    assert ask("map", "-t", "mcp://sdk/brief", "rows.jsonl", timeout=120).code == 2
+
+
+def test_a_prompt_is_read_once_for_all_rows_of_a_map(ask: Ask, sdk: Home, server: ModelServer) -> None:
+    (sdk.work / "rows.jsonl").write_text('{"code": "x = {{y}}"}\n{"code": "z"}\n')
+    server.reply(lambda _: wire.whole_reply(wire.answer("fine")))
+    command = ["map", "-t", "mcp://sdk/review", "--var", "style=gentle", "rows.jsonl"]
+    result = ask(*command, timeout=120)
+    assert result.code == 0, result.stderr
+    prompts = sorted(map(read_prompt, server.requests))
+    assert [text.split("\n\n<file")[0] for text, _ in prompts] == [
+        "Review x = {{y}}.\n\nBe gentle.",
+        "Review z.\n\nBe gentle.",
+    ]
+    assert all("Be kind." in text and "marzipan" in text and images == [PIXEL_URL] for text, images in prompts)
+    assert ask(*command, timeout=120).text == result.text  # the same job
+    assert len(server.requests) == 2
+
+
+def test_rows_are_added_to_a_prompt_without_arguments(ask: Ask, sdk: Home, server: ModelServer) -> None:
+    (sdk.work / "rows.txt").write_text("a row\n")
+    result = ask("map", "-t", "mcp://sdk/brief", "--input-format", "lines", "rows.txt", timeout=120)
+    assert result.code == 0, result.stderr
+    assert read_prompt(server.requests[0])[0] == "Keep {{this}} and {{that|as}} it is.\n\na row"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "expected"), [("review", (2, "no column 'code'")), ("dialog", (4, "ask templates new"))]
+)
+def test_a_prompt_that_no_row_can_fill_is_an_error(
+    prompt: str, expected: tuple[int, str], ask: Ask, sdk: Home, server: ModelServer
+) -> None:
+    (sdk.work / "rows.jsonl").write_text('{"name": "one"}\n')
+    result = ask("map", "-t", f"mcp://sdk/{prompt}", "rows.jsonl", timeout=120)
+    assert result.code == expected[0]
+    assert expected[1] in result.stderr
+    assert server.requests == []
 
 
 def test_rows_of_a_map_cannot_name_servers(ask: Ask, sdk: Home, server: ModelServer) -> None:

@@ -148,6 +148,26 @@ def dialog() -> list[Message]:
     return [UserMessage("Who are you?"), AssistantMessage("A parrot.")]
 
 
+@server.prompt()
+def translate(text: str, to: str = "Latin") -> list[Message]:
+    """Translate like the example."""
+    link = ResourceLink(type="resource_link", name="plan", uri="file:///docs/plan.md")
+    example = [
+        UserMessage(link),
+        UserMessage("{{Translate}} this."),
+        AssistantMessage("Eme massam."),
+        AssistantMessage("{{a}}"),
+    ]
+    return [*example, UserMessage(f"To {to}:"), UserMessage(text)]
+
+
+@server.prompt()
+def picture() -> list[Message]:
+    """A picture by the assistant."""
+    image = ImageContent(type="image", data=base64.b64encode(PIXEL).decode(), mime_type="image/png")
+    return [UserMessage("Draw."), AssistantMessage(image), UserMessage("Again.")]
+
+
 def serve_http(port: int, certificate: str | None = None, key: str | None = None) -> None:
     """Serve both transports until the process is killed."""
     app = server.streamable_http_app()

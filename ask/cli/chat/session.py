@@ -154,6 +154,7 @@ class ChatSession:
     def _run_message(self, user_message: Message) -> RunResult:
         """Run a message and render the answer."""
         request = self.request._replace(user_message=user_message)
+        self.request = self.request._replace(opening_messages=())
         warn_on_first_run(request, self.flags, self.app, self.console)
         renderer = create_renderer(self.flags, request, self.console)
         try:
