@@ -14,12 +14,16 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ask.app_dirs import AppDirs
 from ask.atomic_files import PRIVATE_FILE_MODE, create_private_folder
 from ask.errors import AskError
 from ask.settings import Config, read_config
 from ask.text import format_one_line, repair_surrogates
+
+if TYPE_CHECKING:
+    from ask.mcp.address_cache import AddressKind
 
 SAFE_WORD = re.compile(r"[A-Za-z0-9_.~/:@+,=%-]+")
 """Words that need no quoting in a shell.
@@ -146,6 +150,42 @@ def complete_templates(app_dirs: AppDirs, *_: object) -> Iterator[CompletionItem
             yield name, "yours" if file.is_relative_to(app_dirs.config) else ""
 
 
+def complete_prompts(
+    app_dirs: AppDirs, environment: Mapping[str, str], incomplete: str, _: str
+) -> Iterator[CompletionItem]:
+    """Yield values for -t: the templates, and the prompts of MCP servers."""
+    yield from complete_templates(app_dirs)
+    yield from complete_mcp_addresses(app_dirs, "prompts", incomplete)
+
+
+def complete_resources(
+    app_dirs: AppDirs, environment: Mapping[str, str], incomplete: str, _: str
+) -> Iterator[CompletionItem]:
+    """Yield values for -f that are no files: the resources of MCP servers."""
+    yield from complete_mcp_addresses(app_dirs, "resources", incomplete)
+
+
+def complete_mcp_addresses(app_dirs: AppDirs, kind: AddressKind, incomplete: str) -> Iterator[CompletionItem]:
+    """Yield the addresses of MCP servers, or of what a server listed last once its name is complete.
+
+    No server is started. The URI of a template ends before its first placeholder.
+    """
+    from ask.inputs.sources import MCP_PREFIX
+    from ask.mcp.address_cache import read_addresses
+    from ask.mcp.server_config import find_servers
+
+    with suppress(AskError):
+        for server in find_servers(load_config(app_dirs), app_dirs.config).servers.values():
+            addresses = read_addresses(app_dirs.cache, server.name, kind)
+            prefix = f"{MCP_PREFIX}{server.name}/"
+            if not server.enabled or addresses == []:
+                continue
+            if incomplete.startswith(prefix):
+                yield from ((prefix + name.partition("{")[0], description) for name, description in addresses or ())
+            else:
+                yield prefix, "MCP server"
+
+
 def load_config(app_dirs: AppDirs) -> Config:
     """Return the configuration. If it is invalid, it is empty: the next run reports the error."""
     with suppress(AskError):
@@ -159,4 +199,6 @@ COMPLETERS: Mapping[str, Callable[[AppDirs, Mapping[str, str], str, str], Iterat
     "fallbacks": complete_fallbacks,
     "conversations": complete_conversations,
     "templates": complete_templates,
+    "prompts": complete_prompts,
+    "resources": complete_resources,
 }

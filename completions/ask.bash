@@ -7,12 +7,12 @@ _ask_about() {  # COMMAND: what it takes
         '')
             commands='chat compact compare config context doctor help history init keys map mcp models providers safe skills templates tools undo version'
             options='-p --provider -m --model --fallback --base-url --key -s --system -f --file -o --option -t --template --var -c --continue --resume --no-save --no-tools --disable-tool --context --no-context --tool --max-rounds --max-cost --command-timeout --confirm -y --yes --safe --safe-files --allow-dir --allow-host --allow-tool --cmd --code --schema --json --events --no-stream --plain -q --quiet -v --verbose --record --no-stdin --timeout -V --version -h --help'
-            values='-p=provider --provider=provider -m=model --model=model --fallback=fallback --base-url=nothing --key=nothing -s=system --system=system -f=file --file=file -o=parameter --option=parameter -t=template --template=template --var=nothing --resume=conversation --disable-tool=tool --tool=file --max-rounds=nothing --max-cost=nothing --command-timeout=nothing --allow-dir=directory --allow-host=nothing --allow-tool=tool --schema=file --record=file --timeout=nothing'
+            values='-p=provider --provider=provider -m=model --model=model --fallback=fallback --base-url=nothing --key=nothing -s=system --system=system -f=attachment --file=attachment -o=parameter --option=parameter -t=prompt --template=prompt --var=nothing --resume=conversation --disable-tool=tool --tool=file --max-rounds=nothing --max-cost=nothing --command-timeout=nothing --allow-dir=directory --allow-host=nothing --allow-tool=tool --schema=file --record=file --timeout=nothing'
             rest='file' ;;
         chat)
             commands=''
             options='-p --provider -m --model --fallback --base-url --key -s --system -f --file -o --option -t --template --var -c --continue --resume --no-save --no-tools --disable-tool --context --no-context --tool --max-rounds --max-cost --command-timeout --confirm -y --yes --safe --safe-files --allow-dir --allow-host --allow-tool --json --events --no-stream --plain -q --quiet -v --verbose --record --timeout -h --help'
-            values='-p=provider --provider=provider -m=model --model=model --fallback=fallback --base-url=nothing --key=nothing -s=system --system=system -f=file --file=file -o=parameter --option=parameter -t=template --template=template --var=nothing --resume=conversation --disable-tool=tool --tool=file --max-rounds=nothing --max-cost=nothing --command-timeout=nothing --allow-dir=directory --allow-host=nothing --allow-tool=tool --record=file --timeout=nothing'
+            values='-p=provider --provider=provider -m=model --model=model --fallback=fallback --base-url=nothing --key=nothing -s=system --system=system -f=attachment --file=attachment -o=parameter --option=parameter -t=prompt --template=prompt --var=nothing --resume=conversation --disable-tool=tool --tool=file --max-rounds=nothing --max-cost=nothing --command-timeout=nothing --allow-dir=directory --allow-host=nothing --allow-tool=tool --record=file --timeout=nothing'
             rest='nothing' ;;
         compact)
             commands=''
@@ -22,7 +22,7 @@ _ask_about() {  # COMMAND: what it takes
         compare)
             commands=''
             options='-p --provider -s --system -f --file -o --option --plain -q --quiet --no-stdin --timeout -m --model --race --judge --combine --json -h --help'
-            values='-p=provider --provider=provider -s=system --system=system -f=file --file=file -o=parameter --option=parameter --timeout=nothing -m=model --model=model --judge=model --combine=model'
+            values='-p=provider --provider=provider -s=system --system=system -f=attachment --file=attachment -o=parameter --option=parameter --timeout=nothing -m=model --model=model --judge=model --combine=model'
             rest='nothing' ;;
         config)
             commands='list get set unset path edit'
@@ -152,7 +152,7 @@ _ask_about() {  # COMMAND: what it takes
         map)
             commands=''
             options='-p --provider --base-url --key -s --system -o --option --var --plain -q --quiet -O --output -m --model -f --file -t --template --schema --input-format -0 --null --files -j --jobs --rpm --tpm --unordered --limit --sample --dry-run --retry-failed --fresh --max-cost --max-failures --tools --safe --context --safe-files --workdir-template --max-rounds --batch --detach --cancel --poll-interval --engine --timeout --no-save --list --forget -h --help'
-            values='-p=provider --provider=provider --base-url=nothing --key=nothing -s=system --system=system -o=parameter --option=parameter --var=nothing -O=file --output=file -m=model --model=model -f=file --file=file -t=template --template=template --schema=file --input-format=choice:jsonl,csv,tsv,lines,nul,files -j=nothing --jobs=nothing --rpm=nothing --tpm=nothing --limit=nothing --sample=nothing --max-cost=nothing --max-failures=nothing --workdir-template=directory --max-rounds=nothing --poll-interval=nothing --engine=choice:dask --timeout=nothing --forget=conversation'
+            values='-p=provider --provider=provider --base-url=nothing --key=nothing -s=system --system=system -o=parameter --option=parameter --var=nothing -O=file --output=file -m=model --model=model -f=attachment --file=attachment -t=prompt --template=prompt --schema=file --input-format=choice:jsonl,csv,tsv,lines,nul,files -j=nothing --jobs=nothing --rpm=nothing --tpm=nothing --limit=nothing --sample=nothing --max-cost=nothing --max-failures=nothing --workdir-template=directory --max-rounds=nothing --poll-interval=nothing --engine=choice:dask --timeout=nothing --forget=conversation'
             rest='file' ;;
         mcp)
             commands='list resources prompts add remove login logout test'
@@ -305,6 +305,8 @@ _ask() {
         model) _ask_offer_lines models "$current" "$provider" ;;
         fallback) _ask_offer_lines fallbacks "$current" "$provider" ;;
         template) _ask_offer_lines templates ;;
+        prompt) _ask_offer_lines prompts "$current" ;;
+        attachment) [[ $current == mcp:* ]] || return 0 && _ask_offer_lines resources "$current" ;;
         conversation) _ask_offer_conversations ;;
         key) _ask_offer "$_ask_keys" ;;
         parameter) [[ $current == *=* ]] || { _ask_offer "${_ask_parameters// /= }=" && compopt -o nospace; } ;;
@@ -430,7 +432,7 @@ _ask_offer_lines() {
         lines+=" ${line%%$'\t'*}"
     done < <(_ask_lines "$@")
     _ask_offer "$lines"
-    [[ ${#COMPREPLY[@]} != 1 || ${COMPREPLY[0]} != *: ]] || compopt -o nospace
+    [[ ${#COMPREPLY[@]} != 1 || ${COMPREPLY[0]} != *[:/] ]] || compopt -o nospace
 }
 
 # Ids with titles, the newest first. Titles are shown where several ids remain, and never put on the line.

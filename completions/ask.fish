@@ -168,9 +168,9 @@ complete -c ask -n '__ask_in \'\'' -l fallback -x -a '(__ask_fallback)' -d 'Mode
 complete -c ask -n '__ask_in \'\'' -l base-url -x -d 'Base URL of the provider'
 complete -c ask -n '__ask_in \'\'' -l key -x -d 'API key'
 complete -c ask -n '__ask_in \'\'' -s s -l system -x -a '(__ask_system)' -d 'Extra system prompt; @file reads a file'
-complete -c ask -n '__ask_in \'\'' -s f -l file -r -F -d 'Attach a file, folder, image, PDF or URL'
+complete -c ask -n '__ask_in \'\'' -s f -l file -r -F -a '(__ask_attachment)' -d 'Attach a file, folder, image, PDF or URL'
 complete -c ask -n '__ask_in \'\'' -s o -l option -x -a '(__ask_parameter)' -d 'Model parameter, such as temperature=0.2'
-complete -c ask -n '__ask_in \'\'' -s t -l template -x -a '(__ask_template)' -d 'Use a prompt template (see ask templates)'
+complete -c ask -n '__ask_in \'\'' -s t -l template -x -a '(__ask_prompt)' -d 'Use a prompt template (see ask templates)'
 complete -c ask -n '__ask_in \'\'' -l var -x -d 'With -t: value for a {{placeholder}}'
 complete -c ask -n '__ask_in \'\'' -s c -l continue -d 'Continue this terminal\'s last conversation'
 complete -c ask -n '__ask_in \'\'' -l resume -x -k -a '(__ask_conversation)' -d 'Continue a conversation (see ask history)'
@@ -210,9 +210,9 @@ complete -c ask -n '__ask_in \'chat\'' -l fallback -x -a '(__ask_fallback)' -d '
 complete -c ask -n '__ask_in \'chat\'' -l base-url -x -d 'Base URL of the provider'
 complete -c ask -n '__ask_in \'chat\'' -l key -x -d 'API key'
 complete -c ask -n '__ask_in \'chat\'' -s s -l system -x -a '(__ask_system)' -d 'Extra system prompt; @file reads a file'
-complete -c ask -n '__ask_in \'chat\'' -s f -l file -r -F -d 'Attach a file, folder, image, PDF or URL'
+complete -c ask -n '__ask_in \'chat\'' -s f -l file -r -F -a '(__ask_attachment)' -d 'Attach a file, folder, image, PDF or URL'
 complete -c ask -n '__ask_in \'chat\'' -s o -l option -x -a '(__ask_parameter)' -d 'Model parameter, such as temperature=0.2'
-complete -c ask -n '__ask_in \'chat\'' -s t -l template -x -a '(__ask_template)' -d 'Use a prompt template (see ask templates)'
+complete -c ask -n '__ask_in \'chat\'' -s t -l template -x -a '(__ask_prompt)' -d 'Use a prompt template (see ask templates)'
 complete -c ask -n '__ask_in \'chat\'' -l var -x -d 'With -t: value for a {{placeholder}}'
 complete -c ask -n '__ask_in \'chat\'' -s c -l continue -d 'Continue this terminal\'s last conversation'
 complete -c ask -n '__ask_in \'chat\'' -l resume -x -k -a '(__ask_conversation)' -d 'Continue a conversation (see ask history)'
@@ -257,7 +257,7 @@ complete -c ask -n '__ask_in \'compact\'' -s h -l help -d 'Show this message and
 complete -c ask -n '__ask_words \'compact\'' -f -k -a '(__ask_conversation)'
 complete -c ask -n '__ask_in \'compare\'' -s p -l provider -x -a '(__ask_provider)' -d 'Provider to use (see ask providers)'
 complete -c ask -n '__ask_in \'compare\'' -s s -l system -x -a '(__ask_system)' -d 'Extra system prompt; @file reads a file'
-complete -c ask -n '__ask_in \'compare\'' -s f -l file -r -F -d 'Attach a file, folder, image, PDF or URL'
+complete -c ask -n '__ask_in \'compare\'' -s f -l file -r -F -a '(__ask_attachment)' -d 'Attach a file, folder, image, PDF or URL'
 complete -c ask -n '__ask_in \'compare\'' -s o -l option -x -a '(__ask_parameter)' -d 'Model parameter, such as temperature=0.2'
 complete -c ask -n '__ask_in \'compare\'' -l plain -d 'No color, layout or animation'
 complete -c ask -n '__ask_in \'compare\'' -s q -l quiet -d 'Print nothing to stderr except the final error'
@@ -378,8 +378,8 @@ complete -c ask -n '__ask_in \'map\'' -l plain -d 'No color, layout or animation
 complete -c ask -n '__ask_in \'map\'' -s q -l quiet -d 'Print nothing to stderr except the final error'
 complete -c ask -n '__ask_in \'map\'' -s O -l output -r -F -d 'Write a .jsonl, .csv or .tsv file instead of JSONL to stdout'
 complete -c ask -n '__ask_in \'map\'' -s m -l model -x -a '(__ask_model)' -d 'Ask this model; repeat to ask several'
-complete -c ask -n '__ask_in \'map\'' -s f -l file -r -F -d 'Add a file to each row, such as {{path}}'
-complete -c ask -n '__ask_in \'map\'' -s t -l template -x -a '(__ask_template)' -d 'Use this template as the prompt; all arguments are inputs'
+complete -c ask -n '__ask_in \'map\'' -s f -l file -r -F -a '(__ask_attachment)' -d 'Add a file to each row, such as {{path}}'
+complete -c ask -n '__ask_in \'map\'' -s t -l template -x -a '(__ask_prompt)' -d 'Use this template as the prompt; all arguments are inputs'
 complete -c ask -n '__ask_in \'map\'' -l schema -r -F -d 'Answer with JSON matching a schema; one column per field'
 complete -c ask -n '__ask_in \'map\'' -l input-format -x -a 'jsonl csv tsv lines nul files' -d 'Format of the input (by file name)'
 complete -c ask -n '__ask_in \'map\'' -s 0 -l null -d 'Rows of text end with NUL instead of a newline'
@@ -613,6 +613,17 @@ end
 
 function __ask_template
     __ask_lines templates
+end
+
+function __ask_prompt
+    __ask_lines prompts (string replace -r -- '^--template=|^-t' '' (commandline -ct))
+end
+
+function __ask_attachment
+    set -l word (string replace -r -- '^--file=|^-f' '' (commandline -ct))
+    if string match -q -- 'mcp:*' $word
+        __ask_lines resources $word
+    end
 end
 
 function __ask_system

@@ -15,12 +15,12 @@ _ask_arguments() {  # COMMAND
         '(--key)--key=[API key]:KEY:' \
         '(-s --system)-s+[Extra system prompt; @file reads a file]:TEXT:_ask_system' \
         '(-s --system)--system=[Extra system prompt; @file reads a file]:TEXT:_ask_system' \
-        '*-f+[Attach a file, folder, image, PDF or URL]:PATH:_files' \
-        '*--file=[Attach a file, folder, image, PDF or URL]:PATH:_files' \
+        '*-f+[Attach a file, folder, image, PDF or URL]:PATH:_ask_attachment' \
+        '*--file=[Attach a file, folder, image, PDF or URL]:PATH:_ask_attachment' \
         '*-o+[Model parameter, such as temperature=0.2]:KEY=VALUE:_ask_parameter' \
         '*--option=[Model parameter, such as temperature=0.2]:KEY=VALUE:_ask_parameter' \
-        '(-t --template)-t+[Use a prompt template (see ask templates)]:NAME:_ask_template' \
-        '(-t --template)--template=[Use a prompt template (see ask templates)]:NAME:_ask_template' \
+        '(-t --template)-t+[Use a prompt template (see ask templates)]:NAME:_ask_prompt' \
+        '(-t --template)--template=[Use a prompt template (see ask templates)]:NAME:_ask_prompt' \
         '*--var=[With -t\: value for a {{placeholder}}]:K=V:' \
         '(-c --continue)-c[Continue this terminal'"'"'s last conversation]' \
         '(-c --continue)--continue[Continue this terminal'"'"'s last conversation]' \
@@ -73,12 +73,12 @@ _ask_arguments() {  # COMMAND
         '(--key)--key=[API key]:KEY:' \
         '(-s --system)-s+[Extra system prompt; @file reads a file]:TEXT:_ask_system' \
         '(-s --system)--system=[Extra system prompt; @file reads a file]:TEXT:_ask_system' \
-        '*-f+[Attach a file, folder, image, PDF or URL]:PATH:_files' \
-        '*--file=[Attach a file, folder, image, PDF or URL]:PATH:_files' \
+        '*-f+[Attach a file, folder, image, PDF or URL]:PATH:_ask_attachment' \
+        '*--file=[Attach a file, folder, image, PDF or URL]:PATH:_ask_attachment' \
         '*-o+[Model parameter, such as temperature=0.2]:KEY=VALUE:_ask_parameter' \
         '*--option=[Model parameter, such as temperature=0.2]:KEY=VALUE:_ask_parameter' \
-        '(-t --template)-t+[Use a prompt template (see ask templates)]:NAME:_ask_template' \
-        '(-t --template)--template=[Use a prompt template (see ask templates)]:NAME:_ask_template' \
+        '(-t --template)-t+[Use a prompt template (see ask templates)]:NAME:_ask_prompt' \
+        '(-t --template)--template=[Use a prompt template (see ask templates)]:NAME:_ask_prompt' \
         '*--var=[With -t\: value for a {{placeholder}}]:K=V:' \
         '(-c --continue)-c[Continue this terminal'"'"'s last conversation]' \
         '(-c --continue)--continue[Continue this terminal'"'"'s last conversation]' \
@@ -140,8 +140,8 @@ _ask_arguments() {  # COMMAND
         '(-p --provider)--provider=[Provider to use (see ask providers)]:NAME:_ask_provider' \
         '(-s --system)-s+[Extra system prompt; @file reads a file]:TEXT:_ask_system' \
         '(-s --system)--system=[Extra system prompt; @file reads a file]:TEXT:_ask_system' \
-        '*-f+[Attach a file, folder, image, PDF or URL]:PATH:_files' \
-        '*--file=[Attach a file, folder, image, PDF or URL]:PATH:_files' \
+        '*-f+[Attach a file, folder, image, PDF or URL]:PATH:_ask_attachment' \
+        '*--file=[Attach a file, folder, image, PDF or URL]:PATH:_ask_attachment' \
         '*-o+[Model parameter, such as temperature=0.2]:KEY=VALUE:_ask_parameter' \
         '*--option=[Model parameter, such as temperature=0.2]:KEY=VALUE:_ask_parameter' \
         '(--plain)--plain[No color, layout or animation]' \
@@ -341,10 +341,10 @@ _ask_arguments() {  # COMMAND
         '(-O --output)--output=[Write a .jsonl, .csv or .tsv file instead of JSONL to stdout]:FILE:_files' \
         '*-m+[Ask this model; repeat to ask several]:NAME:_ask_model' \
         '*--model=[Ask this model; repeat to ask several]:NAME:_ask_model' \
-        '*-f+[Add a file to each row, such as {{path}}]:PATH:_files' \
-        '*--file=[Add a file to each row, such as {{path}}]:PATH:_files' \
-        '(-t --template)-t+[Use this template as the prompt; all arguments are inputs]:NAME:_ask_template' \
-        '(-t --template)--template=[Use this template as the prompt; all arguments are inputs]:NAME:_ask_template' \
+        '*-f+[Add a file to each row, such as {{path}}]:PATH:_ask_attachment' \
+        '*--file=[Add a file to each row, such as {{path}}]:PATH:_ask_attachment' \
+        '(-t --template)-t+[Use this template as the prompt; all arguments are inputs]:NAME:_ask_prompt' \
+        '(-t --template)--template=[Use this template as the prompt; all arguments are inputs]:NAME:_ask_prompt' \
         '(--schema)--schema=[Answer with JSON matching a schema; one column per field]:S:_files' \
         '(--input-format)--input-format=[Format of the input (by file name)]:CHOICE:(jsonl csv tsv lines nul files)' \
         '(-0 --null)-0[Rows of text end with NUL instead of a newline]' \
@@ -654,6 +654,28 @@ _ask_template() {
   local -a reply
   _ask_lines templates
   _ask_offer template
+}
+
+_ask_prompt() {
+  _ask_addresses prompts
+}
+
+_ask_attachment() {
+  if [[ $PREFIX == mcp:* ]]; then
+    _ask_addresses resources
+  else
+    _files
+  fi
+}
+
+_ask_addresses() {
+  local -a reply every
+  _ask_lines $1 "${(Q)PREFIX}"
+  every=($reply)
+  reply=(${every:#*/$'\t'*})
+  (( $#reply )) && _ask_offer template
+  reply=(${(M)every:#*/$'\t'*})
+  (( $#reply )) && _ask_offer server -S ''
 }
 
 _ask_system() {

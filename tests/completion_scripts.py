@@ -32,7 +32,8 @@ OPTION_VALUES = {
     "--disable-tool": "tool",
     "--allow-tool": "tool",
     "--tool": "file",
-    "--template": "template",
+    "--template": "prompt",
+    "--file": "attachment",
     "--schema": "file",
     **dict.fromkeys(("--judge", "--combine"), "model"),
     "--engine": "choice:dask",
@@ -242,6 +243,8 @@ def fish_names(option: CompletionOption) -> str:
     names = " ".join(f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in option.names)
     if not option.value:
         return names
+    if option.value == "attachment":
+        return f"{names} -r -F{fish_action(option.value)}"
     return f"{names} -r -F" if option.value == "file" else f"{names} -x{fish_action(option.value)}"
 
 

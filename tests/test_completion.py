@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from ask.client.models_cache import get_cache_file, read_models, write_models
 from ask.completion import SAFE_WORD
+from ask.mcp.address_cache import write_addresses
 from ask.plugin_api.provider import ModelInfo
 from tests import wire
 from tests.history.saved import save, user
@@ -100,7 +101,25 @@ def test_conversations_are_listed_with_titles_newest_first(ask: Ask, home: Home)
     assert ask("--complete", "conversations").text == "bb22\ttwo lines \\x1b[31m\naa11\tone\n"
 
 
-@pytest.mark.parametrize("kind", ["providers", "models", "conversations", "nothing", ""])
+def test_addresses_of_mcp_servers_come_from_their_last_listing(ask: Ask, home: Home) -> None:
+    home.config.mkdir()
+    (home.config / "config.toml").write_text(
+        "".join(f'[mcp.servers.{name}]\ncommand = "touch"\nargs = ["started"]\n' for name in ("new", "notes", "off"))
+        + "enabled = false\n"
+    )
+    cache = Path(home.env["XDG_CACHE_HOME"], "ask")
+    write_addresses(cache, "notes", "prompts", [("proofread", "Find\tmistakes"), ("$(id)", "")])
+    write_addresses(cache, "notes", "resources", [])
+    found = ask("--complete", "prompts", "").text.splitlines()
+    assert {"commit", "mcp://new/", "mcp://notes/"} <= set(words("\n".join(found)))
+    assert "mcp://off/" not in words("\n".join(found))
+    assert ask("--complete", "prompts", "mcp://notes/p").text.splitlines()[-1] == "mcp://notes/proofread\tFind mistakes"
+    assert words(ask("--complete", "resources", "mcp://").text) == ["mcp://new/"]
+    assert words(ask("--complete", "resources", "mcp://new/").text) == []
+    assert not (home.work / "started").exists()
+
+
+@pytest.mark.parametrize("kind", ["providers", "models", "conversations", "resources", "nothing", ""])
 def test_broken_files_offer_and_print_nothing(kind: str, ask: Ask, home: Home) -> None:
     home.config.mkdir()
     (home.config / "config.toml").write_text("this is = not TOML")
@@ -120,7 +139,7 @@ def test_completion_imports_neither_click_nor_providers(home: Home) -> None:
     save(home.data / "history.db", "aa11", user("one"))
     write_models(write_models_cache(home), [ModelInfo(id="vendor/a")])
     observe(home, "--complete", "providers")  # which finds what the next ones read
-    for arguments in (["providers"], ["models", "openrouter:"], ["conversations"]):
+    for arguments in (["providers"], ["models", "openrouter:"], ["conversations"], ["prompts", "mcp://"]):
         seen = observe(home, "--complete", *arguments)
         allowed = {"sqlite3"} if arguments == ["conversations"] else set()
         assert seen.modules & (HEAVY | {"click", "ask_providers", "ask.cli", "subprocess"}) <= allowed

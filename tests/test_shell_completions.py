@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ask.client.models_cache import get_cache_file, write_models
+from ask.mcp.address_cache import write_addresses
 from ask.plugin_api.provider import ModelInfo
 from tests.completion_scripts import SCRIPTS
 from tests.history.saved import save, user
@@ -31,6 +32,11 @@ CASES = [
     ("ask history se", "<ask><history><search>"),
     ("ask --max-ro", "<ask><--max-rounds>"),
     ("ask -f not", "<ask><-f><notes.md>"),
+    ("ask -t mcp://no", "<ask><-t><mcp://notes/>"),
+    ("ask -t mcp://notes/pro", "<ask><-t><mcp://notes/proofread>"),
+    ("ask map --template=mcp://notes/pro", "<ask><map><--template=mcp://notes/proofread>"),
+    ("ask -f mcp://notes/file:///docs/pl", "<ask><-f><mcp://notes/file:///docs/plan.md>"),
+    ("ask chat --file=mcp://notes/note", "<ask><chat><--file=mcp://notes/note://>"),
     ("ask -s @not", "<ask><-s><@notes.md>"),
     ("ask -s @two", "<ask><-s><@two words.txt>"),
     ("ask what is in not", "<ask><what><is><in><notes.md>"),
@@ -62,7 +68,11 @@ def used(home: Home) -> Home:
     home.config.mkdir()
     (home.config / "config.toml").write_text(
         '[aliases]\nspeedy = "openrouter:vendor/small"\n[providers.groq]\nbase_url = "http://127.0.0.1:9/v1"\n'
+        '[mcp.servers.notes]\ncommand = "false"\n'
     )
+    cache = Path(home.env["XDG_CACHE_HOME"], "ask")
+    write_addresses(cache, "notes", "prompts", [("proofread", "Find mistakes")])
+    write_addresses(cache, "notes", "resources", [("file:///docs/plan.md", "plan"), ("note://{title}", "note")])
     save(home.data / "history.db", ONE, user("the first question"))
     save(home.data / "history.db", OTHER, user("a `date` $(id) \x1b[31mquestion"))
     ids = ("any/model", "vendor/large", "vendor/small:free", "vendor/$(id)", "two words")

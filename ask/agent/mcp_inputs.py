@@ -13,6 +13,7 @@ from ask.agent.template_selection import SelectedTemplate, parse_variables
 from ask.errors import AskError, ConfigError, FileError, UsageError
 from ask.inputs.prompt_inputs import PromptInputs, parse_content
 from ask.inputs.sources import MCP_PREFIX
+from ask.mcp.address_cache import write_addresses
 from ask.mcp.connection import RequestError
 from ask.mcp.lazy_servers import LazyServers
 from ask.mcp.prompts import PromptMessage, get_prompt, list_prompts
@@ -59,6 +60,8 @@ def select_mcp_prompt(
     title = format_one_line(decode_argument(address))
     try:
         prompts = {prompt.name: prompt for prompt in servers.request(server, list_prompts, server.timeout)}
+        addresses = ((prompt.name, prompt.description) for prompt in prompts.values())
+        write_addresses(app.app_dirs.cache, server.name, "prompts", addresses)
         if name not in prompts:
             others = f"its prompts: {', '.join(prompts)}" if prompts else "it has no prompts"
             hint = format_suggestion(name, prompts, others, prefix=f"{MCP_PREFIX}{server.name}/")

@@ -29,6 +29,7 @@ from ask.config_file import UNSET
 from ask.console import StderrConsole
 from ask.errors import ConfigError, UsageError
 from ask.inputs.sources import MCP_PREFIX
+from ask.mcp.address_cache import write_addresses
 from ask.mcp.server_config import (
     ServerConfig,
     expand_variables,
@@ -153,6 +154,8 @@ def resources_command(*, names: tuple[str, ...], as_json: bool) -> None:
 
     rows = []
     for server, listings in request_lists(names, list_resources):
+        addresses = ((each.uri, each.description or each.name) for each in listings)
+        write_addresses(AppContext().app_dirs.cache, server.name, "resources", addresses)
         for listing in listings:
             row: dict[str, Any] = {"address": f"{MCP_PREFIX}{server.name}/{listing.uri}", "type": listing.media_type}
             row |= {"name": listing.name, "description": listing.description}
@@ -174,6 +177,9 @@ def prompts_command(*, names: tuple[str, ...], as_json: bool) -> None:
 
     rows = []
     for server, prompts in request_lists(names, list_prompts):
+        write_addresses(
+            AppContext().app_dirs.cache, server.name, "prompts", ((each.name, each.description) for each in prompts)
+        )
         for prompt in prompts:
             arguments = ", ".join(each.name if each.required else f"{each.name}?" for each in prompt.arguments)
             row: dict[str, Any] = {"address": f"{MCP_PREFIX}{server.name}/{prompt.name}"}

@@ -271,7 +271,10 @@ def test_prompts_are_listed_with_their_arguments(ask: Ask, home: Home) -> None:
     assert result.code == 0
     assert "no-such-program" in result.stderr
     assert "mcp://sdk/review\tcode, style?\tReview code." in result.text.splitlines()
-    [row] = [row for row in json.loads(ask("mcp", "prompts", "sdk", "--json").text) if row["arguments"]]
+    [row] = [
+        row for row in json.loads(ask("mcp", "prompts", "sdk", "--json").text) if row["address"] == "mcp://sdk/review"
+    ]
     assert [(each["name"], each["required"]) for each in row["arguments"]] == [("code", True), ("style", False)]
+    assert "mcp://sdk/review" in ask("--complete", "prompts", "mcp://sdk/r").text
     assert ask("mcp", "prompts", "gone").code == 4
     assert ask("mcp", "prompts", "skd").code == 2
