@@ -1,4 +1,10 @@
-"""Run the official MCP conformance suite: `python -m tests.mcp_conformance FOLDER [SCENARIO]...`
+"""Run the official MCP conformance suite, one scenario at a time:
+
+    python -m tests.mcp_conformance FOLDER [SCENARIO]...
+    python -m tests.mcp_conformance FOLDER --requirements REVISION
+
+The second command runs what a protocol revision requires, with that revision, as the suite's own `--requirements` does
+with all clients at once.
 
 FOLDER is one in which `npm install @modelcontextprotocol/conformance@0.2.0-alpha.12 node@22` was run.
 
@@ -51,13 +57,14 @@ def main(arguments: Sequence[str]) -> Iterator[str]:
         raise SystemExit(__doc__)
     node = Path(arguments[0], "node_modules/node/bin").resolve()
     env = {**os.environ, "PATH": f"{node}:{os.environ['PATH']}"}
-    names = arguments[1:] or list_scenarios(suite, env)
+    revision = arguments[2] if arguments[1:2] == ["--requirements"] else ""
+    names = list_scenarios(suite, env, revision) if revision else arguments[1:] or list_scenarios(suite, env)
     results: Counter[str] = Counter()
     for name in names:
         if name in NOT_APPLICABLE:
             result, lines = "does not apply", [NOT_APPLICABLE[name]]
         else:
-            lines = run_scenario(suite, name, env)
+            lines = run_scenario(suite, name, env, revision)
             result = "FAILED" if lines else "passed"
         results[f"{result}, {'with' if name.startswith('auth/') else 'without'} sign-in"] += 1
         yield "\n    ".join([f"{result}  {name}", *lines])
@@ -66,18 +73,20 @@ def main(arguments: Sequence[str]) -> Iterator[str]:
         raise SystemExit(1)
 
 
-def list_scenarios(suite: Path, env: Mapping[str, str]) -> list[str]:
-    """List the scenarios for clients."""
-    output = subprocess.run([suite, "list"], env=env, capture_output=True, text=True, check=True).stdout
+def list_scenarios(suite: Path, env: Mapping[str, str], revision: str = "") -> list[str]:
+    """List the scenarios for clients: all, or those that a protocol revision requires."""
+    command = [str(suite), "list", *(["--requirements", revision] if revision else [])]
+    output = subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
     [section] = re.findall(r"^Client scenarios.*?\n(.*?)(?:\n\n|\Z)", output, re.DOTALL | re.MULTILINE)
     return re.findall(r"^ +- (\S+)", section, re.MULTILINE)
 
 
-def run_scenario(suite: Path, name: str, env: Mapping[str, str]) -> list[str]:
-    """Run a scenario; return its failures, one line each."""
+def run_scenario(suite: Path, name: str, env: Mapping[str, str], revision: str) -> list[str]:
+    """Run a scenario, with a protocol revision if it is not ""; return its failures, one line each."""
     with tempfile.TemporaryDirectory() as folder:
         client = f"{sys.executable} -m tests.mcp_conformance --client"
         command = [str(suite), "client", "--command", client, "--scenario", name, "--timeout", "120000", "-o", folder]
+        command += ["--spec-version", revision, "--force"] if revision else []
         process = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
         checks = [check for path in Path(folder).rglob("checks.json") for check in json.loads(path.read_text())]
         if not checks:

@@ -261,7 +261,9 @@ def find_configured_model(app: AppContext, provider_name: str, *, is_provider_na
 
 
 def find_provider_with_key(app: AppContext, base_url: str) -> str:
-    """Find the first provider with a key, or else one with a local base URL.
+    """Find the first provider with a key, or else one with a local base URL, or else with a key in another variable.
+
+    Only the last step, for variables such as GOOGLE_API_KEY that a provider itself names, loads the providers.
 
     Raises:
         ConfigError: there is neither.
@@ -277,6 +279,9 @@ def find_provider_with_key(app: AppContext, base_url: str) -> str:
     for name in names:
         configured = app.config.get_provider(name).get("base_url", "")
         if is_local_url(base_url or app.environment.get(f"{format_variable_prefix(name)}_BASE_URL") or configured):
+            return name
+    for name, provider in load_providers(app):
+        if app.key_store.find_origin(name, app.find_key_variables(name, provider.info.key_env)):
             return name
     raise ConfigError("no API key is set", f"{format_key_hint(PREFERRED_PROVIDER)}; -p demo works without a key")
 

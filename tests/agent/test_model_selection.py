@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from ask.agent.model_selection import complete_base_url, is_local_url
@@ -55,6 +57,17 @@ def test_a_provider_that_lists_no_model_is_a_config_error(ask: Ask, home: Home, 
 
 
 # Keys
+
+
+@pytest.mark.parametrize(
+    ("variable", "provider"),
+    [("GEMINI_API_KEY", "gemini"), ("GOOGLE_API_KEY", "gemini"), ("GROK_API_KEY", "xai"), ("MY_TOKEN", "mine")],
+)
+def test_the_default_provider_is_the_one_that_has_a_key(variable: str, provider: str, home: Home) -> None:
+    configure(home, '[providers.mine]\nbase_url = "https://mine.example"\nkey_env = "MY_TOKEN"\nmodel = "x"')
+    ask = Ask({**home.env, variable: KEYS[0], "HTTPS_PROXY": "http://127.0.0.1:1"}, home.work)
+    result = ask("--json", "hi")
+    assert json.loads(result.text)["provider"] == provider, result.stderr
 
 
 @pytest.mark.parametrize("status", [401, 402, 429])
