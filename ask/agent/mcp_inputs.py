@@ -20,11 +20,10 @@ from ask.mcp.prompts import PromptMessage, get_prompt, list_prompts
 from ask.mcp.resources import ResourceContent, read_resource
 from ask.mcp.server_config import ServerConfig, find_servers
 from ask.messages import Message
-from ask.prompt_blocks import format_blocks
 from ask.suggestions import format_suggestion
 from ask.templates.placeholders import COLUMN_PATTERN, VARIABLE_PATTERN, escape_placeholders
 from ask.templates.template import Template
-from ask.text import decode_argument, format_one_line
+from ask.text import decode_argument, format_blocks, format_one_line
 
 
 def read_mcp_resource(address: str, timeout: float, app: AppContext, servers: LazyServers) -> PromptInputs:

@@ -235,11 +235,14 @@ def cost(session: ChatSession, _: str) -> None:
 
 @slash_command("[ID]", "Continue a saved conversation (number, id or title).")
 def resume(session: ChatSession, reference: str) -> None:
-    found = session.find_saved_conversations(reference)
+    saved = session.find_saved_conversations(reference)
+    found = [title for title in saved if title.id != session.request.conversation_id]
     if not found:
-        if reference:
-            raise UsageError(f"no conversation matches {reference!r}", "/resume lists the newest")
-        raise UsageError("no saved conversations")
+        if not reference:
+            raise UsageError("no other saved conversations" if saved else "no saved conversations")
+        if saved:
+            raise UsageError(f"{format_one_line(saved[0].title)} is the current conversation", "/resume lists others")
+        raise UsageError(f"no conversation matches {reference!r}", "/resume lists the newest")
     if reference and len(found) == 1:
         session.resume_conversation(found[0].id)
         messages = sum(message.role == "user" for message in session.request.message_history)

@@ -298,6 +298,7 @@ def test_an_edited_message_that_fails_changes_nothing(ask: Ask, server: ModelSer
 
 def test_resume_lists_and_continues_conversations(ask: Ask, server: ModelServer, home: Home) -> None:
     answers(server)
+    ask("-p", "demo", "about plums")
     ask("-m", "test/old", "-s", "Be kind.", "about apples")
     ask("-p", "demo", "about pears")
     with Chat(ask, "-m", "test/new") as chat:
@@ -311,14 +312,18 @@ def test_resume_lists_and_continues_conversations(ask: Ask, server: ModelServer,
         assert server.requests[-1].json["model"] == "test/old"
         assert "Be kind." in system(server)
         assert "demo" in chat.send("/resume PEARS about")
-        assert "about pears" in chat.send("/resume about"), "several titles match"
+        assert "current conversation" in chat.send("/resume pears")
+        shown = chat.send("/resume about")  # several titles match
+        assert "about apples" in shown
+        assert "about pears" not in shown
         chat.send("\x15/model openrouter:test/new")
         assert "no conversation matches" in chat.send("/resume nothing like that")
         chat.send("again")
         chat.quit()
     first, _, last = read_last_conversation(server)
     assert (first, last) == ("about pears", "again")
-    assert [run.provider for run in read_saved_runs(home)] == ["openrouter", "openrouter", "demo", "openrouter"]
+    providers = [run.provider for run in read_saved_runs(home)]
+    assert providers == ["demo", "openrouter", "openrouter", "demo", "openrouter"]
 
 
 @pytest.mark.slow
@@ -327,6 +332,7 @@ def test_resume_without_saved_conversations_is_an_error(ask: Ask, server: ModelS
     with Chat(ask) as chat:
         assert "no saved conversations" in chat.send("/resume")
         chat.send("one")
+        assert "no other saved conversations" in chat.send("/resume")
         chat.quit()
     assert read_last_conversation(server) == ["one"]
 
