@@ -19,8 +19,9 @@ def user(text: str) -> HistoryEntry:
     return HistoryEntry(NOW, Message("user", text))
 
 
-def assistant(text: str, *calls: ToolCallRecord, **more: Any) -> HistoryEntry:
-    return HistoryEntry(NOW, Message("assistant", text, tuple(record.call for record in calls)), calls=calls, **more)
+def assistant(text: str, *calls: ToolCallRecord, finish_reason: str = "stop", **more: Any) -> HistoryEntry:
+    message = Message("assistant", text, tuple(record.call for record in calls))
+    return HistoryEntry(NOW, message, calls=calls, finish_reason=finish_reason, **more)
 
 
 def called(command: str, name: str = "bash", **outcome: Any) -> ToolCallRecord:
