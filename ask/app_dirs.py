@@ -62,6 +62,11 @@ class AppDirs(NamedTuple):
         return self.data / "trusted-projects.json"
 
     @property
+    def ledger_file(self) -> Path:
+        """The database of the jobs of `ask map` and their answers."""
+        return self.data / "map.db"
+
+    @property
     def results(self) -> Path:
         """The folder for tool results that are too long to send to the model."""
         return self.data / "results"

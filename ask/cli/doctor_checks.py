@@ -43,6 +43,7 @@ from ask.errors import AskError, ConfigError, SafetyError, to_ask_error
 from ask.history.entries import generate_conversation_id
 from ask.history.store import Store
 from ask.installation import find_launcher, format_install_command
+from ask.map.ledger import Ledger
 from ask.mcp.server_config import MCP_EXTRA, expand_variables, find_servers
 from ask.render.amounts import format_compact_number, format_count
 from ask.render.table import write_table
@@ -104,11 +105,13 @@ def run_checks(app: AppContext, *, offline: bool) -> list[CheckResult]:
         "keys.toml": check_keys,
         "folders": check_folders,
         "history": check_history,
+        "map": check_map_jobs,
         "tools": check_tools,
         "approvals": check_approvals,
         "tool plugins": check_tool_plugins,
         "context": check_context,
         "mcp": check_mcp_servers,
+        "sign-ins": check_sign_ins,
         "safe mode": check_safe_mode,
         "shell": check_shell,
         "prices": check_prices,
@@ -251,6 +254,17 @@ def check_history(app: AppContext) -> Iterator[CheckResult]:
         yield ok("history", found)
 
 
+def check_map_jobs(app: AppContext) -> Iterator[CheckResult]:
+    """Check that the jobs of `ask map` can be read, if there are any."""
+    path = app.app_dirs.ledger_file
+    if not path.exists():
+        return
+    with Ledger(path) as ledger:
+        jobs = ledger.list_jobs()
+    found = f"{format_count(len(jobs), 'job')} in {format_compact_number(path.stat().st_size)} bytes"
+    yield ok("map", found, "ask map --list shows them" if jobs else "")
+
+
 def check_tools(app: AppContext) -> Iterator[CheckResult]:
     """Check which tools a model is offered, and whether they work."""
     settings = resolve_settings({}, app.environment, app.config)
@@ -366,6 +380,15 @@ def check_mcp_servers(app: AppContext) -> Iterator[CheckResult]:
         elif expanded.url and sign_in.is_sign_in_required:
             yield warning(check, f"not signed in to {server.name}", f"ask mcp login {server.name}")
     yield ok(check, f"{format_count(len(servers), 'server')}: {names}", "ask mcp test starts them")
+
+
+def check_sign_ins(app: AppContext) -> Iterator[CheckResult]:
+    """Check that each sign-in is to a configured MCP server."""
+    servers = find_servers(app.config, app.app_dirs.config).servers
+    for path in sorted(app.app_dirs.sign_ins.glob("*.json")):
+        if path.stem not in servers:
+            found = f"there is a sign-in to {path.stem}, which is not a configured server"
+            yield warning("sign-ins", found, f"delete {path}")
 
 
 def check_prices(app: AppContext) -> Iterator[CheckResult]:

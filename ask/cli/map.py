@@ -62,7 +62,6 @@ if TYPE_CHECKING:
 MAX_RATE = 1e12
 SAMPLE_SEED = 0
 """A fixed seed, so that the same sample is drawn each time."""
-LEDGER_NAME = "map.db"
 CONTINUE_HINT = "run the same command again to continue"
 
 
@@ -155,7 +154,7 @@ def command(**flags: Any) -> None:
     """
     with open_session(flags) as (app, console, cleanup):
         app.needs_keys = app.needs_keys and not flags["dry_run"]
-        ledger = cleanup.enter_context(Ledger(app.app_dirs.data / LEDGER_NAME))
+        ledger = cleanup.enter_context(Ledger(app.app_dirs.ledger_file))
         if flags["list_jobs"]:
             list_jobs(ledger)
         elif flags["forget"]:

@@ -230,6 +230,25 @@ def test_a_selected_provider_without_a_key_is_a_problem(ask: Ask) -> None:
 
 
 @pytest.mark.slow
+def test_jobs_of_map_are_counted(ask: Ask, home: Home) -> None:
+    (home.work / "rows.txt").write_text("a\n")
+    ask("map", "-p", "demo", "{{line}}?", "rows.txt")
+    state, found, fix = examine(ask, "--offline")["map"]
+    assert (state, fix) == ("ok", "ask map --list shows them")
+    assert found.startswith("1 job in ")
+    (home.data / "map.db").write_bytes(b"not a database" * 100)
+    assert examine(ask, "--offline")["map"][0] == "problem"
+
+
+def test_a_sign_in_to_a_server_that_is_gone_is_reported(ask: Ask, home: Home) -> None:
+    path = home.config / "sign-ins" / "gone.json"
+    path.parent.mkdir(parents=True)
+    path.write_text('{"tokens": {"access_token": "secret-token-0123"}}')
+    state, found, fix = examine(ask, "--offline")["sign-ins"]
+    assert (state, fix) == ("warning", f"delete {path}")
+    assert "gone" in found
+
+
 def test_damage_to_the_history_is_reported(ask: Ask, home: Home) -> None:
     assert examine(ask, "--offline")["history"][0] == "ok"
     ask("-p", "demo", "hi")
