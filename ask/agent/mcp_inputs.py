@@ -21,7 +21,7 @@ from ask.mcp.resources import ResourceContent, read_resource
 from ask.mcp.server_config import ServerConfig, find_servers
 from ask.messages import Message
 from ask.suggestions import format_suggestion
-from ask.templates.placeholders import COLUMN_PATTERN, VARIABLE_PATTERN, escape_placeholders
+from ask.templates.placeholders import COLUMN_PATTERN, INPUT_NAME, VARIABLE_PATTERN, escape_placeholders
 from ask.templates.template import Template
 from ask.text import decode_argument, format_blocks, format_one_line
 
@@ -85,6 +85,8 @@ def select_mcp_prompt(
     text = escape_placeholders(prompt.text, COLUMN_PATTERN if has_columns else VARIABLE_PATTERN)
     for placeholder in placeholders.values():
         text = text.replace(f"\\{placeholder}", placeholder)
+    if messages and not text:
+        text = f"{{{{{INPUT_NAME}}}}}"
     return SelectedTemplate(
         Template(title, server.origin, prompt=text),
         {},

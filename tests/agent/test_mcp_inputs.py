@@ -215,7 +215,8 @@ def test_the_messages_of_a_prompt_begin_the_conversation(ask: Ask, sdk: Home, se
 
 def test_a_prompt_that_ends_with_the_assistant_needs_words(ask: Ask, sdk: Home, server: ModelServer) -> None:
     opening = [("user", "Who are you?"), ("assistant", "A parrot.")]
-    assert ask("-t", "mcp://sdk/dialog", timeout=120).code == 2
+    result = ask("-t", "mcp://sdk/dialog", timeout=120)
+    assert (result.code, "needs input" in result.stderr) == (2, True)
     assert server.requests == []
     assert ask("--no-save", "-t", "mcp://sdk/dialog", "Really?", timeout=120).code == 0
     assert read_messages(server.requests[0]) == [*opening, ("user", "Really?")]
