@@ -177,7 +177,7 @@ def format_report(total: float, phases: dict[str, float], packages: dict[str, fl
     """Format the time per phase in milliseconds, one line each."""
     slowest = sorted(packages.items(), key=lambda item: -item[1])[:MAX_PACKAGES]
     notes = {
-        PYTHON: "Python's start, in processor time",
+        PYTHON: "starting Python (CPU time)",
         IMPORTS: ", ".join(f"{name} {seconds * 1000:.0f}" for name, seconds in slowest),
         "stream": "including the wait for more",
     }

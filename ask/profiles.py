@@ -176,7 +176,9 @@ def choose_effort(profile: ModelProfile, model: str, effort: Any) -> Any:
     if not profile.efforts:
         if effort == "none":
             return None
-        raise ParameterError(f"{model} does not reason", "leave out reasoning_effort, or use a model that reasons")
+        raise ParameterError(
+            f"{model} does not support reasoning", "leave out reasoning_effort, or use a reasoning model"
+        )
     known = [each for each in profile.efforts if each in EFFORTS]
     if effort not in EFFORTS or not known:
         hint = f"it accepts {', '.join(profile.efforts)}"

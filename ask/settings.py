@@ -460,7 +460,7 @@ def _resolve_safe_mode(flags: Mapping[str, Any], is_enabled: bool, config: Confi
         UsageError: there are options for both levels.
     """
     if flags.get("safe") and flags.get("safe_files"):
-        raise UsageError("--safe and --safe-files are two levels of safe mode", "use one of them")
+        raise UsageError("--safe and --safe-files cannot be combined", "use one of them")
     if flags.get("safe"):
         return True, SANDBOX_LEVEL
     if flags.get("safe_files"):

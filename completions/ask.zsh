@@ -34,14 +34,14 @@ _ask_arguments() {  # COMMAND
         '(--max-rounds)--max-rounds=[Allow N rounds of tool calls (10)]:N:' \
         '(--max-cost)--max-cost=[Stop calling tools after this many US dollars]:USD:' \
         '(--command-timeout)--command-timeout=[Kill a command after S seconds (30)]:S:' \
-        '(--confirm)--confirm[Ask before each tool call that runs or writes]' \
-        '(-y --yes)-y[Approve everything that --confirm asks]' \
-        '(-y --yes)--yes[Approve everything that --confirm asks]' \
+        '(--confirm)--confirm[Ask before each tool call that runs or writes something]' \
+        '(-y --yes)-y[Approve everything that --confirm would ask about]' \
+        '(-y --yes)--yes[Approve everything that --confirm would ask about]' \
         '(--safe)--safe[Confine tools to this folder, without network]' \
-        '(--safe-files)--safe-files[Like --safe without a sandbox\: file tools only, no commands]' \
+        '(--safe-files)--safe-files[Like --safe, but without a sandbox or commands]' \
         '*--allow-dir=[With --safe\: make this folder writable]:DIR:_files -/' \
-        '*--allow-host=[With --safe\: allow this host]:HOST:' \
-        '*--allow-tool=[With --safe\: allow this tool]:NAME:_ask_tool' \
+        '*--allow-host=[With --safe\: let fetch_url and search_web reach this host]:HOST:' \
+        '*--allow-tool=[With --safe\: offer this tool, outside the sandbox]:NAME:_ask_tool' \
         '(--cmd)--cmd[Answer with one shell command; on a terminal, offer to run it]' \
         '(--code)--code[Answer with code only]' \
         '(--schema)--schema=[Answer with JSON matching a schema (inline, file, or "name, age int")]:S:_files' \
@@ -53,7 +53,7 @@ _ask_arguments() {  # COMMAND
         '(-q --quiet)--quiet[Print nothing to stderr except the final error]' \
         '(-v --verbose)-v[Show tool results, reasoning and token usage]' \
         '(-v --verbose)--verbose[Show tool results, reasoning and token usage]' \
-        '(--record)--record=[Add requests and answers to this file; ASK_REPLAY uses it]:FILE:_files' \
+        '(--record)--record=[Append requests and answers to this file, for ASK_REPLAY]:FILE:_files' \
         '(--no-stdin)--no-stdin[Do not read stdin]' \
         '(--timeout)--timeout=[Stop if no text arrives for S seconds (300)]:S:' \
         '(-V --version)-V[Show the version and exit]' \
@@ -92,14 +92,14 @@ _ask_arguments() {  # COMMAND
         '(--max-rounds)--max-rounds=[Allow N rounds of tool calls (10)]:N:' \
         '(--max-cost)--max-cost=[Stop calling tools after this many US dollars]:USD:' \
         '(--command-timeout)--command-timeout=[Kill a command after S seconds (30)]:S:' \
-        '(--confirm)--confirm[Ask before each tool call that runs or writes]' \
-        '(-y --yes)-y[Approve everything that --confirm asks]' \
-        '(-y --yes)--yes[Approve everything that --confirm asks]' \
+        '(--confirm)--confirm[Ask before each tool call that runs or writes something]' \
+        '(-y --yes)-y[Approve everything that --confirm would ask about]' \
+        '(-y --yes)--yes[Approve everything that --confirm would ask about]' \
         '(--safe)--safe[Confine tools to this folder, without network]' \
-        '(--safe-files)--safe-files[Like --safe without a sandbox\: file tools only, no commands]' \
+        '(--safe-files)--safe-files[Like --safe, but without a sandbox or commands]' \
         '*--allow-dir=[With --safe\: make this folder writable]:DIR:_files -/' \
-        '*--allow-host=[With --safe\: allow this host]:HOST:' \
-        '*--allow-tool=[With --safe\: allow this tool]:NAME:_ask_tool' \
+        '*--allow-host=[With --safe\: let fetch_url and search_web reach this host]:HOST:' \
+        '*--allow-tool=[With --safe\: offer this tool, outside the sandbox]:NAME:_ask_tool' \
         '(--json)--json[Print one JSON object at the end]' \
         '(--events)--events[Print events as JSON lines]' \
         '(--no-stream)--no-stream[Print the answer only once it is complete]' \
@@ -108,7 +108,7 @@ _ask_arguments() {  # COMMAND
         '(-q --quiet)--quiet[Print nothing to stderr except the final error]' \
         '(-v --verbose)-v[Show tool results, reasoning and token usage]' \
         '(-v --verbose)--verbose[Show tool results, reasoning and token usage]' \
-        '(--record)--record=[Add requests and answers to this file; ASK_REPLAY uses it]:FILE:_files' \
+        '(--record)--record=[Append requests and answers to this file, for ASK_REPLAY]:FILE:_files' \
         '(--timeout)--timeout=[Stop if no text arrives for S seconds (300)]:S:' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
@@ -149,11 +149,11 @@ _ask_arguments() {  # COMMAND
         '(-q --quiet)--quiet[Print nothing to stderr except the final error]' \
         '(--no-stdin)--no-stdin[Do not read stdin]' \
         '(--timeout)--timeout=[Stop if no text arrives for S seconds (300)]:S:' \
-        '*-m+[Model to ask; repeat for each one]:NAME:_ask_model' \
-        '*--model=[Model to ask; repeat for each one]:NAME:_ask_model' \
+        '*-m+[Model to ask; repeat to ask several]:NAME:_ask_model' \
+        '*--model=[Model to ask; repeat to ask several]:NAME:_ask_model' \
         '(--race)--race[Print the first complete answer; cancel the others]' \
-        '(--judge)--judge=[Have this model name the best answer and the reason]:NAME:_ask_model' \
-        '(--combine)--combine=[Have this model write one answer from all]:NAME:_ask_model' \
+        '(--judge)--judge=[Have this model pick the best answer and explain why]:NAME:_ask_model' \
+        '(--combine)--combine=[Have this model combine the answers into one]:NAME:_ask_model' \
         '(--json)--json[Print one JSON object at the end, as in a pipe]' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
@@ -260,7 +260,7 @@ _ask_arguments() {  # COMMAND
     'history export')
       _arguments -s -S -A '-*' \
         '(--all)--all[Export all conversations, oldest first]' \
-        '(--format)--format=[Output format (by the file'"'"'s name, or md)]:CHOICE:(md json html)' \
+        '(--format)--format=[Output format (default\: by the file name, or md)]:CHOICE:(md json html)' \
         '(--json)--json[Same as --format json]' \
         '(-o --output)-o+[Write to this file, replacing it]:FILE:_files' \
         '(-o --output)--output=[Write to this file, replacing it]:FILE:_files' \
@@ -341,40 +341,40 @@ _ask_arguments() {  # COMMAND
         '(-O --output)--output=[Write a .jsonl, .csv or .tsv file instead of JSONL to stdout]:FILE:_files' \
         '*-m+[Ask this model; repeat to ask several]:NAME:_ask_model' \
         '*--model=[Ask this model; repeat to ask several]:NAME:_ask_model' \
-        '*-f+[Add a file to each row, such as {{path}}]:PATH:_ask_attachment' \
-        '*--file=[Add a file to each row, such as {{path}}]:PATH:_ask_attachment' \
+        '*-f+[Attach a file to each row, such as {{path}}]:PATH:_ask_attachment' \
+        '*--file=[Attach a file to each row, such as {{path}}]:PATH:_ask_attachment' \
         '(-t --template)-t+[Use this template as the prompt; all arguments are inputs]:NAME:_ask_prompt' \
         '(-t --template)--template=[Use this template as the prompt; all arguments are inputs]:NAME:_ask_prompt' \
         '(--schema)--schema=[Answer with JSON matching a schema; one column per field]:S:_files' \
-        '(--input-format)--input-format=[Format of the input (by file name)]:CHOICE:(jsonl csv tsv lines nul files)' \
-        '(-0 --null)-0[Rows of text end with NUL instead of a newline]' \
-        '(-0 --null)--null[Rows of text end with NUL instead of a newline]' \
-        '(--files)--files[Each INPUT is a row, even a table]' \
+        '(--input-format)--input-format=[Format of the input (default\: by file name)]:CHOICE:(jsonl csv tsv lines nul files)' \
+        '(-0 --null)-0[Rows of text are separated by NUL, not newlines]' \
+        '(-0 --null)--null[Rows of text are separated by NUL, not newlines]' \
+        '(--files)--files[Treat each INPUT file as one row, even a table]' \
         '(-j --jobs)-j+[Send N requests at a time (auto\: adapt to the service)]:N:' \
         '(-j --jobs)--jobs=[Send N requests at a time (auto\: adapt to the service)]:N:' \
         '(--rpm)--rpm=[Send at most N requests a minute]:N:' \
         '(--tpm)--tpm=[Use at most N tokens a minute]:N:' \
         '(--unordered)--unordered[Write rows as they finish, not in the order of the input]' \
         '(--limit)--limit=[Read only the first N rows]:N:' \
-        '(--sample)--sample=[Use a random sample of N rows, always the same]:N:' \
+        '(--sample)--sample=[Use a random but reproducible sample of N rows]:N:' \
         '(--dry-run)--dry-run[Estimate rows, tokens and the price; send nothing]' \
-        '(--retry-failed)--retry-failed[Send rows again that failed in an earlier run]' \
+        '(--retry-failed)--retry-failed[Send the failed rows of earlier runs again]' \
         '(--fresh)--fresh[Start over\: forget earlier answers and replace the output file]' \
-        '(--max-cost)--max-cost=[Stop once the whole job has cost this much]:USD:' \
+        '(--max-cost)--max-cost=[Stop once the job has cost this many US dollars]:USD:' \
         '(--max-failures)--max-failures=[Stop after N failed rows, or N%]:N:' \
         '(--tools)--tools[Let the model run tools, in a process for each row]' \
         '(--safe)--safe[With --tools\: confine each row to a working copy, without network]' \
         '(--context)--context[With --tools\: send the project'"'"'s AGENTS.md and skills to each row]' \
-        '(--safe-files)--safe-files[With --tools\: like --safe without a sandbox, no commands]' \
+        '(--safe-files)--safe-files[With --tools\: like --safe, but without a sandbox or commands]' \
         '(--workdir-template)--workdir-template=[With --tools\: run each row in a copy of this folder]:DIR:_files -/' \
         '(--max-rounds)--max-rounds=[With --tools\: allow N tool rounds (10)]:N:' \
         '(--batch)--batch[Use the provider'"'"'s batch API\: cheaper, answers within a day]' \
-        '(--detach)--detach[With --batch\: submit, and collect with the same command later]' \
-        '(--cancel)--cancel[With --batch\: cancel, and keep the answers so far]' \
+        '(--detach)--detach[With --batch\: submit and exit; run again to collect the answers]' \
+        '(--cancel)--cancel[With --batch\: cancel the batch and keep its answers so far]' \
         '(--poll-interval)--poll-interval=[With --batch\: check every S seconds (2 to 60)]:S:' \
         '(--engine)--engine=[Run the rows on a Dask cluster]:dask[=ADDRESS]:(dask)' \
         '(--timeout)--timeout=[Give up on an answer after S seconds (300)]:S:' \
-        '(--no-save)--no-save[Keep no answers once the job is complete]' \
+        '(--no-save)--no-save[Delete the saved answers once the job is complete]' \
         '(--list)--list[List jobs]' \
         '(--forget)--forget=[Delete a job and its answers; output files stay]:ID:_ask_conversation' \
         '(-h --help)-h[Show this message and exit]' \
@@ -555,7 +555,7 @@ _ask_arguments() {  # COMMAND
 _ask_commands() {  # COMMAND: what it consists of
   case $1 in
     '') reply=('chat:Chat with a model' 'compact:Summarize older messages of a conversation' 'compare:Ask several models the same question' 'config:Show and change settings' 'context:List or forget trusted projects' 'doctor:Check the installation and suggest fixes' 'help:Show the help of ask or a command' 'history:List, search, export and delete conversations' 'init:Set up ask in bash, zsh or fish' 'keys:Manage API keys' 'map:Ask one prompt about many rows or files' 'mcp:Manage MCP servers' 'models:List a provider'"'"'s models' 'providers:List the providers' 'safe:Check whether --safe works here' 'skills:List and show Agent Skills' 'templates:Manage prompt templates (-t)' 'tools:List the tools available to models, and manage approvals' 'undo:Restore the files that a run changed' 'version:Print the version') ;;
-    config) reply=('list:List all settings with their values and origins' 'get:Print the value of a setting' 'set:Change a setting in config.toml' 'unset:Remove a setting from config.toml' 'path:Print the path of config.toml' 'edit:Edit config.toml in your editor') ;;
+    config) reply=('list:List all settings, their values, and where they are set' 'get:Print the value of a setting' 'set:Change a setting in config.toml' 'unset:Remove a setting from config.toml' 'path:Print the path of config.toml' 'edit:Edit config.toml in your editor') ;;
     context) reply=('list:List the projects that you were asked about' 'forget:Forget a project, so that ask asks again') ;;
     history) reply=('list:List conversations, newest first' 'show:Show a conversation' 'search:Search all conversations' 'export:Export conversations as Markdown, JSON or HTML' 'import:Import conversations from a JSON export' 'delete:Delete conversations' 'stats:Show runs, tokens and cost by day, model and tool') ;;
     keys) reply=('set:Save the key of PROVIDER, typed without echo or read from standard input' 'list:List the providers that have a key, and where it is set' 'remove:Remove the saved key of PROVIDER') ;;

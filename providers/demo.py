@@ -33,7 +33,7 @@ MODEL = {"id": "demo", "object": "model", "created": 0, "owned_by": "ask", "name
 TEXT_CHUNK_SIZE = 24
 ARGUMENTS_CHUNK_SIZE = 8
 """Characters per streamed fragment."""
-FILES_INTRODUCTION = "I am the embedded demo, not a language model: I cannot look at files, but these arrived."
+FILES_INTRODUCTION = "I am the embedded demo, not a language model: I cannot look at files, but I received these:"
 
 
 class Demo(ChatCompletions):

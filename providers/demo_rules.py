@@ -219,7 +219,7 @@ def describe_block(block: InputBlock, find_errors: bool) -> str:
     error_index = next((number for number, line in enumerate(lines) if ERROR_PATTERN.search(line)), None)
     if error_index is None:
         return f"{size} No line mentions an error, a failure or an exception."
-    return f"{size} The first trouble is in line {error_index + 1}:\n\n{format_code_block(lines[error_index])}"
+    return f"{size} The first problem is in line {error_index + 1}:\n\n{format_code_block(lines[error_index])}"
 
 
 def is_error_result(result: str) -> bool:

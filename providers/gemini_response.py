@@ -34,7 +34,7 @@ FAILURE_MESSAGES = {
     "UNEXPECTED_TOOL_CALL": "the model called a tool, but none was offered",
     "TOO_MANY_TOOL_CALLS": "the model called too many tools at once",
     "MALFORMED_RESPONSE": "the model wrote an answer that cannot be read",
-    "MISSING_THOUGHT_SIGNATURE": "the model misses the signature of an earlier tool call",
+    "MISSING_THOUGHT_SIGNATURE": "the signature of an earlier tool call is missing",
     "OTHER": "the model stopped without a reason",
 }
 

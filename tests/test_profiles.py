@@ -81,7 +81,7 @@ def test_effort_is_the_nearest_that_the_model_has(efforts: tuple[str, ...] | Non
 def test_model_without_reasoning_accepts_only_none() -> None:
     profile = ModelProfile("m", efforts=())
     assert adapt(profile, reasoning_effort="none") == ({}, [])
-    with pytest.raises(ParameterError, match="does not reason"):
+    with pytest.raises(ParameterError, match="does not support reasoning"):
         adapt(profile, reasoning_effort="high")
 
 

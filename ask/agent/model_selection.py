@@ -146,8 +146,8 @@ def load_provider(app: AppContext, name: str) -> LoadedProvider:
         return provider.with_configured_profiles(models) if models else provider
     from ask.suggestions import format_suggestion
 
-    hint = f"{format_suggestion(name, app.provider_names, '')} available: {', '.join(app.provider_names)}"
-    raise ConfigError(f"unknown provider {name!r}", hint.lstrip())
+    hint = format_suggestion(name, app.provider_names, f"use one of {', '.join(app.provider_names)}")
+    raise ConfigError(f"unknown provider {name!r}", hint)
 
 
 def load_providers(app: AppContext) -> Iterator[tuple[str, LoadedProvider]]:

@@ -379,7 +379,7 @@ def describe_nearest(records: Sequence[RecordedRequest], request: Mapping[str, A
         nearest = max(candidates, key=measure_similarity)
     parts = differences[nearest.line_number]
     more = f" and {len(parts) - MAX_DIFFERENCES} more" if len(parts) > MAX_DIFFERENCES else ""
-    return f"; the nearest is line {nearest.line_number}, where {'; '.join(parts[:MAX_DIFFERENCES])}{more}"
+    return f"; the most similar is line {nearest.line_number}, where {'; '.join(parts[:MAX_DIFFERENCES])}{more}"
 
 
 def iter_differences(recorded: Any, asked: Any, path: str = "") -> Iterator[str]:
@@ -396,7 +396,7 @@ def iter_differences(recorded: Any, asked: Any, path: str = "") -> Iterator[str]
         for index, (left, right) in enumerate(zip_longest(recorded, asked)):
             yield from iter_differences(left, right, f"{path}[{index}]")
     elif recorded != asked:
-        yield f"{path} is {format_excerpt(asked, recorded)}, recorded was {format_excerpt(recorded, asked)}"
+        yield f"{path} is {format_excerpt(asked, recorded)} instead of the recorded {format_excerpt(recorded, asked)}"
 
 
 def format_excerpt(value: Any, other: Any) -> str:

@@ -212,7 +212,7 @@ def read_project_context(
         FileError: the user's earlier decisions cannot be read.
     """
     if flags["context"] and flags["no_context"]:
-        raise UsageError("--context and --no-context contradict each other", "use one of them")
+        raise UsageError("--context and --no-context cannot be combined", "use one of them")
     directory = get_working_directory()
     has_tools = settings.tools and (template is None or template.template.tools)
     if not has_tools or not has_context_files(directory, settings, app):

@@ -145,6 +145,4 @@ def parse_allowed_host(host_name: str) -> str:
     try:
         return parse_host(f"https://{host_name}/")
     except ToolError as error:
-        raise UsageError(
-            f"{host_name} is not a valid host ({error})", "write it like --allow-host example.com"
-        ) from None
+        raise UsageError(f"{host_name} is not a valid host ({error})", "for example --allow-host example.com") from None

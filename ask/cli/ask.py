@@ -309,13 +309,25 @@ def parse_comma_list(_: click.Context, __: click.Parameter, value: tuple[str, ..
 @click.option("--max-rounds", metavar="N", type=parse_max_rounds, help="Allow N rounds of tool calls (10).")
 @click.option("--max-cost", metavar="USD", type=parse_dollars, help="Stop calling tools after this many US dollars.")
 @click.option("--command-timeout", metavar="S", type=parse_seconds, help="Kill a command after S seconds (30).")
-@click.option("--confirm", is_flag=True, help="Ask before each tool call that runs or writes.")
-@click.option("-y", "--yes", is_flag=True, help="Approve everything that --confirm asks.")
+@click.option("--confirm", is_flag=True, help="Ask before each tool call that runs or writes something.")
+@click.option("-y", "--yes", is_flag=True, help="Approve everything that --confirm would ask about.")
 @click.option("--safe", is_flag=True, help="Confine tools to this folder, without network.")
-@click.option("--safe-files", is_flag=True, help="Like --safe without a sandbox: file tools only, no commands.")
+@click.option("--safe-files", is_flag=True, help="Like --safe, but without a sandbox or commands.")
 @click.option("--allow-dir", "allow_dirs", metavar="DIR", multiple=True, help="With --safe: make this folder writable.")
-@click.option("--allow-host", "allow_hosts", metavar="HOST", multiple=True, help="With --safe: allow this host.")
-@click.option("--allow-tool", "allow_tools", metavar="NAME", multiple=True, help="With --safe: allow this tool.")
+@click.option(
+    "--allow-host",
+    "allow_hosts",
+    metavar="HOST",
+    multiple=True,
+    help="With --safe: let fetch_url and search_web reach this host.",
+)
+@click.option(
+    "--allow-tool",
+    "allow_tools",
+    metavar="NAME",
+    multiple=True,
+    help="With --safe: offer this tool, outside the sandbox.",
+)
 @click.option("--cmd", is_flag=True, help="Answer with one shell command; on a terminal, offer to run it.")
 @click.option("--code", is_flag=True, help="Answer with code only.")
 @click.option("--schema", metavar="S", help='Answer with JSON matching a schema (inline, file, or "name, age int").')
@@ -325,7 +337,7 @@ def parse_comma_list(_: click.Context, __: click.Parameter, value: tuple[str, ..
 @click.option("--plain", is_flag=True, help="No color, layout or animation.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing to stderr except the final error.")
 @click.option("-v", "--verbose", is_flag=True, help="Show tool results, reasoning and token usage.")
-@click.option("--record", metavar="FILE", help="Add requests and answers to this file; ASK_REPLAY uses it.")
+@click.option("--record", metavar="FILE", help="Append requests and answers to this file, for ASK_REPLAY.")
 @click.option("--no-stdin", is_flag=True, help="Do not read stdin.")
 @click.option("--timeout", metavar="S", type=parse_seconds, help="Stop if no text arrives for S seconds (300).")
 @click.version_option(__version__, "-V", "--version", message="ask %(version)s")

@@ -140,7 +140,7 @@ def parse_key(dotted_key: str) -> ConfigKey:
     if table == "options" and name:
         if "." in name:
             hint = f"set all of options.{name.split('.')[0]} as JSON"
-            raise UsageError(f"{dotted_key} is inside a value", hint)
+            raise UsageError(f"{dotted_key} is part of a value", hint)
         return ConfigKey((table, name), None)
     if table != "providers":
         raise UsageError(format_unknown_key(dotted_key, [*SETTINGS, "options.", "aliases."]), LIST_HINT)
@@ -229,10 +229,10 @@ def is_json(text: str) -> bool:
     return True
 
 
-@command.command("list", short_help="List all settings with their values and origins.")
+@command.command("list", short_help="List all settings, their values, and where they are set.")
 @JSON_OPTION
 def list_command(*, as_json: bool) -> None:
-    """List all settings with their values and origins: a variable, config.toml, or the default."""
+    """List all settings, their values, and where they are set: a variable, config.toml, or the default."""
     app = AppContext()
     for warning in app.config.warnings:
         print_notice(warning)

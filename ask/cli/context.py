@@ -45,5 +45,5 @@ def forget_command(*, folder: str | None) -> None:
     root = find_project_root(Path(folder).expanduser() if folder else get_working_directory())
     store = TrustStore(AppContext().app_dirs.trust_file)
     if not store.forget(root):
-        raise UsageError(f"there is no decision about {decode_argument(str(root))}", "ask context list shows all")
+        raise UsageError(f"no decision is saved for {decode_argument(str(root))}", "ask context list shows all")
     print_text(f"Forgot the decision about {decode_argument(str(root))}.")

@@ -151,9 +151,9 @@ def check_launcher(_: AppContext) -> Iterator[CheckResult]:
     """Check that a shell finds this `ask`."""
     own_launcher, launcher_on_path = find_launcher(), shutil.which("ask")
     if launcher_on_path is None:
-        yield warning("PATH", "PATH has no ask", f"add {own_launcher.parent} to it")
+        yield warning("PATH", "ask is not in PATH", f"add {own_launcher.parent} to it")
     elif own_launcher.exists() and not Path(launcher_on_path).samefile(own_launcher):
-        found = f"PATH finds {launcher_on_path}, but this is {own_launcher}"
+        found = f"ask in PATH is {launcher_on_path}, but this is {own_launcher}"
         yield warning("PATH", found, "put your folder first in PATH")
     else:
         yield ok("PATH", f"ask is {launcher_on_path}")

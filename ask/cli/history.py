@@ -144,7 +144,9 @@ STDOUT = STDIN = "-"
 @command.command("export", short_help="Export conversations as Markdown, JSON or HTML.")
 @click.argument("ids", metavar="[ID]...", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="Export all conversations, oldest first.")
-@click.option("--format", "format_name", type=click.Choice(FORMATS), help="Output format (by the file's name, or md).")
+@click.option(
+    "--format", "format_name", type=click.Choice(FORMATS), help="Output format (default: by the file name, or md)."
+)
 @click.option("--json", "as_json", is_flag=True, help="Same as --format json.")
 @click.option("-o", "--output", metavar="FILE", default=STDOUT, help="Write to this file, replacing it.")
 def export_command(

@@ -104,12 +104,16 @@ OPTIONS = select_options("provider", "base_url", "key", "system", "options", "va
 @click.argument("arguments", metavar="PROMPT [INPUT]...", nargs=-1)
 @click.option("-O", "--output", metavar="FILE", help="Write a .jsonl, .csv or .tsv file instead of JSONL to stdout.")
 @click.option("-m", "--model", "models", metavar="NAME", multiple=True, help="Ask this model; repeat to ask several.")
-@click.option("-f", "--file", "files", metavar="PATH", multiple=True, help="Add a file to each row, such as {{path}}.")
+@click.option(
+    "-f", "--file", "files", metavar="PATH", multiple=True, help="Attach a file to each row, such as {{path}}."
+)
 @click.option("-t", "--template", metavar="NAME", help="Use this template as the prompt; all arguments are inputs.")
 @click.option("--schema", metavar="S", help="Answer with JSON matching a schema; one column per field.")
-@click.option("--input-format", type=click.Choice(INPUT_FORMATS), help="Format of the input (by file name).")
-@click.option("-0", "--null", "is_null_separated", is_flag=True, help="Rows of text end with NUL instead of a newline.")
-@click.option("--files", "rows_are_files", is_flag=True, help="Each INPUT is a row, even a table.")
+@click.option("--input-format", type=click.Choice(INPUT_FORMATS), help="Format of the input (default: by file name).")
+@click.option(
+    "-0", "--null", "is_null_separated", is_flag=True, help="Rows of text are separated by NUL, not newlines."
+)
+@click.option("--files", "rows_are_files", is_flag=True, help="Treat each INPUT file as one row, even a table.")
 @click.option(
     "-j", "--jobs", metavar="N", type=parse_jobs, help="Send N requests at a time (auto: adapt to the service)."
 )
@@ -118,26 +122,26 @@ OPTIONS = select_options("provider", "base_url", "key", "system", "options", "va
 @click.option("--unordered", is_flag=True, help="Write rows as they finish, not in the order of the input.")
 @click.option("--limit", metavar="N", type=parse_whole_number(1), help="Read only the first N rows.")
 @click.option(
-    "--sample", metavar="N", type=parse_whole_number(1), help="Use a random sample of N rows, always the same."
+    "--sample", metavar="N", type=parse_whole_number(1), help="Use a random but reproducible sample of N rows."
 )
 @click.option("--dry-run", is_flag=True, help="Estimate rows, tokens and the price; send nothing.")
-@click.option("--retry-failed", is_flag=True, help="Send rows again that failed in an earlier run.")
+@click.option("--retry-failed", is_flag=True, help="Send the failed rows of earlier runs again.")
 @click.option("--fresh", is_flag=True, help="Start over: forget earlier answers and replace the output file.")
-@click.option("--max-cost", metavar="USD", type=parse_dollars, help="Stop once the whole job has cost this much.")
+@click.option("--max-cost", metavar="USD", type=parse_dollars, help="Stop once the job has cost this many US dollars.")
 @click.option("--max-failures", metavar="N", type=parse_failure_limit, help="Stop after N failed rows, or N%.")
 @click.option("--tools", "with_tools", is_flag=True, help="Let the model run tools, in a process for each row.")
 @click.option("--safe", is_flag=True, help="With --tools: confine each row to a working copy, without network.")
 @click.option("--context", is_flag=True, help="With --tools: send the project's AGENTS.md and skills to each row.")
-@click.option("--safe-files", is_flag=True, help="With --tools: like --safe without a sandbox, no commands.")
+@click.option("--safe-files", is_flag=True, help="With --tools: like --safe, but without a sandbox or commands.")
 @click.option("--workdir-template", metavar="DIR", help="With --tools: run each row in a copy of this folder.")
 @click.option("--max-rounds", metavar="N", type=parse_max_rounds, help="With --tools: allow N tool rounds (10).")
 @click.option("--batch", is_flag=True, help="Use the provider's batch API: cheaper, answers within a day.")
-@click.option("--detach", is_flag=True, help="With --batch: submit, and collect with the same command later.")
-@click.option("--cancel", is_flag=True, help="With --batch: cancel, and keep the answers so far.")
+@click.option("--detach", is_flag=True, help="With --batch: submit and exit; run again to collect the answers.")
+@click.option("--cancel", is_flag=True, help="With --batch: cancel the batch and keep its answers so far.")
 @click.option("--poll-interval", metavar="S", type=parse_seconds, help="With --batch: check every S seconds (2 to 60).")
 @click.option("--engine", metavar="dask[=ADDRESS]", type=parse_engine, help="Run the rows on a Dask cluster.")
 @click.option("--timeout", metavar="S", type=parse_seconds, help="Give up on an answer after S seconds (300).")
-@click.option("--no-save", is_flag=True, help="Keep no answers once the job is complete.")
+@click.option("--no-save", is_flag=True, help="Delete the saved answers once the job is complete.")
 @click.option("--list", "list_jobs", is_flag=True, help="List jobs.")
 @click.option("--forget", metavar="ID", help="Delete a job and its answers; output files stay.")
 def command(**flags: Any) -> None:
@@ -470,7 +474,7 @@ def get_safe_option(flags: Mapping[str, Any]) -> str:
         UsageError: there are two.
     """
     if flags["safe"] and flags["safe_files"]:
-        raise UsageError("--safe and --safe-files are two levels of safe mode", "use one of them")
+        raise UsageError("--safe and --safe-files cannot be combined", "use one of them")
     return "--safe" if flags["safe"] else "--safe-files" if flags["safe_files"] else ""
 
 

@@ -15,7 +15,7 @@ from ask.map.rows import Row
 from ask.render.amounts import format_count
 
 CONFLICTING_OPTIONS = {
-    "engine": ("--batch runs no rows of its own", "leave out --engine or --batch"),
+    "engine": ("--batch and --engine cannot be combined", "leave out one of them"),
     "with_tools": ("--batch does not run tools", "leave out --tools or --batch"),
     "max_cost": ("max_cost does not work with --batch, which sends all rows at once", "use --limit"),
     "max_failures": ("--max-failures does not work with --batch, which sends all rows at once", "use --limit"),
@@ -34,7 +34,7 @@ def check_batch_flags(flags: Mapping[str, Any], job: Job, ledger: Ledger) -> Non
     if not flags["batch"]:
         meaningless = [option for option in ("detach", "cancel", "poll_interval") if flags[option]]
         if meaningless:
-            raise UsageError(f"--{meaningless[0].replace('_', '-')} has no meaning without --batch", "add --batch")
+            raise UsageError(f"--{meaningless[0].replace('_', '-')} has no effect without --batch", "add --batch")
         if is_pending:
             raise UsageError("this job has a batch in progress", "add --batch to collect it, or --batch --cancel")
         return
@@ -43,7 +43,7 @@ def check_batch_flags(flags: Mapping[str, Any], job: Job, ledger: Ledger) -> Non
     if conflicts:
         raise UsageError(*CONFLICTING_OPTIONS[conflicts[0]])
     if len(job.requests) > 1:
-        raise UsageError("--batch is for one model", "run the command once for each model")
+        raise UsageError("--batch works with one model only", "run the command once for each model")
     if is_pending and flags["fresh"]:
         raise UsageError("this job has a batch in progress", "leave out --fresh to collect it, or cancel it first")
     get_batch_api(job.requests[0].endpoint.provider)

@@ -202,7 +202,7 @@ def command(*, conversation_id: str | None, **flags: bool) -> None:
         runs = f"{len(selected_sets)} runs until" if len(selected_sets) > 1 else "the run of"
         print_notice(f"conversation {newest.header.conversation}, {runs} {format_local_time(newest.started)}")
         if any(backup_set.has_snapshot and not backup_set.has_diff for backup_set in current_sets):
-            print_notice("the run did not finish, so its changes cannot be told apart from later ones")
+            print_notice("the run did not finish, so its changes cannot be distinguished from later ones")
         uncopied_folders = {
             path: reason for backup_set in current_sets for path, reason in backup_set.uncopied_folders.items()
         }
@@ -228,7 +228,7 @@ def select_backup_sets(
     """
     redo, all_runs = flags["redo"], flags["all_runs"]
     if redo and all_runs:
-        raise UsageError("--redo reverses the whole last undo", "leave out --all")
+        raise UsageError("--redo reverses the entire last undo", "leave out --all")
     kind = UNDO if redo else RUN
     undone_names = find_undone_names(backup_sets)
     of_kind = [

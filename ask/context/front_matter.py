@@ -55,7 +55,7 @@ def read_values(lines: Sequence[str], keys: Sequence[str]) -> dict[str, str]:
                 raise FrontMatterError(f"{line[:40]!r} in its front matter is not KEY: VALUE")
             key = match[1].strip("'\"")
             if key in entries:
-                raise FrontMatterError(f"its front matter has {key} twice")
+                raise FrontMatterError(f"its front matter contains {key} twice")
             current = entries[key] = [match[2] or ""]
         elif current is not None and not line.startswith("#"):
             current.append(line)
@@ -78,7 +78,7 @@ def _parse_scalar(key: str, lines: Sequence[str]) -> str:
         try:
             return str(json.loads(quoted))
         except ValueError:
-            raise FrontMatterError(f"{key} has an escape sequence that JSON does not have") from None
+            raise FrontMatterError(f"{key} contains an escape sequence that JSON does not support") from None
     text = _fold([_COMMENT_PATTERN.sub("", line) for line in (first, *following)])
     if text.startswith("- "):
         raise FrontMatterError(f"{key} is a list, not text")

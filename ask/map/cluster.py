@@ -211,7 +211,7 @@ class Cluster:
         try:
             result: TaskResult = self._client.submit(answer_row, self._job, sent_task, pure=False).result()
         except KilledWorker:
-            return TaskResult(None, AskError("the row was given up after several workers had died with it"))
+            return TaskResult(None, AskError("several workers died while they ran this row"))
         except (CancelledError, FutureCancelledError):
             return TaskResult(None, NetworkError("the connection to the Dask scheduler is lost", offline=True))
         return result

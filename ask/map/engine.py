@@ -239,7 +239,9 @@ class Engine:
         self._cost += cost or 0.0
         limit = self._settings.max_cost
         if cost and limit is not None and self._cost >= limit:
-            self.stop(LimitReachedError(f"the job has cost ${self._cost:.4f}", "--max-cost allows more"))
+            self.stop(
+                LimitReachedError(f"reached the cost limit (${self._cost:.4f} spent)", "raise it with --max-cost")
+            )
         return cost
 
     def _finish(self, task: RowTask, result: RowResult) -> None:
@@ -249,7 +251,11 @@ class Engine:
         else:
             self._failed += 1
             if self._has_reached_failure_limit():
-                self.stop(LimitReachedError(f"{self._failed} rows failed", "--max-failures allows more"))
+                self.stop(
+                    LimitReachedError(
+                        f"reached the failure limit ({self._failed} failed)", "raise it with --max-failures"
+                    )
+                )
         record = self._writer.names.build_record(task.columns, self._models[task.model_number], result)
         if not self._ordered:
             self._buffer.append(record)

@@ -110,7 +110,7 @@ def open_redirect_listener(server: ServerConfig, client: Mapping[str, Any]) -> t
             return socket.create_server((parts.hostname or "", parts.port or 0)), uri
         except (OSError, ValueError) as error:
             if configured:
-                raise ConfigError(f"cannot listen at {uri} ({error})", "end the program that uses the port") from None
+                raise ConfigError(f"cannot listen at {uri} ({error})", "stop the program that uses the port") from None
     listener = socket.create_server(("127.0.0.1", 0))
     return listener, f"http://127.0.0.1:{listener.getsockname()[1]}{CALLBACK_PATH}"
 
@@ -146,7 +146,7 @@ async def wait_for_redirect(listener: socket.socket, path: str, server_name: str
         try:
             return await asyncio.wait_for(received, SIGN_IN_TIMEOUT)
         except TimeoutError:
-            raise OAuthFlowError(f"the browser did not come back within {SIGN_IN_TIMEOUT:g} s") from None
+            raise OAuthFlowError(f"the browser did not return within {SIGN_IN_TIMEOUT:g} s") from None
 
 
 def parse_redirect(url: str) -> AuthorizationCodeResult:

@@ -63,7 +63,7 @@ def parse_rules(key: str, entries: Iterable[str]) -> tuple[CallRule, ...]:
 def _parse_rule(key: str, entry: str) -> CallRule:
     commands, _, is_exact = parse_command_line(entry)
     if not is_exact or len(commands) != 1:
-        hint = 'use a command such as "git log *", or the name of a tool; special characters in quotes'
+        hint = 'use a command such as "git log *", with special characters in quotes, or the name of a tool'
         raise ConfigError(f"{key}: {entry!r} is not one simple command", hint)
     return CallRule(entry, tuple(word.text for word in commands[0]))
 

@@ -60,7 +60,7 @@ def inspect_filesystem(
                 unprotected = (
                     ".env files and repositories"
                     if create_placeholders
-                    else "the files that links named .env and repositories refer to"
+                    else "the targets of .env links, and repositories,"
                 )
                 protected_paths.add_warning(f"{folder} is large: {unprotected} deep inside it are not protected")
         for path in scan.protected_paths:

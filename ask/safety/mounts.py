@@ -123,7 +123,7 @@ class MountCheck:
         )
         proc = next(proc_mounts, None)
         if proc is None:
-            raise SafetyError("the sandbox has no /proc of its own", "see ask safe")
+            raise SafetyError("the sandbox does not have its own /proc", "see ask safe")
         root = proc.mount_point.rpartition("/")[0]
         unexplained = {mount.mount_id: mount for mount in inside if is_below(mount.mount_point, root)}
         own_mount_points = {mount.mount_point for mount in unexplained.values() if mount.device not in host_devices}

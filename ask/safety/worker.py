@@ -28,7 +28,7 @@ _READ_SIZE = 1 << 20
 _PR_GET_DUMPABLE, _PR_SET_DUMPABLE = 3, 4
 _MAX_CHARACTER_SIZE = 4
 """Maximum number of bytes of a character in UTF-8."""
-_KILLED_NOTE = "[background processes were killed: in safe mode nothing outlives its call]"
+_KILLED_NOTE = "[background processes were killed: in safe mode, no process outlives its call]"
 _TRUNCATED_NOTE = b"\n[more output is not shown]\n"
 
 FrameSender = Callable[[bytes, bytes], None]

@@ -217,7 +217,7 @@ def test_openrouter_has_all_efforts() -> None:
 def test_model_without_reasoning_accepts_only_none(provider: str, model: str) -> None:
     plain_body = build_body(PROVIDERS[provider], model)
     assert build_body(PROVIDERS[provider], model, options={"reasoning_effort": "none"}) == plain_body
-    with pytest.raises(ParameterError, match="does not reason"):
+    with pytest.raises(ParameterError, match="does not support reasoning"):
         build_body(PROVIDERS[provider], model, options={"reasoning_effort": "high"})
 
 

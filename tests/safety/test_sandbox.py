@@ -141,7 +141,7 @@ def test_endless_output_is_cut_off(bash: Bash, output: list[str], sandbox_config
 )
 def test_no_process_outlives_its_call(bash: Bash, context: ToolContext, command: str) -> None:
     text = bash(f"{command} echo done").text
-    assert text.endswith("[background processes were killed: in safe mode nothing outlives its call]")
+    assert text.endswith("[background processes were killed: in safe mode, no process outlives its call]")
     assert bash("cat /proc/[0-9]*/comm | grep -c sleep").text == "exit code: 1\nstdout:\n0\n"
     assert len(processes(context.directory)) <= 2  # bubblewrap and the worker
 

@@ -132,7 +132,7 @@ def tools(session: ChatSession, mode: str) -> None:
     if mode in ("on", "off"):
         session.enable_tools(enabled=mode == "on")
     elif mode not in ("", "list"):
-        raise UsageError(f"/tools accepts on, off or list, not {mode!r}", "--disable-tool disables single tools")
+        raise UsageError(f"/tools accepts on, off or list, not {mode!r}", "--disable-tool disables individual tools")
     names = [tool.spec.name for tool in session.request.tools]
     safe_mode = session.request.safe_mode
     level = f" (safe mode, level {safe_mode.level})" if safe_mode else ""
