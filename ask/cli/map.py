@@ -147,7 +147,7 @@ OPTIONS = select_options("provider", "base_url", "key", "system", "options", "va
 def command(**flags: Any) -> None:
     """Ask one prompt about many rows: a JSONL, CSV or text file, or many files.
 
-    In the prompt, {{column}} is replaced with a value of each row, {{line}} with a line of text, {{path}} with the
+    In the prompt, {{column}} is replaced with the value of that column, {{line}} with a line of text, and {{path}} with the
     name of a file. If a job is interrupted, the same command continues it.
 
     \b
