@@ -147,8 +147,8 @@ OPTIONS = select_options("provider", "base_url", "key", "system", "options", "va
 def command(**flags: Any) -> None:
     """Ask one prompt about many rows: a JSONL, CSV or text file, or many files.
 
-    In the prompt, {{column}} is replaced with the value of that column, {{line}} with a line of text, and {{path}} with the
-    name of a file. If a job is interrupted, the same command continues it.
+    In the prompt, {{column}} is replaced with the value of that column, {{line}} with a line of text, and {{path}} with
+    the name of a file. If a job is interrupted, the same command continues it.
 
     \b
     ask map "Language: {{text}}" tickets.jsonl -O languages.jsonl
