@@ -170,7 +170,7 @@ class ToolLoop:
             result.error = error
         denial = self._tool_runner.unattended_denial if self._tool_runner else None
         if denial and not isinstance(result.error, RunInterruptedError):
-            message = f"a tool call was denied by {denial.rule}: no terminal to confirm on"
+            message = f"a tool call was denied by {denial.rule} (no terminal to confirm on)"
             result.error = SafetyError(message, denial.hint)
         return result
 

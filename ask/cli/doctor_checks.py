@@ -282,7 +282,7 @@ def check_tools(app: AppContext) -> Iterator[CheckResult]:
     for name in sorted(unknown_names):
         yield warning("tools", f"tools.disabled contains the unknown tool {name}", "ask tools lists them")
     if engine:
-        yield ok("web search", f"asks {engine.name}")
+        yield ok("web search", f"uses {engine.name}")
     elif settings.search_engine:
         yield warning("web search", *format_search_setup_hint(settings.search_engine).split(": ", 1))
     else:
@@ -524,7 +524,7 @@ def check_providers(app: AppContext, *, offline: bool) -> Iterator[CheckResult]:
         elif endpoint is None:
             results[name] = result
         elif offline:
-            results[name] = result._replace(state=OK, found=f"{result.found}, not asked")
+            results[name] = result._replace(state=OK, found=f"{result.found}, not contacted")
         else:
             reason = f"no complete response within {ALL_PROVIDERS_TIMEOUT:g} s"
             results[name] = add_failure(result, reason, "check the network and the base URL")

@@ -109,13 +109,16 @@ def _describe_state(state: PathState) -> str:
     return f"a {'folder' if state.content == FOLDER_MARKER else 'file'} with mode {state.mode:03o}"
 
 
-def summarize_steps(steps: Iterable[RestoreStep]) -> str:
-    """Count the files and folders to restore and to remove; return "" for none."""
+def summarize_steps(steps: Iterable[RestoreStep], suffix: str = "") -> str:
+    """Count the files and folders to restore and to remove; return "" for none.
+
+    The suffix "d" makes it "restored" and "removed".
+    """
     nouns = Counter((step.status, "folder" if step.change.is_folder_change else "file") for step in steps)
     counts = []
     for status in ACTION_STATUSES:
         counted_nouns = [format_count(nouns[status, noun], noun) for noun in ("file", "folder") if nouns[status, noun]]
-        counts += [f"{status} {' and '.join(counted_nouns)}"] if counted_nouns else []
+        counts += [f"{status}{suffix} {' and '.join(counted_nouns)}"] if counted_nouns else []
     return ", ".join(counts)
 
 
@@ -240,7 +243,7 @@ def select_backup_sets(
     matching = filter_backup_sets(restorable, conversation_id, app)
     if not matching:
         problem = "there is no undo to reverse" if redo else "no files to restore"
-        scope = f"in conversation {conversation_id}" if conversation_id else "from here"
+        scope = f"in conversation {conversation_id}" if conversation_id else "here"
         raise UsageError(f"{problem} {scope}", "ask undo ID undoes a conversation from ask history list")
     newest = matching[-1]
     if conversation_id is None and not redo:
@@ -370,8 +373,8 @@ def confirm_and_restore(
     failed_steps = apply_restore(steps, FileBackups(app.app_dirs.data, header, print_notice), progress)
     progress.clear()
     failed_paths = {step.change.path for step in failed_steps}
-    summary = summarize_steps(step for step in steps if step.change.path not in failed_paths)
+    summary = summarize_steps((step for step in steps if step.change.path not in failed_paths), "d")
     redo_hint = "" if flags["redo"] else "; ask undo --redo reverses this"
-    print_notice(f"done: {summary}{redo_hint}" if summary else "there is nothing to restore")
+    print_notice(f"{summary}{redo_hint}" if summary else "there is nothing to restore")
     if failed_steps:
         raise FileError(f"not removed: {format_steps(failed_steps)}", "check its content and remove it yourself")

@@ -61,7 +61,7 @@ def test_a_run_is_undone_after_its_diff_is_shown(ask: Ask, home: Home, model: Mo
     )
     chosen, done = result.stderr.splitlines()
     assert re.search(rf"\b{conversation}\b.* \d{{4}}-\d\d-\d\d \d\d:\d\d$", chosen)
-    assert re.search(r"\brestore 1 file\b.*\bremove 1 file\b.*\bask undo --redo\b", done)
+    assert re.search(r"\brestored 1 file\b.*\bremoved 1 file\b.*\bask undo --redo\b", done)
     assert result.code == 0
     assert [(path.name, path.read_text()) for path in home.work.iterdir()] == [("f", "one\ntwo\n")]
 

@@ -140,7 +140,7 @@ mode: .*\bfile\b.*\b755\b.*\bfile\b.*\b644\b.*
     assert ask("undo", "--list").text == f"{listed}made/\tremove\nmade/x\tremove\nmode\trestore\n"
     assert tree(work) == became
     done = last_line(ask("undo", "-y"))
-    assert re.search(r"\brestore 5 files and 1 folder\b.*\bremove 1 file and 1 folder\b", done)
+    assert re.search(r"\brestored 5 files and 1 folder\b.*\bremoved 1 file and 1 folder\b", done)
 
 
 def test_terminal_previews_are_truncated_and_confirmed(ask: Ask, home: Home, model: Model) -> None:

@@ -49,7 +49,7 @@ def test_folders_beyond_the_depth_limit_are_left_and_reported(ask: Ask, home: Ho
     result = ask("undo", "-y")
     left, done, error = result.stderr.splitlines()[1:]
     assert result.code == 9
-    assert "restore 1 file, remove 1 file" in done
+    assert "restored 1 file, removed 1 file" in done
     assert all(f": d/ (more than {MAX_DEPTH} " in line for line in (left, error))
     assert (home.work / "f").read_text() == "old\n"
     assert home.work.joinpath(*["d"] * (MAX_DEPTH + 3), "f").exists()
@@ -76,7 +76,7 @@ def test_folders_with_files_of_the_user_are_not_removed(ask: Ask, home: Home, se
     left, done = result.stderr.splitlines()[1:]
     assert result.code == 0
     assert ": made/ (" in left
-    assert "remove 1 file and 1 folder" in done
+    assert "removed 1 file and 1 folder" in done
     assert os.listdir(home.work / "made") == ["mine"]
 
 
