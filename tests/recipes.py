@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 PAGE = Path(__file__).parents[1] / "docs" / "recipes.md"
-BLOCK = re.compile(r"^(`{3,})(\w+)(?: (\S+))?\n(.*?)^\1$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r'^(`{3,})(\w+)(?: title="(\S+)")?\n(.*?)^\1$', re.MULTILINE | re.DOTALL)
 
 
 @dataclass

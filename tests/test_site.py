@@ -42,6 +42,11 @@ def test_every_page_is_in_the_site(site: Path) -> None:
     assert {name for name in PAGES if f"{name}.md" not in navigation} == set()
 
 
+def test_every_code_block_is_rendered(site: Path) -> None:
+    for page in site.rglob("index.html"):
+        assert not re.search(r"<(?:p|code)>```", page.read_text()), page
+
+
 def test_no_page_is_wider_than_a_phone(site: Path) -> None:
     require_programs("chromium")
     pages = ["index.html" if name == "index" else f"{name}/index.html" for name in PAGES]
