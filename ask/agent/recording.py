@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from ask import errors
 from ask.app_dirs import AppDirs
-from ask.atomic_files import create_private_folder
+from ask.atomic_files import PRIVATE_FILE_MODE, create_private_folder
 from ask.client.provider_client import ProviderClient, RequestResult
 from ask.errors import (
     AskError,
@@ -47,6 +47,7 @@ OVERFLOW_FILE_PATTERN = re.compile(r"/[^\n]*?-[0-9a-f]{16}\.txt")
 """Matches the random name of the file with the rest of a long tool result."""
 MAX_STATE_AGE = 86_400.0
 """Seconds after which the counts of a run of a script are deleted."""
+COUNTER_SIZE = 4
 MAX_DIFFERENCES = 3
 EXCERPT_BEFORE, EXCERPT_LENGTH = 20, 60
 """The characters of a text that an error shows before its first difference, and in total."""
@@ -318,14 +319,14 @@ def count_request(file: str, line_number: int) -> int:
             with suppress(FileNotFoundError):
                 if time.time() - old_file.stat().st_mtime > MAX_STATE_AGE:
                     old_file.unlink()
-        with open(folder / f"{name}.json", "a+b") as state_file:
-            fcntl.flock(state_file, fcntl.LOCK_EX)
-            state_file.seek(0)
-            counts = json.loads(state_file.read() or b"{}")
-            count = int(counts.get(str(line_number), 0))
-            counts[str(line_number)] = count + 1
-            state_file.truncate(0)
-            state_file.write(json.dumps(counts).encode())
+        # One counter per line of the recording: a job of many rows updates it for each.
+        descriptor = os.open(folder / name, os.O_RDWR | os.O_CREAT, PRIVATE_FILE_MODE)
+        with open(descriptor, "r+b", buffering=0) as counters:
+            fcntl.flock(counters, fcntl.LOCK_EX)
+            counters.seek(COUNTER_SIZE * line_number)
+            count = int.from_bytes(counters.read(COUNTER_SIZE), "little")
+            counters.seek(COUNTER_SIZE * line_number)
+            counters.write((count + 1).to_bytes(COUNTER_SIZE, "little"))
     except OSError as error:
         raise FileError(f"cannot write {folder} ({error.strerror})") from error
     return count
