@@ -53,7 +53,7 @@ SETTINGS = {
     "tools.enabled": Setting(bool, "offer tools to the model", "tools", "no_tools", "ASK_TOOLS"),
     "tools.disabled": Setting(list, "tools that are not offered", "disabled_tools", "disable_tool"),
     "tools.command_timeout": Setting(float, "kill commands after this many seconds", "command_timeout"),
-    "tools.confirm": Setting(bool, "ask before each tool call that runs or writes", "confirm"),
+    "tools.confirm": Setting(bool, "ask before each tool call with side effects", "confirm"),
     "tools.allow": Setting(list, "commands and tools that --confirm does not ask about", "allow"),
     "tools.deny": Setting(list, "commands and tools to refuse", "deny"),
     "history.enabled": Setting(bool, "save conversations and file backups", "save", "no_save"),

@@ -34,15 +34,15 @@ _ask_arguments() {  # COMMAND
         '(--max-rounds)--max-rounds=[Allow N rounds of tool calls (10)]:N:' \
         '(--max-cost)--max-cost=[Stop calling tools after this many US dollars]:USD:' \
         '(--command-timeout)--command-timeout=[Kill a command after S seconds (30)]:S:' \
-        '(--confirm)--confirm[Ask before each tool call that runs or writes something]' \
+        '(--confirm)--confirm[Ask before each tool call with side effects]' \
         '(-y --yes)-y[Approve everything that --confirm would ask about]' \
         '(-y --yes)--yes[Approve everything that --confirm would ask about]' \
         '(--safe)--safe[Confine tools to this folder, without network]' \
         '(--safe-files)--safe-files[Like --safe, but without a sandbox or commands]' \
         '*--allow-dir=[With --safe\: make this folder writable]:DIR:_files -/' \
-        '*--allow-host=[With --safe\: let fetch_url and search_web reach this host]:HOST:' \
+        '*--allow-host=[With --safe\: allow web access to this host]:HOST:' \
         '*--allow-tool=[With --safe\: offer this tool, outside the sandbox]:NAME:_ask_tool' \
-        '(--cmd)--cmd[Answer with one shell command; on a terminal, offer to run it]' \
+        '(--cmd)--cmd[Answer with one shell command, and offer to run it]' \
         '(--code)--code[Answer with code only]' \
         '(--schema)--schema=[Answer with JSON matching a schema (inline, file, or "name, age int")]:S:_files' \
         '(--json)--json[Print one JSON object at the end]' \
@@ -92,13 +92,13 @@ _ask_arguments() {  # COMMAND
         '(--max-rounds)--max-rounds=[Allow N rounds of tool calls (10)]:N:' \
         '(--max-cost)--max-cost=[Stop calling tools after this many US dollars]:USD:' \
         '(--command-timeout)--command-timeout=[Kill a command after S seconds (30)]:S:' \
-        '(--confirm)--confirm[Ask before each tool call that runs or writes something]' \
+        '(--confirm)--confirm[Ask before each tool call with side effects]' \
         '(-y --yes)-y[Approve everything that --confirm would ask about]' \
         '(-y --yes)--yes[Approve everything that --confirm would ask about]' \
         '(--safe)--safe[Confine tools to this folder, without network]' \
         '(--safe-files)--safe-files[Like --safe, but without a sandbox or commands]' \
         '*--allow-dir=[With --safe\: make this folder writable]:DIR:_files -/' \
-        '*--allow-host=[With --safe\: let fetch_url and search_web reach this host]:HOST:' \
+        '*--allow-host=[With --safe\: allow web access to this host]:HOST:' \
         '*--allow-tool=[With --safe\: offer this tool, outside the sandbox]:NAME:_ask_tool' \
         '(--json)--json[Print one JSON object at the end]' \
         '(--events)--events[Print events as JSON lines]' \
@@ -152,7 +152,7 @@ _ask_arguments() {  # COMMAND
         '*-m+[Model to ask; repeat to ask several]:NAME:_ask_model' \
         '*--model=[Model to ask; repeat to ask several]:NAME:_ask_model' \
         '(--race)--race[Print the first complete answer; cancel the others]' \
-        '(--judge)--judge=[Have this model pick the best answer and explain why]:NAME:_ask_model' \
+        '(--judge)--judge=[Have this model pick and explain the best answer]:NAME:_ask_model' \
         '(--combine)--combine=[Have this model combine the answers into one]:NAME:_ask_model' \
         '(--json)--json[Print one JSON object at the end, as in a pipe]' \
         '(-h --help)-h[Show this message and exit]' \

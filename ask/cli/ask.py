@@ -309,7 +309,7 @@ def parse_comma_list(_: click.Context, __: click.Parameter, value: tuple[str, ..
 @click.option("--max-rounds", metavar="N", type=parse_max_rounds, help="Allow N rounds of tool calls (10).")
 @click.option("--max-cost", metavar="USD", type=parse_dollars, help="Stop calling tools after this many US dollars.")
 @click.option("--command-timeout", metavar="S", type=parse_seconds, help="Kill a command after S seconds (30).")
-@click.option("--confirm", is_flag=True, help="Ask before each tool call that runs or writes something.")
+@click.option("--confirm", is_flag=True, help="Ask before each tool call with side effects.")
 @click.option("-y", "--yes", is_flag=True, help="Approve everything that --confirm would ask about.")
 @click.option("--safe", is_flag=True, help="Confine tools to this folder, without network.")
 @click.option("--safe-files", is_flag=True, help="Like --safe, but without a sandbox or commands.")
@@ -319,7 +319,7 @@ def parse_comma_list(_: click.Context, __: click.Parameter, value: tuple[str, ..
     "allow_hosts",
     metavar="HOST",
     multiple=True,
-    help="With --safe: let fetch_url and search_web reach this host.",
+    help="With --safe: allow web access to this host.",
 )
 @click.option(
     "--allow-tool",
@@ -328,7 +328,7 @@ def parse_comma_list(_: click.Context, __: click.Parameter, value: tuple[str, ..
     multiple=True,
     help="With --safe: offer this tool, outside the sandbox.",
 )
-@click.option("--cmd", is_flag=True, help="Answer with one shell command; on a terminal, offer to run it.")
+@click.option("--cmd", is_flag=True, help="Answer with one shell command, and offer to run it.")
 @click.option("--code", is_flag=True, help="Answer with code only.")
 @click.option("--schema", metavar="S", help='Answer with JSON matching a schema (inline, file, or "name, age int").')
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
@@ -343,7 +343,7 @@ def parse_comma_list(_: click.Context, __: click.Parameter, value: tuple[str, ..
 @click.version_option(__version__, "-V", "--version", message="ask %(version)s")
 @click.pass_context
 def command(ctx: click.Context, /, **flags: Any) -> int:
-    """Ask a language model. It may run tools here, in this folder, to find the answer.
+    """Ask a language model. It can read and write files and run commands to find the answer.
 
     \b
     ask why is the sky blue

@@ -30,7 +30,7 @@ OPTIONS = select_options("provider", "system", "files", "options", "plain", "qui
 @click.argument("words", metavar="[PROMPT]...", nargs=-1)
 @click.option("-m", "--model", "models", metavar="NAME", multiple=True, help="Model to ask; repeat to ask several.")
 @click.option("--race", is_flag=True, help="Print the first complete answer; cancel the others.")
-@click.option("--judge", metavar="NAME", help="Have this model pick the best answer and explain why.")
+@click.option("--judge", metavar="NAME", help="Have this model pick and explain the best answer.")
 @click.option("--combine", metavar="NAME", help="Have this model combine the answers into one.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end, as in a pipe.")
 def command(**flags: Any) -> None:
