@@ -81,7 +81,7 @@ def list_approvals(*, as_json: bool) -> None:
 def forget_approvals(*, ids: tuple[str, ...], forget_all: bool) -> None:
     """Forget the approvals with these IDs (see ask tools approvals). Later calls need approval again."""
     if bool(ids) == forget_all:
-        raise UsageError("no approval given" if not ids else "--all forgets every ID", "name IDs, or use --all")
+        raise UsageError("no approval given" if not ids else "--all forgets every ID", "pass the IDs, or --all")
     store = AppContext().approvals
     known_ids = [approval.id for approval in store.read()]
     for unknown in set(ids).difference(known_ids):
