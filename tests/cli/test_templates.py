@@ -132,8 +132,8 @@ def test_editing_a_built_in_prompt_creates_a_copy(ask: Ask, home: Home, folder: 
     unchanged = ask("templates", "edit", "fix", env=editor(home, "true"))
     assert (unchanged.code, unchanged.stderr) == (0, "ask: no changes were saved\n")
     assert not list(folder.iterdir())
-    assert ask("templates", "edit", "fix", env=editor(home, 'sed -i "s/repair/mend/" "$1"')).code == 0
-    assert (folder / "fix.md").read_text() == (PROMPTS_FOLDER / "fix.md").read_text().replace("repair", "mend")
+    assert ask("templates", "edit", "fix", env=editor(home, 'sed -i "s/failure/fault/" "$1"')).code == 0
+    assert (folder / "fix.md").read_text() == (PROMPTS_FOLDER / "fix.md").read_text().replace("failure", "fault")
     assert ask("templates", "edit", "fix", env=editor(home, 'echo Mine. > "$1"')).code == 0
     assert ask("templates", "show", "fix").text == "Mine.\n"
 

@@ -72,7 +72,7 @@ def test_text_piped_into_a_named_prompt_is_marked_as_data(ask: Ask, server: Mode
     system, asked = (message["content"] for message in body["messages"])
     assert system.startswith(f"You are ask {__version__}")
     assert "\n\nYou review code " in system
-    assert asked.startswith("Review this for mistakes: ")
+    assert asked.startswith("Review this for bugs: ")
     assert "\n\n<stdin>\ndiff --git a/a.py b/a.py\n" in asked
     assert asked.endswith('\n-PORT = 80\n+PORT = "{{to}}"\n</stdin>')
     assert list_offered_tools(body) == ["read_file", "list_dir", "bash"]
