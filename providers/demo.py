@@ -48,8 +48,8 @@ class Demo(ChatCompletions):
     def provider_send(self, request: HttpRequest, timeout: float) -> Iterator[RawEvent]:
         if request.body is None:
             return iter([RawEvent(None, json.dumps({"object": "list", "data": [MODEL]}))])
-        completion = choose_completion(request.body)
-        return (RawEvent(None, json.dumps(chunk)) for chunk in iter_chunks(completion))
+        text, calls = choose_answer(request.body)
+        return (RawEvent(None, json.dumps(chunk)) for chunk in iter_chunks(request.body, text, calls))
 
 
 provider = Demo(
@@ -65,8 +65,8 @@ provider = Demo(
 # Answers
 
 
-def choose_completion(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Choose the completion for a request, from the last user message and what followed it."""
+def choose_answer(body: Mapping[str, Any]) -> tuple[str, Sequence[PlannedCall]]:
+    """Choose the text or the calls that answer a request, from the last user message and what followed it."""
     messages = body["messages"]
     system_prompt = "".join(read_str(message["content"]) for message in messages if message["role"] == "system")
     last_user_index = max((i for i, message in enumerate(messages) if message["role"] == "user"), default=0)
@@ -74,7 +74,7 @@ def choose_completion(body: Mapping[str, Any]) -> dict[str, Any]:
     prompt, blocks = parse_prompt(read_str(content))
     output_format = re.search(r"^The user wants (one shell command|code)\b", system_prompt, re.MULTILINE)
     if output_format:
-        return make_completion(body, find_program(prompt) if output_format[1] == "code" else find_command(prompt))
+        return find_program(prompt) if output_format[1] == "code" else find_command(prompt), ()
     later_messages = messages[last_user_index + 1 :]
     results = list_finished_calls(later_messages)
     paragraphs = [describe_result(call, result) for call, result in results]
@@ -83,18 +83,18 @@ def choose_completion(body: Mapping[str, Any]) -> dict[str, Any]:
         offered_tools = {tool["function"]["name"] for tool in body.get("tools", ())}
         missing = [call.tool_name for call in rounds[0] if call.tool_name not in offered_tools]
         if not missing and body["tool_choice"] == "auto":
-            return make_completion(body, "", rounds[0])
+            return "", rounds[0]
         paragraphs.append(f"I would have called `{rounds[0][0].tool_name}`, but this request does not allow it.")
     if "response_format" in body:
         try:
             value = make_value(body["response_format"]["json_schema"]["schema"], prompt)
         except EndlessValueError:
-            return make_completion(body, "No value matches this schema: it would be infinite.")
-        return make_completion(body, json.dumps(value, ensure_ascii=False))
+            return "No value matches this schema: it would be infinite.", ()
+        return json.dumps(value, ensure_ascii=False), ()
     if not paragraphs:
         descriptions = (describe_files(content), describe_input(prompt, blocks) if blocks else "")
         paragraphs = [part for part in descriptions if part] or [answer_small_talk(prompt)]
-    return make_completion(body, "\n\n".join(paragraphs))
+    return "\n\n".join(paragraphs), ()
 
 
 def describe_files(content: str | list[dict[str, Any]]) -> str:
@@ -130,51 +130,27 @@ def list_finished_calls(messages: Sequence[Mapping[str, Any]]) -> list[tuple[Pla
 # Wire format
 
 
-def make_completion(body: Mapping[str, Any], text: str, calls: Sequence[PlannedCall] = ()) -> dict[str, Any]:
-    """Build a Chat Completions response. Each word counts as one token."""
+def iter_chunks(body: Mapping[str, Any], text: str, calls: Sequence[PlannedCall]) -> Iterator[dict[str, Any]]:
+    """Yield the chunks of an answer: fragments, then the usage. Each word counts as one token."""
+    head = {"id": "chatcmpl-demo", "object": "chat.completion.chunk", "created": 0, "model": body["model"]}
+    for delta in iter_deltas(body, text, calls):
+        yield head | {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+    yield head | {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls" if calls else "stop"}]}
+    prompt_tokens = sum(len(read_str(message["content"]).split()) for message in body["messages"])
+    usage = {"prompt_tokens": prompt_tokens, "completion_tokens": len(text.split()), "cost": 0}
+    yield head | {"choices": [], "usage": usage}
+
+
+def iter_deltas(body: Mapping[str, Any], text: str, calls: Sequence[PlannedCall]) -> Iterator[dict[str, Any]]:
+    """Yield an answer in fragments."""
+    for piece in split_chunks(text, TEXT_CHUNK_SIZE):
+        yield {"content": piece}
     # Continue the numbering of earlier calls, so that ids are unique in the conversation.
     call_count = sum(len(message.get("tool_calls", ())) for message in body["messages"])
-    message: dict[str, Any] = {"role": "assistant", "content": text or None}
-    if calls:
-        message["tool_calls"] = [
-            {
-                "id": f"call_{number}",
-                "type": "function",
-                "function": {"name": call.tool_name, "arguments": json.dumps(call.arguments, ensure_ascii=False)},
-            }
-            for number, call in enumerate(calls, call_count + 1)
-        ]
-    prompt_tokens = sum(len(read_str(message["content"]).split()) for message in body["messages"])
-    completion_tokens = len(text.split())
-    return {
-        "id": "chatcmpl-demo",
-        "object": "chat.completion",
-        "created": 0,
-        "model": body["model"],
-        "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls" if calls else "stop"}],
-        "usage": {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens, "cost": 0},
-    }
-
-
-def iter_chunks(completion: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield a completion as the chunks of a stream: fragments, then the usage."""
-    head = {"id": completion["id"], "object": "chat.completion.chunk", "created": 0, "model": completion["model"]}
-    choice = completion["choices"][0]
-    for delta in iter_deltas(choice["message"]):
-        yield head | {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
-    yield head | {"choices": [{"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}]}
-    yield head | {"choices": [], "usage": completion["usage"]}
-
-
-def iter_deltas(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield a message in fragments."""
-    yield {"role": "assistant", "content": ""}
-    for piece in split_chunks(message["content"] or "", TEXT_CHUNK_SIZE):
-        yield {"content": piece}
-    for index, call in enumerate(message.get("tool_calls", [])):
-        name, arguments = call["function"]["name"], call["function"]["arguments"]
-        yield {"tool_calls": [call | {"index": index, "function": {"name": name, "arguments": ""}}]}
-        for piece in split_chunks(arguments, ARGUMENTS_CHUNK_SIZE):
+    for index, call in enumerate(calls):
+        function = {"name": call.tool_name, "arguments": ""}
+        yield {"tool_calls": [{"index": index, "id": f"call_{call_count + index + 1}", "function": function}]}
+        for piece in split_chunks(json.dumps(call.arguments, ensure_ascii=False), ARGUMENTS_CHUNK_SIZE):
             yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
 
 

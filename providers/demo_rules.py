@@ -338,33 +338,25 @@ def make_value(
     types = schema.get("type") or ("object" if "properties" in schema else "string")
     type_name = types[0] if isinstance(types, list) else types
     if type_name == "object":
-        return make_object(schema, make_part)
+        properties, required = read_dict(schema.get("properties")), schema.get("required", ())
+        made = {name: make_parts(subschema, make_part, name in required) for name, subschema in properties.items()}
+        return {name: parts[0] for name, parts in made.items() if parts}
     if type_name == "array":
-        return make_array(schema, make_part)
+        item_count = schema.get("minItems", 0)
+        return make_parts(read_dict(schema.get("items")), make_part, item_count > 0) * max(item_count, 1)
     minimum = schema.get("minimum", 0)
     values_by_type = {"integer": math.ceil(minimum), "number": minimum, "boolean": True, "null": None}
     return values_by_type.get(type_name, FORMAT_EXAMPLES.get(read_str(schema.get("format")), prompt))
 
 
-def make_object(schema: Mapping[str, Any], make_part: Callable[[Mapping[str, Any]], Any]) -> dict[str, Any]:
-    """Return an object with all properties, except for optional ones that would be endless."""
-    made: dict[str, Any] = {}
-    for name, subschema in read_dict(schema.get("properties")).items():
-        try:
-            made[name] = make_part(subschema)
-        except EndlessValueError:
-            if name in schema.get("required", ()):
-                raise
-    return made
-
-
-def make_array(schema: Mapping[str, Any], make_part: Callable[[Mapping[str, Any]], Any]) -> list[Any]:
-    """Return an array with as few items as possible, but one unless it would be endless."""
-    item_count = schema.get("minItems", 0)
+def make_parts(
+    schema: Mapping[str, Any], make_part: Callable[[Mapping[str, Any]], Any], is_required: bool
+) -> list[Any]:
+    """Return one value in a list; an optional one that would be endless is left out."""
     try:
-        return [make_part(read_dict(schema.get("items")))] * max(item_count, 1)
+        return [make_part(schema)]
     except EndlessValueError:
-        if item_count:
+        if is_required:
             raise
         return []
 
