@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ask import (
+    Attachment,
     ChatRequest,
     FinishReason,
     HttpRequest,
@@ -39,21 +40,7 @@ from ask.parsing import (
 )
 from ask.profiles import EFFORTS
 
-from .anthropic_blocks import (
-    THINKING_FIELDS,
-    add_cache_markers,
-    can_send_back,
-    format_file_block,
-    format_refusal_reason,
-    format_text_blocks,
-    join_text,
-    list_call_ids,
-    read_blocks,
-    sanitize_call_id,
-    sanitize_tool_name,
-)
-from .anthropic_models import PROFILES
-from .anthropic_schema import to_anthropic_schema
+from .anthropic_models import PDF_TYPE, PROFILES
 from .anthropic_stream import AnthropicStreamReader
 
 if TYPE_CHECKING:
@@ -100,6 +87,15 @@ ERROR_STATUSES = {
 ADD_CREDITS_HINT = "add credits or raise the limit at https://platform.claude.com/settings/billing"
 OPTION_NAMES = {"stop_sequences": "stop", "output_config": "reasoning_effort"}
 """Option names by the API parameter that they become, to explain errors about that parameter."""
+CACHE_MARKER = {"type": "ephemeral"}
+THINKING_FIELDS = {"thinking": "signature", "redacted_thinking": "data"}
+"""Types of thinking blocks, with the field that authenticates each."""
+REQUIRED_FIELDS = {**THINKING_FIELDS, "text": "text"}
+"""Block types that the API refuses if this field is blank."""
+INVALID_CHARACTERS = re.compile(r"[^a-zA-Z0-9_-]")
+"""Characters that are not allowed in call ids and tool names."""
+MAX_TOOL_NAME_LENGTH = 128
+MAX_TITLE_LENGTH = 200
 
 
 class Anthropic(Provider):
@@ -135,10 +131,12 @@ class Anthropic(Provider):
         body |= to_api_parameters(request.options)
         if thinking := build_thinking(request):
             body["thinking"] = thinking
-        schema = to_anthropic_schema(request.schema) if request.schema is not None else None
-        if schema is not None:
-            output_format = {"type": "json_schema", "schema": schema}
-            body["output_config"] = read_dict(body.get("output_config")) | {"format": output_format}
+        if request.schema is not None:
+            from .anthropic_schema import to_anthropic_schema
+
+            if schema := to_anthropic_schema(request.schema):
+                output_format = {"type": "json_schema", "schema": schema}
+                body["output_config"] = read_dict(body.get("output_config")) | {"format": output_format}
         return body
 
     def build_tool_parameters(self, request: ChatRequest) -> dict[str, Any]:
@@ -301,6 +299,84 @@ class Anthropic(Provider):
             for entry in entries
             if read_str(entry.get("id")) and entry.get("lifecycle") != "retired"
         ]
+
+
+# Content blocks
+
+
+def format_text_blocks(*texts: str) -> list[dict[str, Any]]:
+    """Format a block for each text, except blank ones, which the API refuses."""
+    return [{"type": "text", "text": text} for text in texts if text.strip()]
+
+
+def format_file_block(attachment: Attachment) -> dict[str, Any]:
+    """Format an image or document. Files go before the text, as Anthropic recommends."""
+    source = {"type": "base64", "media_type": attachment.media_type, "data": attachment.base64}
+    if attachment.media_type != PDF_TYPE:
+        return {"type": "image", "source": source}
+    return {"type": "document", "source": source, "title": attachment.name[:MAX_TITLE_LENGTH] or "document"}
+
+
+def read_blocks(message: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [block for block in read_list(message.get("content")) if isinstance(block, dict)]
+
+
+def join_text(blocks: Sequence[Mapping[str, Any]]) -> str:
+    return "".join(read_str(block.get("text")) for block in blocks if block.get("type") == "text")
+
+
+def list_call_ids(blocks: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the ids of the tool calls among the blocks."""
+    return [read_str(block.get("id")) for block in blocks if block.get("type") == "tool_use"]
+
+
+def format_refusal_reason(response: Mapping[str, Any]) -> str:
+    """Return the policy category and explanation of a refusal; "" if the response is not one."""
+    details = read_dict(response.get("stop_details"))
+    if response.get("stop_reason") != "refusal":
+        return ""
+    return ": ".join(filter(None, (read_str(details.get("category")), read_str(details.get("explanation")))))
+
+
+def can_send_back(block: Mapping[str, Any], *, include_thinking: bool = True) -> bool:
+    """Check whether a block may be sent back.
+
+    The API refuses blank text, although it sends such blocks, and unsigned thinking.
+    """
+    block_type = read_str(block.get("type"))
+    if block_type in THINKING_FIELDS and not include_thinking:
+        return False
+    return block_type not in REQUIRED_FIELDS or read_str(block.get(REQUIRED_FIELDS[block_type])).strip() != ""
+
+
+def add_cache_markers(body: dict[str, Any]) -> None:
+    """Mark what to cache: the end of tools and system prompt, this request and the previous one.
+
+    The last marker lets this request find its prefix after any number of calls: the API looks back at most 20 blocks
+    from a marker.
+    """
+    prefix = read_list(body.get("system")) or read_list(body.get("tools"))
+    user_contents = [read_list(message.get("content")) for message in body["messages"] if message["role"] == "user"]
+    for blocks in (prefix, *user_contents[-2:]):
+        cacheable = [block for block in blocks if block.get("type") != "tool_result" or "content" in block]
+        for last in cacheable[-1:]:
+            last["cache_control"] = CACHE_MARKER
+
+
+def sanitize_call_id(call_id: str) -> str:
+    """Return a call id that the API accepts. Ids of other providers may contain a dot or colon."""
+    return INVALID_CHARACTERS.sub("_", call_id) or "call"
+
+
+def sanitize_tool_name(name: str) -> str:
+    """Return a tool name that the API accepts.
+
+    A model or another provider may have used other characters.
+    """
+    return INVALID_CHARACTERS.sub("_", name)[:MAX_TOOL_NAME_LENGTH] or "unnamed"
+
+
+# Parameters, usage and models
 
 
 def parse_claude_version(model: str) -> tuple[int, int]:

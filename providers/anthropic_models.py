@@ -10,8 +10,9 @@ from typing import Any
 
 from ask.profiles import ModelProfile
 
-from .anthropic_blocks import IMAGE_TYPES, PDF_TYPE
-
+IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+"""https://platform.claude.com/docs/en/build-with-claude/vision"""
+PDF_TYPE = "application/pdf"
 SAMPLING = ("temperature", "top_p", "top_k")
 ALL_EFFORTS = ("low", "medium", "high", "xhigh", "max")
 OFF = {"thinking": {"type": "disabled"}}

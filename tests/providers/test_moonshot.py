@@ -13,8 +13,8 @@ from ask import ChatRequest, Message, ProviderState, RawEvent, ReasoningDelta, T
 from ask.errors import ParameterError
 from ask.testing import CHAT_COMPLETIONS_SAMPLES, CHAT_COMPLETIONS_WHOLE, ProviderContract
 from ask.testing.samples import Expected, make_chat_response, make_chat_stream
+from providers.moonshot import ThinkingSplitter
 from providers.moonshot import provider as moonshot
-from providers.moonshot_thinking import ThinkingSplitter
 from tests import wire
 from tests.model_server import ModelServer, Reply
 from tests.recorded_exchanges import QUESTION, ExchangeResult, send_request
