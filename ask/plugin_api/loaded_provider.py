@@ -26,8 +26,6 @@ from ask.plugin_api.provider import (
 from ask.profiles import ModelProfile, find_profile
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from ask.plugin_api.batches import BatchApi
 
 
@@ -213,33 +211,31 @@ class LoadedProvider:
         if problem:
             raise self.make_error(hook, problem)
 
-    def guard(self, hook: str) -> AbstractContextManager[None]:
-        """Return a context manager in which to call a hook."""
-        return _ErrorConverter(self, hook) if self.is_builtin else self._isolate(hook)
+    @contextmanager
+    def guard(self, hook: str) -> Iterator[None]:
+        """Call a hook in the block: an unexpected exception in it becomes a `PluginError`."""
+        try:
+            with self._isolate(hook):
+                yield
+        except (AskError, SignalExit):
+            raise
+        except (Exception, SystemExit) as error:
+            if isinstance(error, FileNotFoundError | PermissionError) and hook == "provider_send":
+                is_missing = isinstance(error, FileNotFoundError)
+                reason = "is not installed" if is_missing else f"cannot be run ({error.strerror})"
+                message = f"{error.filename} {reason}"
+                raise MissingDependencyError(message, f"needed by the provider {self.info.name}") from error
+            raise self.make_error(hook, f"failed with {type(error).__name__}: {error}") from error
 
     @contextmanager
     def _isolate(self, hook: str) -> Iterator[None]:
-        if threading.current_thread() is not threading.main_thread():
-            # File descriptors and signals belong to the whole process. Only `ask map` calls hooks in other threads,
-            # and keeps standard output to itself.
-            with _ErrorConverter(self, hook):
-                yield
+        """Capture what a plugin's hook prints, and interrupt Python code that runs longer than the time limit."""
+        # File descriptors and signals belong to the whole process. Only `ask map` calls hooks in other threads, and
+        # keeps standard output to itself.
+        if self.is_builtin or threading.current_thread() is not threading.main_thread():
+            yield
             return
         from ask.plugin_api.import_guard import capture_output
-
-        with (
-            _ErrorConverter(self, hook),
-            capture_output(f"{self.info.name} printed in {hook}", self._notify),
-            self._limit_time(hook),
-        ):
-            yield
-
-    @contextmanager
-    def _limit_time(self, hook: str) -> Iterator[None]:
-        """Interrupt Python code that runs longer than the time limit."""
-        if self._time_limit is None:
-            yield
-            return
 
         def interrupt(_: int, __: FrameType | None) -> None:
             if hook == "provider_send":
@@ -247,38 +243,17 @@ class LoadedProvider:
                 raise NetworkError(message, "raise the limit with --timeout")
             raise self.make_error(hook, f"took longer than {self._time_limit:g} s")
 
-        previous_handler = signal.signal(signal.SIGALRM, interrupt)
-        signal.setitimer(signal.ITIMER_REAL, self._time_limit)
-        try:
-            yield
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, previous_handler)
+        with capture_output(f"{self.info.name} printed in {hook}", self._notify):
+            previous_handler = signal.signal(signal.SIGALRM, interrupt)
+            signal.setitimer(signal.ITIMER_REAL, self._time_limit or 0)
+            try:
+                yield
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                signal.signal(signal.SIGALRM, previous_handler)
 
     def make_error(self, hook: str, problem: str) -> PluginError:
         return PluginError(f"the plugin {self.info.name} has a bug: {hook} {problem}", "-v shows the traceback")
-
-
-class _ErrorConverter:
-    """A context manager that turns an unexpected exception in a hook into a `PluginError`."""
-
-    def __init__(self, provider: LoadedProvider, hook: str) -> None:
-        self._provider = provider
-        self._hook = hook
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, exception_type: type[BaseException] | None, exception: BaseException | None, _: object) -> None:
-        if isinstance(exception, AskError | SignalExit) or not isinstance(exception, Exception | SystemExit):
-            return
-        if isinstance(exception, FileNotFoundError | PermissionError) and self._hook == "provider_send":
-            is_missing = isinstance(exception, FileNotFoundError)
-            reason = "is not installed" if is_missing else f"cannot be run ({exception.strerror})"
-            message = f"{exception.filename} {reason}"
-            raise MissingDependencyError(message, f"needed by the provider {self._provider.info.name}") from exception
-        problem = f"failed with {type(exception).__name__}: {exception}"
-        raise self._provider.make_error(self._hook, problem) from exception
 
 
 class GuardedStreamReader:

@@ -185,7 +185,7 @@ OLD_DRAFT_PATTERN = re.compile(r"draft-0[3467]\b")
 MAX_REFERENCE_DEPTH = 5
 """The limit for nested references when they are inlined."""
 MAX_SCHEMAS = 2_000
-"""The limit for subschemas after inlining; a schema that exceeds it is inlined less deeply."""
+"""The limit for subschemas after inlining; once it is exceeded, no more references are inlined."""
 MAX_NOTE_LENGTH = 2_000
 """The limit for each note about unions in a tool's description, in characters."""
 ANNOTATION_KEYWORDS = frozenset({"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"})
@@ -212,17 +212,11 @@ def normalize_tool(tool: ToolSpec, *, inline_references: bool = False) -> ToolSp
     Raises:
         UnusableToolError: the parameters cannot be an object, or the schema is nested too deeply.
     """
-    for depth in range(MAX_REFERENCE_DEPTH, -1, -1) if inline_references else (None,):
-        try:
-            normalized = _Normalizer(tool.parameters, depth).normalize_root()
-        except (_TooManySchemasError, RecursionError):
-            continue
-        return ToolSpec(tool.name, "\n".join(filter(None, (tool.description, *normalized.notes))), normalized.schema)
-    raise UnusableToolError("its schema is nested too deeply")
-
-
-class _TooManySchemasError(Exception):
-    pass
+    try:
+        schema, notes = _Normalizer(tool.parameters, inline_references).normalize_root()
+    except RecursionError:
+        raise UnusableToolError("its schema is nested too deeply") from None
+    return ToolSpec(tool.name, "\n".join(filter(None, (tool.description, *notes))), schema)
 
 
 class _Scope(NamedTuple):
@@ -232,22 +226,12 @@ class _Scope(NamedTuple):
     reference_ids: tuple[int, ...] = ()
 
 
-class _FlatSchema(NamedTuple):
-    """An object schema without unions, and notes that describe what was lost."""
-
-    schema: SchemaDict
-    notes: tuple[str, ...] = ()
-
-
 class _Normalizer:
-    """Rewrites one tool's schema.
+    """Rewrites one tool's schema, with its references inlined or moved to `$defs`."""
 
-    References are inlined up to `max_depth` levels deep; None keeps them.
-    """
-
-    def __init__(self, parameters: Any, max_depth: int | None) -> None:
+    def __init__(self, parameters: Any, inline_references: bool) -> None:
         self._parameters = parameters
-        self._max_depth = max_depth
+        self._inline_references = inline_references
         self._replaced_names = build_name_replacements(parameters)
         self._definitions: dict[str, SchemaDict] = {}
         self._definition_names: dict[int, str] = {}
@@ -255,17 +239,15 @@ class _Normalizer:
         declared = parameters.get("$schema") if isinstance(parameters, Mapping) else None
         self._draft = declared if isinstance(declared, str) else ""
 
-    def normalize_root(self) -> _FlatSchema:
-        """Return the rewritten schema of the arguments, which is always an object."""
+    def normalize_root(self) -> tuple[SchemaDict, list[str]]:
+        """Return the rewritten schema of the arguments, which is always an object, and notes for the description."""
         rewritten = self._rewrite_schema(self._parameters, _Scope())
         if "object" not in self._find_types(rewritten):
             raise UnusableToolError("its parameters must be an object schema")
-        flat = self._flatten_unions(rewritten)
-        schema = {"type": "object", "properties": {}} | flat.schema | {"type": "object"}
+        flat, notes = self._flatten_unions(rewritten)
+        schema = {"type": "object", "properties": {}} | flat | {"type": "object"}
         used = self._collect_used_definitions(schema)
-        return _FlatSchema(
-            schema | ({"$defs": used} if used else {}), tuple(note[:MAX_NOTE_LENGTH] for note in flat.notes)
-        )
+        return schema | ({"$defs": used} if used else {}), [note[:MAX_NOTE_LENGTH] for note in notes]
 
     def _collect_used_definitions(self, schema: Any) -> dict[str, SchemaDict]:
         used: dict[str, SchemaDict] = {}
@@ -281,10 +263,8 @@ class _Normalizer:
         if not isinstance(schema, Mapping):
             return {"not": {}} if schema is False else {}
         self._schema_count += 1
-        if self._max_depth and self._schema_count > MAX_SCHEMAS:
-            raise _TooManySchemasError
         if isinstance(schema.get("$id"), str) and scope.resolver is not None:
-            scope = scope._replace(resolver=_enter_subresource(scope.resolver, schema))
+            scope = scope._replace(resolver=scope.resolver.in_subresource(_create_resource(schema)))
         if isinstance(schema.get("$ref"), str):
             return self._rewrite_reference(schema, scope)
         result: SchemaDict = {}
@@ -336,9 +316,13 @@ class _Normalizer:
         if resolved is None:
             return rest
         target, resolver = resolved
-        if self._max_depth is None:
+        if not self._inline_references:
             result = {"$ref": f"#/$defs/{self._add_definition(schema['$ref'], target, resolver)}"}
-        elif id(target) in scope.reference_ids or len(scope.reference_ids) >= self._max_depth:
+        elif (
+            id(target) in scope.reference_ids
+            or len(scope.reference_ids) >= MAX_REFERENCE_DEPTH
+            or self._schema_count > MAX_SCHEMAS
+        ):
             fields = read_dict(target)
             result = self._rewrite_schema(
                 {name: fields[name] for name in ("type", "description") if name in fields}, _Scope()
@@ -347,11 +331,13 @@ class _Normalizer:
             result = self._rewrite_schema(target, _Scope(resolver, (*scope.reference_ids, id(target))))
         if is_nullable:
             return {"anyOf": [result, {"type": "null"}]} | rest
-        return result | rest if self._max_depth is None else merge_schemas(rest, result)
+        return merge_schemas(rest, result) if self._inline_references else result | rest
 
     def _resolve_reference(self, reference: str, scope: _Scope) -> tuple[Any, Any] | None:
         """Return a reference's target and the resolver for references inside it, or None."""
-        resolver = scope.resolver or _make_root_resolver(self._parameters)
+        from jsonschema_specifications import REGISTRY
+
+        resolver = scope.resolver or REGISTRY.resolver_with_root(_create_resource(self._parameters))
         try:
             resolved = resolver.lookup(reference)
         except Exception:  # noqa: BLE001 - a reference may pass through any value of an invalid schema
@@ -378,15 +364,15 @@ class _Normalizer:
 
         Services that need inlined references support no `allOf` or `oneOf` either, so these are merged and replaced.
         """
-        if self._max_depth is not None:
+        if self._inline_references:
             for subschema in schema.pop("allOf", []):
                 schema = merge_schemas(schema, subschema)
             if "anyOf" not in schema and "oneOf" in schema:
                 schema["anyOf"] = schema.pop("oneOf")
             if "anyOf" in schema and schema.get("properties"):
-                flat = self._flatten_unions(schema)
-                description = " ".join(filter(None, (flat.schema.get("description"), *flat.notes)))
-                return flat.schema | ({"description": description} if description else {})
+                flat, notes = self._flatten_unions(schema)
+                description = " ".join(filter(None, (flat.get("description"), *notes)))
+                return flat | ({"description": description} if description else {})
         union = next((name for name in UNION_KEYWORDS if name in schema), None)
         if union and "type" in schema and not schema.get("properties"):
             union_type = schema["type"]
@@ -399,7 +385,7 @@ class _Normalizer:
                 del schema["type"]
         return schema
 
-    def _flatten_unions(self, schema: SchemaDict) -> _FlatSchema:
+    def _flatten_unions(self, schema: SchemaDict) -> tuple[SchemaDict, list[str]]:
         """Merge the references and unions of an object schema into its properties.
 
         The notes describe the variants of the unions.
@@ -412,17 +398,15 @@ class _Normalizer:
         notes: list[str] = []
         targets = [self._definitions[schema["$ref"].removeprefix("#/$defs/")]] if "$ref" in schema else []
         for subschema in [*targets, *schema.get("allOf", [])]:
-            flat = self._flatten_unions(subschema)
-            result = merge_schemas(
-                result, {name: value for name, value in flat.schema.items() if name not in CLOSING_KEYWORDS}
-            )
-            notes += flat.notes
+            flat, flat_notes = self._flatten_unions(subschema)
+            result = merge_schemas(result, {name: flat[name] for name in flat if name not in CLOSING_KEYWORDS})
+            notes += flat_notes
         for subschema in (result.get("then", {}), result.get("else", {}), *result.get("dependentSchemas", {}).values()):
             if subschema.get("properties"):
                 result = merge_schemas(result, {"properties": subschema["properties"]})
         for union in UNION_KEYWORDS:
             object_variants = [variant for variant in schema.get(union, []) if "object" in self._find_types(variant)]
-            variants = [self._flatten_unions(variant).schema for variant in object_variants]
+            variants = [self._flatten_unions(variant)[0] for variant in object_variants]
             if variants:
                 result = merge_schemas(result, merge_variants(variants))
                 notes.append(describe_variants(union, variants, result))
@@ -434,7 +418,7 @@ class _Normalizer:
         missing = [name for name in result.get("required", []) if name not in result.get("properties", {})]
         if missing:
             result["properties"] = result.get("properties", {}) | {name: {} for name in missing}
-        return _FlatSchema(result, tuple(notes))
+        return result, notes
 
     def _find_types(self, schema: SchemaDict) -> Sequence[str]:
         """Return the types that a rewritten schema may have."""
@@ -447,16 +431,8 @@ class _Normalizer:
         return [types] if isinstance(types, str) else types
 
 
-def _make_root_resolver(schema: Any) -> Any:
-    from jsonschema_specifications import REGISTRY
+def _create_resource(schema: Any) -> Any:
     from referencing import Resource
     from referencing.jsonschema import DRAFT202012
 
-    return REGISTRY.resolver_with_root(Resource.from_contents(schema, default_specification=DRAFT202012))
-
-
-def _enter_subresource(resolver: Any, schema: Any) -> Any:
-    from referencing import Resource
-    from referencing.jsonschema import DRAFT202012
-
-    return resolver.in_subresource(Resource.from_contents(schema, default_specification=DRAFT202012))
+    return Resource.from_contents(schema, default_specification=DRAFT202012)
