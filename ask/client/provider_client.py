@@ -20,7 +20,7 @@ from ask.errors import (
 )
 from ask.messages import EMPTY_MAPPING, FinishReason, Message, ModelResponse, ProviderState, ToolCall, ToolSpec
 from ask.parsing import DONE_DATA, find_error, parse_json
-from ask.plugin_api.loaded_provider import GuardedStreamReader, LoadedProvider
+from ask.plugin_api.loaded_provider import LoadedProvider
 from ask.plugin_api.provider import (
     ChatRequest,
     Delta,
@@ -28,6 +28,7 @@ from ask.plugin_api.provider import (
     ModelInfo,
     RawEvent,
     ReasoningDelta,
+    StreamReader,
     TextDelta,
     ToolCallDelta,
     format_tool_results,
@@ -95,29 +96,28 @@ def redact_answer(redactor: Redactor, answer: ModelResponse) -> ModelResponse:
 
 
 class DeltaRedactor:
-    """Forwards the deltas of an answer without secrets, even those split between two deltas."""
+    """Forwards the deltas of an answer without secrets; characters and secrets may be split between two deltas."""
 
     def __init__(self, redactor: Redactor, on_delta: Callable[[Delta], None]) -> None:
         self._redact = redactor.redact
         self._on_delta = on_delta
-        self._text_redactor, self._reasoning_redactor = redactor.open_stream(), redactor.open_stream()
+        text_types: tuple[type[ReasoningDelta | TextDelta], ...] = (ReasoningDelta, TextDelta)
+        self._joiners = {delta_type: SurrogateJoiner() for delta_type in text_types}
+        self._redactors = {delta_type: redactor.open_stream() for delta_type in text_types}
 
     def feed(self, delta: Delta) -> None:
         """Forward as much of the text as cannot be part of a secret."""
-        match delta:
-            case TextDelta(text):
-                self._on_delta(TextDelta(self._text_redactor.feed(text)))
-            case ReasoningDelta(text):
-                self._on_delta(ReasoningDelta(self._reasoning_redactor.feed(text)))
-            case ToolCallDelta():
-                self._on_delta(ToolCallDelta(delta.index, self._redact(delta.name)))
+        if isinstance(delta, ToolCallDelta):
+            self._on_delta(ToolCallDelta(delta.index, self._redact(delta.name)))
+        else:
+            text = self._joiners[type(delta)].feed(delta.text)
+            self._on_delta(type(delta)(self._redactors[type(delta)].feed(text)))
 
     def finish(self) -> None:
         """Forward the text that was held back."""
-        if text := self._reasoning_redactor.finish():
-            self._on_delta(ReasoningDelta(text))
-        if text := self._text_redactor.finish():
-            self._on_delta(TextDelta(text))
+        for delta_type, redactor in self._redactors.items():
+            if text := redactor.finish():
+                self._on_delta(delta_type(text))
 
 
 T = TypeVar("T")
@@ -407,7 +407,7 @@ class ProviderClient:
                     raise self._make_unexpected_body_error(http_response, unexpected_text)
                 message = "the answer was cut off" if has_deltas else "no answer arrived"
                 raise IncompleteStreamError(message, RETRY_HINT, retryable=True)
-            if notice := reader.notice:
+            if notice := getattr(reader, "notice", ""):
                 self._on_notice(notice)
         except (KeyboardInterrupt, SystemExit) as exc:  # the caller saves the partial answer before exiting
             stream_error = RunInterruptedError.from_exception(exc)
@@ -417,7 +417,7 @@ class ProviderClient:
             is_network_error = isinstance(error, NetworkError)
             stream_error = IncompleteStreamError(error.message, error.hint) if is_network_error else error
         try:
-            return self._build_result(request, reader.response(), stream_error)
+            return self._build_result(request, self.provider.get_response(reader), stream_error)
         except ProviderError as error:
             if not has_deltas and stream_error is None:
                 raise
@@ -425,23 +425,23 @@ class ProviderClient:
             final_error = stream_error if isinstance(stream_error, RunInterruptedError) else error
             return RequestResult(answer._replace(finish_reason=FinishReason.ERROR), error=final_error)
 
-    def _read_deltas(self, reader: GuardedStreamReader, http_response: Response) -> Iterator[Delta]:
+    def _read_deltas(self, reader: StreamReader, http_response: Response) -> Iterator[Delta]:
         """Yield the deltas of a stream as they arrive, merging those received together."""
-        joiners: Mapping[type, SurrogateJoiner] = {TextDelta: SurrogateJoiner(), ReasoningDelta: SurrogateJoiner()}
         size, event_size, limit = 0, 0, MAX_ANSWER_CHARACTERS
         for batch in http_response.iter_event_batches():
             events = [event for event in batch if event.data.strip() != DONE_DATA]
             http_response.done_seen = http_response.done_seen or len(events) < len(batch)
             unmerged: list[Delta] = []
             try:
-                reader.feed(events, unmerged)
+                self.provider.feed(reader, events, unmerged)
             finally:  # if the plugin fails, still show what it returned before
-                deltas = list(merge_deltas(unmerged, joiners))
+                deltas = list(merge_deltas(unmerged))
                 yield from deltas
             if any(not isinstance(delta, ToolCallDelta) and not delta.text.isascii() for delta in deltas):
                 limit = MAX_NON_ASCII_CHARACTERS
             event_size += sum(len(event.data) for event in events)
-            previous_size, size = size, event_size if reader.size is None else reader.size
+            reader_size: int | None = getattr(reader, "size", None)
+            previous_size, size = size, event_size if reader_size is None else reader_size
             if size > limit and reader.complete:
                 return
             if size > limit:
@@ -507,8 +507,8 @@ class ProviderClient:
         Gemini sends such an array if a proxy drops `alt=sse` from the URL.
         """
         reader = self.provider.create_stream_reader()
-        reader.feed([RawEvent(None, json.dumps(event)) for event in events], [])
-        return reader.response() if reader.complete else events
+        self.provider.feed(reader, [RawEvent(None, json.dumps(event)) for event in events], [])
+        return self.provider.get_response(reader) if reader.complete else events
 
     def _emit_answer(self, answer: ModelResponse, on_delta: Callable[[Delta], None]) -> None:
         if answer.reasoning:
@@ -542,11 +542,10 @@ class ProviderClient:
         return classify_error(error)
 
 
-def merge_deltas(deltas: Iterable[Delta], joiners: Mapping[type, SurrogateJoiner]) -> Iterator[Delta]:
-    """Merge consecutive deltas of the same type; half of a surrogate pair is held back."""
+def merge_deltas(deltas: Iterable[Delta]) -> Iterator[Delta]:
+    """Merge consecutive deltas of the same type."""
     for delta_type, group in groupby(deltas, type):
         if delta_type is ToolCallDelta:
             yield from group
         else:
-            text = "".join(delta.text for delta in group)  # type: ignore[union-attr]  # not a ToolCallDelta
-            yield delta_type(joiners[delta_type].feed(text))
+            yield delta_type("".join(delta.text for delta in group))  # type: ignore[union-attr]  # not a ToolCallDelta

@@ -16,7 +16,7 @@ from urllib.parse import SplitResult, urlsplit
 from ask import __version__
 from ask.client.certificates import CaBundle, find_ca_bundle
 from ask.client.decoding import ChunkedDecoder, GzipDecoder, InvalidChunkError
-from ask.client.http_adapter import ConnectionCounter, LimitedResponse, create_adapter
+from ask.client.http_adapter import ConnectionCounter, create_adapter
 from ask.client.network_errors import (
     explain_connection_error,
     find_proxy,
@@ -168,10 +168,8 @@ class HttpResponse:
         self._stream_format = stream_format
         self._first_chunk = b""
         self._excerpt = b""
-        self._raw_response: Any = getattr(response.raw, "_original_response", None)
-        self._chunked_decoder = (
-            ChunkedDecoder() if self._raw_response is not None and getattr(response.raw, "chunked", False) else None
-        )
+        self._raw_response: Any = response.raw._original_response
+        self._chunked_decoder = ChunkedDecoder() if response.raw.chunked else None
         is_gzip = response.headers.get("Content-Encoding", "").strip().lower() in ("gzip", "x-gzip")
         self._gzip_decoder = GzipDecoder() if is_gzip else None
         self._last_progress = time.monotonic()
@@ -301,7 +299,10 @@ class HttpResponse:
         grace = FINAL_GRACE_PERIOD if self.done_seen else GRACE_PERIOD
         deadline = self._last_progress + (grace if self.end_marker_seen else self._transport.stall_timeout)
         try:
-            data = self._read_decoded(deadline)
+            if time.monotonic() > deadline:  # also while a small compressed body is decoded
+                raise TimeoutError
+            self._raw_response.reader.deadline = deadline
+            data = self._read_decoded()
         except (ReadTimeoutError, TimeoutError) as error:
             if self.end_marker_seen:
                 return b""
@@ -319,34 +320,25 @@ class HttpResponse:
             raise self._make_too_large_error()
         return data
 
-    def _read_decoded(self, deadline: float) -> bytes:
+    def _read_decoded(self) -> bytes:
         """Return the next decompressed bytes of the body; b"" at the end.
 
         Raises:
-            TimeoutError: the deadline has passed.
             zlib.error: the compressed data is damaged.
-            HTTPError, HTTPException, InvalidChunkError, OSError: the connection broke.
-        """
-        while time.monotonic() < deadline:
-            if self._gzip_decoder and self._gzip_decoder.has_pending_output:
-                data = self._gzip_decoder.decode(b"", READ_BYTES)
-            else:
-                received = self._read_raw(deadline)
-                data = self._gzip_decoder.decode(received, READ_BYTES) if self._gzip_decoder and received else received
-                if not received:
-                    return b""
-            if data:
-                return data
-        raise TimeoutError
-
-    def _read_raw(self, deadline: float) -> bytes:
-        """Return the next bytes of the body, which may be compressed; b"" at the end.
-
-        Raises:
             HTTPError, HTTPException, InvalidChunkError, OSError: the connection broke, or the deadline has passed.
         """
-        if isinstance(self._raw_response, LimitedResponse):
-            self._raw_response.reader.deadline = deadline
+        decoder, data = self._gzip_decoder, b""
+        if decoder is None:
+            return self._read_raw()
+        while not data:
+            received = b"" if decoder.has_pending_output else self._read_raw()
+            if not received and not decoder.has_pending_output:
+                return b""
+            data = decoder.decode(received, READ_BYTES)
+        return data
+
+    def _read_raw(self) -> bytes:
+        """Return the next bytes of the body, which may be compressed; b"" at the end."""
         if self._chunked_decoder is None:
             # iter_content(None) would return a body without chunked encoding only at its end.
             return bytes(self._response.raw.read1(READ_BYTES, decode_content=False))

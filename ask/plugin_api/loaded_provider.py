@@ -158,14 +158,29 @@ class LoadedProvider:
                 with self.guard("provider_send"):
                     events.close()
 
-    def create_stream_reader(self) -> GuardedStreamReader:
+    def create_stream_reader(self) -> StreamReader:
         with self.guard("provider_stream_reader"):
             reader = self._hooks.provider_stream_reader()
         missing = next((name for name in ("feed", "response", "complete") if not hasattr(reader, name)), None)
         if missing:
             problem = f"returned an object of type {type(reader).__name__} without {missing!r}"
             raise self.make_error("provider_stream_reader", problem)
-        return GuardedStreamReader(self, reader)
+        return reader
+
+    def feed(self, reader: StreamReader, events: Sequence[RawEvent], deltas: list[Delta]) -> None:
+        """Have a reader process events, and add the resulting deltas to `deltas`, also those before an error."""
+        start = len(deltas)
+        with self.guard(FEED):
+            for event in events:
+                deltas += reader.feed(event)
+        self.check_result(FEED, deltas[start:], list[Delta])
+
+    def get_response(self, reader: StreamReader) -> dict[str, Any]:
+        """Return the answer that a reader has collected, in the format of the non-streaming API."""
+        with self.guard(RESPONSE):
+            response = reader.response()
+        self.check_result(RESPONSE, response, dict)
+        return response
 
     def parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
         return self.call(Provider.provider_parse_response, response=response)
@@ -254,44 +269,6 @@ class LoadedProvider:
 
     def make_error(self, hook: str, problem: str) -> PluginError:
         return PluginError(f"the plugin {self.info.name} has a bug: {hook} {problem}", "-v shows the traceback")
-
-
-class GuardedStreamReader:
-    """A stream reader whose methods are called like hooks."""
-
-    def __init__(self, provider: LoadedProvider, reader: StreamReader) -> None:
-        self._provider = provider
-        self._reader = reader
-
-    def feed(self, events: Sequence[RawEvent], deltas: list[Delta]) -> None:
-        """Process events, and add the resulting deltas to `deltas`, also those before an error."""
-        start = len(deltas)
-        with self._provider.guard(FEED):
-            for event in events:
-                deltas += self._reader.feed(event)
-        self._provider.check_result(FEED, deltas[start:], list[Delta])
-
-    @property
-    def complete(self) -> bool:
-        """Whether the provider's end marker was seen."""
-        return self._reader.complete
-
-    @property
-    def size(self) -> int | None:
-        """The number of characters of the answer so far; None if the reader does not count them."""
-        return getattr(self._reader, "size", None)
-
-    @property
-    def notice(self) -> str:
-        """A line for the user about the stream, to be shown once it has ended; "" for none."""
-        return getattr(self._reader, "notice", "")
-
-    def response(self) -> dict[str, Any]:
-        """Return the answer so far, in the format of the non-streaming API."""
-        with self._provider.guard(RESPONSE):
-            response = self._reader.response()
-        self._provider.check_result(RESPONSE, response, dict)
-        return response
 
 
 def discard_notice(_: str) -> None:

@@ -20,10 +20,11 @@ from ask import (
     ProviderInfo,
     RawEvent,
     Responses,
+    StreamReader,
     ToolCall,
     ToolSpec,
 )
-from ask.plugin_api.loaded_provider import FEED, RESPONSE, GuardedStreamReader, LoadedProvider
+from ask.plugin_api.loaded_provider import FEED, RESPONSE, LoadedProvider
 from ask.plugin_api.loader import defines_hook
 from ask.plugin_api.provider import TOOL_HOOKS, format_tool_results
 from ask.testing.conversation import KEY, SHORT_CONVERSATION
@@ -142,27 +143,25 @@ class ContractBase:
         with guard_hook("provider_parse_tool_calls", response):
             return self.loaded.parse_tool_calls(response)
 
-    def open_reader(self) -> GuardedStreamReader:
+    def open_reader(self) -> StreamReader:
         """Return a new stream reader."""
         with guard_hook("provider_stream_reader"):
             return self.loaded.create_stream_reader()
 
-    def feed(
-        self, events: Sequence[RawEvent], reader: GuardedStreamReader | None = None
-    ) -> tuple[GuardedStreamReader, list[Delta]]:
+    def feed(self, events: Sequence[RawEvent], reader: StreamReader | None = None) -> tuple[StreamReader, list[Delta]]:
         """Feed events to a stream reader, by default a new one; return the reader and the deltas."""
         __tracebackhide__ = True
         reader = reader or self.open_reader()
         deltas: list[Delta] = []
         with guard_hook(FEED, [event.data for event in events]):
-            reader.feed(events, deltas)
+            self.loaded.feed(reader, events, deltas)
         return reader, deltas
 
-    def get_response(self, reader: GuardedStreamReader) -> dict[str, Any]:
+    def get_response(self, reader: StreamReader) -> dict[str, Any]:
         """Return a reader's response."""
         __tracebackhide__ = True
         with guard_hook(RESPONSE):
-            return reader.response()
+            return self.loaded.get_response(reader)
 
     def read_stream(self, kind: str) -> tuple[ModelResponse, list[ToolCall]]:
         """Parse the streamed sample of a kind."""

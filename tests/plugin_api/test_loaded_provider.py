@@ -111,11 +111,12 @@ class BadReader:
 
 
 def test_results_of_a_stream_reader_are_checked() -> None:
-    reader = load(provider_stream_reader=BadReader(["Hello"], "Hello")).create_stream_reader()
+    provider = load(provider_stream_reader=BadReader(["Hello"], "Hello"))
+    reader = provider.create_stream_reader()
     with pytest.raises(PluginError, match=r"feed of its stream reader .*TextDelta"):
-        reader.feed([RawEvent(None, "{}")], [])
+        provider.feed(reader, [RawEvent(None, "{}")], [])
     with pytest.raises(PluginError, match=r"response of its stream reader .*dict"):
-        reader.response()
+        provider.get_response(reader)
 
 
 def test_deltas_before_an_exception_are_kept() -> None:
@@ -125,10 +126,10 @@ def test_deltas_before_an_exception_are_kept() -> None:
 
     from ask import TextDelta
 
-    reader = load(provider_stream_reader=Reader([TextDelta("Hello")], {})).create_stream_reader()
+    provider = load(provider_stream_reader=Reader([TextDelta("Hello")], {}))
     deltas: list[Any] = []
     with pytest.raises(PluginError, match="ZeroDivisionError"):
-        reader.feed([RawEvent(None, "{}"), RawEvent(None, "")], deltas)
+        provider.feed(provider.create_stream_reader(), [RawEvent(None, "{}"), RawEvent(None, "")], deltas)
     assert deltas == [TextDelta("Hello")]
 
 
