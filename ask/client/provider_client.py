@@ -239,7 +239,7 @@ class ProviderClient:
             ToolSpec(tool.name, redactor.redact(tool.description), redactor.redact_value(tool.parameters))
             for tool in tools
         ]
-        formatted_tools = provider.format_tools(redacted_tools) if redacted_tools else ()
+        formatted_tools = provider.hooks.provider_format_tools(tools=redacted_tools) if redacted_tools else ()
         return request._replace(messages=messages, tools=formatted_tools, options=options, profile=profile)
 
     def _notify_once(self, text: str) -> None:
@@ -262,7 +262,7 @@ class ProviderClient:
             return RequestResult(answer, error=rejection)
         except AskError as error:
             return RequestResult(ModelResponse(finish_reason=FinishReason.STREAM_INCOMPLETE), error=error)
-        notice = self.provider.get_notice(prepared, result.answer)
+        notice = self.provider.hooks.provider_notice(request=prepared, answer=result.answer)
         if notice:
             self._on_notice(notice)
         return result
@@ -270,11 +270,11 @@ class ProviderClient:
     def list_models(self) -> list[ModelInfo]:
         """Fetch the provider's models list; return [] if it has none."""
         body = self._retry(self._fetch_models_list)
-        return [] if body is None else self.provider.parse_models(body)
+        return [] if body is None else self.provider.hooks.provider_parse_models(body=body)
 
     def build_request(self, request: ChatRequest) -> HttpRequest:
         """Build the request for a conversation without tools, without sending it."""
-        return self.provider.build_request(self._prepare(request, ()), self._keys[0])
+        return self.provider.hooks.provider_build_request(request=self._prepare(request, ()), key=self._keys[0])
 
     def parse_response(self, request: ChatRequest, response: Mapping[str, Any]) -> RequestResult:
         """Parse the response to a request that was sent in a batch.
@@ -339,7 +339,7 @@ class ProviderClient:
         return True
 
     def _fetch_models_list(self) -> Any:
-        request = self.provider.build_models_request(self._keys[0])
+        request = self.provider.hooks.provider_models_request(key=self._keys[0])
         if request is None:
             return None
         with self._open_response(request) as http_response:
@@ -371,7 +371,7 @@ class ProviderClient:
         Raises:
             AskError: it failed before the first delta; later errors are part of the result.
         """
-        http_request = self.provider.build_request(request, self._keys[0])
+        http_request = self.provider.hooks.provider_build_request(request=request, key=self._keys[0])
         with self._open_response(http_request) as http_response:
             if self._on_headers:
                 self._on_headers(http_response.headers)
@@ -455,7 +455,7 @@ class ProviderClient:
     ) -> RequestResult:
         """Parse a response, which is incomplete if there is a `stream_error`."""
         try:
-            answer = self.provider.parse_response(response)
+            answer = self.provider.hooks.provider_parse_response(response=response)
             calls = self.provider.parse_tool_calls(response)
         except ProviderError as error:
             raise self._classify_error(error) from None
@@ -522,7 +522,8 @@ class ProviderClient:
             location = http_response.headers.get("Location", "another place")
             error = ProviderError(f"redirected to {location}", http_response.status, hint="update the base URL")
             return self._classify_error(error)
-        return self._classify_error(self.provider.parse_error(http_response.status, http_response.headers, body))
+        parse_error = self.provider.hooks.provider_parse_error
+        return self._classify_error(parse_error(status=http_response.status, headers=http_response.headers, body=body))
 
     def _make_unexpected_body_error(self, http_response: Response, text: str) -> ProviderError:
         """Return the error for a response that is not from the API, such as a proxy's page."""

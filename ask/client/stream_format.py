@@ -26,46 +26,20 @@ def check_size(data: bytes | bytearray, max_bytes: int = MAX_EVENT_BYTES) -> Non
         raise EventTooLargeError
 
 
-class LineDecoder:
-    """Splits bytes, received in arbitrary chunks, into lines that end in LF, CRLF or CR."""
+class EventDecoder:
+    """Splits bytes, received in arbitrary chunks, into lines that end in LF, CRLF or CR, and these into events."""
 
     def __init__(self) -> None:
-        self.incomplete_line = bytearray()
+        self._incomplete_line = bytearray()
         """The bytes after the last line end."""
         self._after_carriage_return = False
-
-    def feed(self, data: bytes) -> list[bytes]:
-        """Add a chunk and return the lines that are now complete, without line ends."""
-        if self._after_carriage_return:
-            data = data.removeprefix(b"\n")
-        self._after_carriage_return = data.endswith(b"\r")
-        if b"\r" in data:
-            data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        lines = data.split(b"\n")
-        if self.incomplete_line:
-            self.incomplete_line += lines[0]
-            if len(lines) == 1:
-                return []
-            lines[0] = bytes(self.incomplete_line)
-        self.incomplete_line = bytearray(lines.pop())
-        return lines
-
-
-class SseDecoder:
-    """Decodes server-sent events: https://html.spec.whatwg.org/multipage/server-sent-events.html."""
-
-    def __init__(self) -> None:
-        self._line_decoder = LineDecoder()
-        self._event_type: str | None = None
-        self._data_lines: list[bytes] = []
         self._data_bytes = 0
-        self._is_first_line = True
+        """The number of bytes in earlier lines of the next event."""
 
     @property
     def pending_bytes(self) -> int:
         """The number of bytes of data received for the next event."""
-        rest = self._line_decoder.incomplete_line
-        return self._data_bytes + (len(rest) if rest.startswith(b"data:") else 0)
+        return self._data_bytes + len(self._incomplete_line)
 
     def feed(self, chunk: bytes) -> list[RawEvent]:
         """Add a chunk and return the events that are now complete.
@@ -73,14 +47,51 @@ class SseDecoder:
         Raises:
             EventTooLargeError: an event is too large, even if it is still incomplete.
         """
-        events = [event for line in self._line_decoder.feed(chunk) for event in self._decode_line(line)]
-        if self._data_bytes + len(self._line_decoder.incomplete_line) > MAX_EVENT_BYTES:
+        events = [event for line in self._split_lines(chunk) for event in self._decode_line(line)]
+        if self._data_bytes + len(self._incomplete_line) > MAX_EVENT_BYTES:
             raise EventTooLargeError
         return events
 
+    def _split_lines(self, data: bytes) -> list[bytes]:
+        """Add a chunk and return the lines that are now complete, without line ends."""
+        if self._after_carriage_return:
+            data = data.removeprefix(b"\n")
+        self._after_carriage_return = data.endswith(b"\r")
+        if b"\r" in data:
+            data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        lines = data.split(b"\n")
+        if self._incomplete_line:
+            self._incomplete_line += lines[0]
+            if len(lines) == 1:
+                return []
+            lines[0] = bytes(self._incomplete_line)
+        self._incomplete_line = bytearray(lines.pop())
+        return lines
+
+    def _decode_line(self, line: bytes) -> list[RawEvent]:
+        """Add a line and return the event that it completes, if any."""
+        raise NotImplementedError
+
     def flush(self) -> list[RawEvent]:
-        """Return the last event if only its final blank line is missing."""
-        last_line = bytes(self._line_decoder.incomplete_line)
+        """Return the last event if only its end is missing."""
+        raise NotImplementedError
+
+
+class SseDecoder(EventDecoder):
+    """Decodes server-sent events: https://html.spec.whatwg.org/multipage/server-sent-events.html."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._event_type: str | None = None
+        self._data_lines: list[bytes] = []
+        self._is_first_line = True
+
+    @property
+    def pending_bytes(self) -> int:
+        return super().pending_bytes if self._incomplete_line.startswith(b"data:") else self._data_bytes
+
+    def flush(self) -> list[RawEvent]:
+        last_line = bytes(self._incomplete_line)
         if last_line:
             self._decode_line(last_line)
         return self._decode_line(b"") if not last_line or is_complete_event(b"\n".join(self._data_lines)) else []
@@ -107,31 +118,11 @@ class SseDecoder:
         return []
 
 
-class NdjsonDecoder:
+class NdjsonDecoder(EventDecoder):
     """Decodes NDJSON: one JSON value per line, ignoring blank lines."""
 
-    def __init__(self) -> None:
-        self._line_decoder = LineDecoder()
-
-    @property
-    def pending_bytes(self) -> int:
-        """The number of bytes received for the next line."""
-        return len(self._line_decoder.incomplete_line)
-
-    def feed(self, chunk: bytes) -> list[RawEvent]:
-        """Add a chunk and return the lines that are now complete.
-
-        Raises:
-            EventTooLargeError: a line is too large, even if it is still incomplete.
-        """
-        events = [event for line in self._line_decoder.feed(chunk) for event in self._decode_line(line)]
-        if self.pending_bytes > MAX_EVENT_BYTES:
-            raise EventTooLargeError
-        return events
-
     def flush(self) -> list[RawEvent]:
-        """Return the last line if only its line end is missing."""
-        last_line = bytes(self._line_decoder.incomplete_line)
+        last_line = bytes(self._incomplete_line)
         return self._decode_line(last_line) if is_complete_event(last_line) else []
 
     def _decode_line(self, line: bytes) -> list[RawEvent]:

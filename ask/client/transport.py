@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from http.client import HTTPException, IncompleteRead
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 from ask import __version__
 from ask.client.certificates import CaBundle, find_ca_bundle
@@ -67,7 +67,13 @@ class Transport:
     def __init__(self, base_url: str, stall_timeout: float, preconnection: Preconnection | None = None) -> None:
         import requests
 
-        parts = parse_base_url(base_url)
+        try:
+            parts = urlsplit(base_url)
+            is_valid = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        except ValueError:
+            is_valid = False
+        if not is_valid:
+            raise make_invalid_base_url_error(base_url)
         self.base_url = base_url.rstrip("/")
         self.address = parts.netloc.rpartition("@")[2]
         self.stall_timeout = stall_timeout
@@ -75,7 +81,7 @@ class Transport:
         self._connection_counter = ConnectionCounter(preconnection)
         self._session = requests.Session()
         # Otherwise `requests` reads the body of a redirect, of any length, even if it does not follow it.
-        self._session.get_redirect_target = ignore_redirect  # type: ignore[method-assign]
+        self._session.get_redirect_target = lambda resp: None  # type: ignore[method-assign]
         self._session.mount(f"{parts.scheme}://", create_adapter(self._connection_counter))
         # Read once: `requests` would read the whole environment for each request.
         self._session.proxies = requests.utils.get_environ_proxies(self.base_url, no_proxy=None)
@@ -299,10 +305,7 @@ class HttpResponse:
         grace = FINAL_GRACE_PERIOD if self.done_seen else GRACE_PERIOD
         deadline = self._last_progress + (grace if self.end_marker_seen else self._transport.stall_timeout)
         try:
-            if time.monotonic() > deadline:  # also while a small compressed body is decoded
-                raise TimeoutError
-            self._raw_response.reader.deadline = deadline
-            data = self._read_decoded()
+            data = self._read_decoded(deadline)
         except (ReadTimeoutError, TimeoutError) as error:
             if self.end_marker_seen:
                 return b""
@@ -320,13 +323,17 @@ class HttpResponse:
             raise self._make_too_large_error()
         return data
 
-    def _read_decoded(self) -> bytes:
+    def _read_decoded(self, deadline: float) -> bytes:
         """Return the next decompressed bytes of the body; b"" at the end.
 
         Raises:
+            TimeoutError: the deadline has passed.
             zlib.error: the compressed data is damaged.
-            HTTPError, HTTPException, InvalidChunkError, OSError: the connection broke, or the deadline has passed.
+            HTTPError, HTTPException, InvalidChunkError, OSError: the connection broke.
         """
+        if time.monotonic() > deadline:  # a small compressed body may take long to decode
+            raise TimeoutError
+        self._raw_response.reader.deadline = deadline
         decoder, data = self._gzip_decoder, b""
         if decoder is None:
             return self._read_raw()
@@ -354,25 +361,6 @@ class HttpResponse:
             self._raw_response.close()
             self._response.raw.release_conn()
         return body
-
-
-def parse_base_url(base_url: str) -> SplitResult:
-    """Parse a base URL.
-
-    Raises:
-        ConfigError: it is not an http(s) URL.
-    """
-    try:
-        parts = urlsplit(base_url)
-        if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
-            return parts
-    except ValueError:
-        pass
-    raise make_invalid_base_url_error(base_url)
-
-
-def ignore_redirect(resp: requests.Response) -> None:
-    """Prevent `requests` from following a redirect, which could send the key elsewhere."""
 
 
 def skip_authentication(request: requests.PreparedRequest) -> requests.PreparedRequest:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from ask.parsing import read_dict, read_list, read_str
 from ask.plugin_api.provider import HttpRequest
-
-if TYPE_CHECKING:
-    from ask.plugin_api.loaded_provider import LoadedProvider
 
 
 class BatchRequest(NamedTuple):
@@ -164,30 +161,3 @@ class BatchApi:
     def parse_results(self, body: Any) -> list[BatchResult]:
         """Parse a JSON value of a response with results."""
         raise NotImplementedError
-
-
-class GuardedBatchApi:
-    """A batch API whose methods are called like hooks: what they return is checked."""
-
-    def __init__(self, provider: LoadedProvider, api: BatchApi) -> None:
-        self._provider = provider
-        self._api = api
-
-    def __getattr__(self, name: str) -> Any:
-        value, specification = getattr(self._api, name), getattr(BatchApi, name)
-        if not callable(value):
-            return value
-        where = f"{name} of its batch API"
-
-        def call(*arguments: Any) -> Any:
-            with self._provider.guard(where):
-                result = value(*arguments)
-            self._provider.check_result(where, result, specification)
-            return result
-
-        return call
-
-
-def guard_batch_api(provider: LoadedProvider, api: BatchApi) -> BatchApi:
-    """Return a batch API whose methods raise `PluginError` for mistakes of the plugin."""
-    return cast("BatchApi", GuardedBatchApi(provider, api))

@@ -9,12 +9,11 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from types import FrameType, FunctionType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, cast
 
-from ask.errors import AskError, MissingDependencyError, NetworkError, PluginError, ProviderError, SignalExit
-from ask.messages import ModelResponse, ToolCall, ToolSpec
+from ask.errors import AskError, MissingDependencyError, NetworkError, PluginError, SignalExit
+from ask.messages import ToolCall
 from ask.plugin_api.provider import (
-    ChatRequest,
     Delta,
     HttpRequest,
     ModelInfo,
@@ -28,14 +27,11 @@ from ask.profiles import ModelProfile, find_profile
 if TYPE_CHECKING:
     from ask.plugin_api.batches import BatchApi
 
-
-T = TypeVar("T")
-
 FEED, RESPONSE = "feed of its stream reader", "response of its stream reader"
 
 
 class LoadedProvider:
-    """A provider whose hooks were checked when it was loaded. Each method calls one hook.
+    """A provider whose hooks were checked when it was loaded.
 
     Any exception other than an `AskError`, a result of the wrong type, and a hook that takes too long raise
     `PluginError`. What a hook prints is passed to `notify`; it never reaches standard output.
@@ -61,7 +57,7 @@ class LoadedProvider:
         missing_tool_hooks: Sequence[str] = (),
     ) -> None:
         self.info = info
-        self._hooks = hooks
+        self._plugin_hooks = hooks
         self.is_builtin = is_builtin
         self._missing_tool_hooks = missing_tool_hooks
         self.plugin = plugin
@@ -104,8 +100,13 @@ class LoadedProvider:
             self._profile_cache[model] = find_profile(profiles, model)
         return self._profile_cache[model]
 
+    @property
+    def hooks(self) -> Provider:
+        """The provider's hooks, to be called with keywords."""
+        return cast("Provider", GuardedCalls(self, self._plugin_hooks, Provider))
+
     def supports_tools(self, model: str) -> bool:
-        supported = self.call(Provider.provider_supports_tools, model=model)
+        supported = self.hooks.provider_supports_tools(model=model)
         if supported and self._missing_tool_hooks:
             names = " and ".join(self._missing_tool_hooks)
             raise self.make_error("provider_supports_tools", f"must return False without {names}")
@@ -116,22 +117,16 @@ class LoadedProvider:
         known_types = self.find_profile(model).attachments
         if known_types is not None:
             return media_type in known_types
-        return self.call(Provider.provider_supports_attachment, model=model, media_type=media_type)
-
-    def format_tools(self, tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
-        return self.call(Provider.provider_format_tools, tools=tools)
+        return self.hooks.provider_supports_attachment(model=model, media_type=media_type)
 
     def parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
-        calls = self.call(Provider.provider_parse_tool_calls, response=response)
+        calls = self.hooks.provider_parse_tool_calls(response=response)
         if len({call.id for call in calls}) < len(calls) or not all(call.id for call in calls):
             raise self.make_error("provider_parse_tool_calls", "must return calls with unique ids")
         return calls
 
     def format_tool_result(self, call_id: str, tool_name: str, result: str) -> dict[str, Any]:
-        return self.call(Provider.provider_format_tool_result, tool_call_id=call_id, tool_name=tool_name, result=result)
-
-    def build_request(self, request: ChatRequest, key: str) -> HttpRequest:
-        return self.call(Provider.provider_build_request, request=request, key=key)
+        return self.hooks.provider_format_tool_result(tool_call_id=call_id, tool_name=tool_name, result=result)
 
     def send(self, request: HttpRequest) -> Generator[RawEvent] | None:
         """Send a request without HTTP and return its events; return None for a provider that uses HTTP.
@@ -141,7 +136,7 @@ class LoadedProvider:
             NetworkError: an event takes longer than the time limit.
         """
         timeout = math.inf if self._time_limit is None else self._time_limit
-        events = self.call(Provider.provider_send, request=request, timeout=timeout)
+        events = self.hooks.provider_send(request=request, timeout=timeout)
         return None if events is None else self._iter_events(events)
 
     def _iter_events(self, events: Iterator[RawEvent]) -> Generator[RawEvent]:
@@ -160,7 +155,7 @@ class LoadedProvider:
 
     def create_stream_reader(self) -> StreamReader:
         with self.guard("provider_stream_reader"):
-            reader = self._hooks.provider_stream_reader()
+            reader = self._plugin_hooks.provider_stream_reader()
         missing = next((name for name in ("feed", "response", "complete") if not hasattr(reader, name)), None)
         if missing:
             problem = f"returned an object of type {type(reader).__name__} without {missing!r}"
@@ -182,35 +177,12 @@ class LoadedProvider:
         self.check_result(RESPONSE, response, dict)
         return response
 
-    def parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
-        return self.call(Provider.provider_parse_response, response=response)
-
-    def parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
-        return self.call(Provider.provider_parse_error, status=status, headers=headers, body=body)
-
-    def get_notice(self, request: ChatRequest, answer: ModelResponse) -> str:
-        return self.call(Provider.provider_notice, request=request, answer=answer)
-
-    def build_models_request(self, key: str) -> HttpRequest | None:
-        return self.call(Provider.provider_models_request, key=key)
-
-    def parse_models(self, body: Any) -> list[ModelInfo]:
-        return self.call(Provider.provider_parse_models, body=body)
-
     def get_batch_api(self) -> BatchApi | None:
         """Return the provider's batch API; None if it has none."""
-        from ask.plugin_api.batches import guard_batch_api
+        from ask.plugin_api.batches import BatchApi
 
-        api = self.call(Provider.provider_batch)
-        return guard_batch_api(self, api) if api else None
-
-    def call(self, hook: Callable[..., T], **arguments: Any) -> T:
-        """Call a hook, given as the method of `Provider`, and check the type of its result."""
-        name = hook.__name__
-        with self.guard(name):
-            result: T = getattr(self._hooks, name)(**arguments)
-        self.check_result(name, result, hook)
-        return result
+        api = self.hooks.provider_batch()
+        return cast("BatchApi", GuardedCalls(self, api, BatchApi, " of its batch API")) if api else None
 
     def check_result(self, hook: str, result: object, expected: Any) -> None:
         """Raise `PluginError` unless a result has the expected type, with fields of the right types.
@@ -269,6 +241,36 @@ class LoadedProvider:
 
     def make_error(self, hook: str, problem: str) -> PluginError:
         return PluginError(f"the plugin {self.info.name} has a bug: {hook} {problem}", "-v shows the traceback")
+
+
+class GuardedCalls:
+    """An object whose methods are called as hooks: in `LoadedProvider.guard`, and with their results checked.
+
+    Args:
+        provider: the provider that the object belongs to.
+        target: the object with the methods.
+        specification: the class that declares their results.
+        suffix: what follows a method's name in an error message.
+    """
+
+    def __init__(self, provider: LoadedProvider, target: object, specification: type, suffix: str = "") -> None:
+        self._provider = provider
+        self._target = target
+        self._specification = specification
+        self._suffix = suffix
+
+    def __getattr__(self, name: str) -> Any:
+        value, declaration = getattr(self._target, name), getattr(self._specification, name)
+        if not callable(value):
+            return value
+
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            with self._provider.guard(name + self._suffix):
+                result = value(*arguments, **keywords)
+            self._provider.check_result(name + self._suffix, result, declaration)
+            return result
+
+        return call
 
 
 def discard_notice(_: str) -> None:

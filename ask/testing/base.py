@@ -89,7 +89,7 @@ class ContractBase:
         """Call a hook as ask does, and check the type of its result."""
         __tracebackhide__ = True
         with guard_hook(hook, arguments.get("response", arguments.get("body"))):
-            return self.loaded.call(getattr(Provider, hook), **arguments)
+            return getattr(self.loaded.hooks, hook)(**arguments)
 
     def takes(self, media_type: str) -> bool:
         """Check whether the provider accepts files of this MIME type."""

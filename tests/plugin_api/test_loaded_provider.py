@@ -34,16 +34,16 @@ def call_hook(provider: LoadedProvider, hook: str) -> object:
     calls: dict[str, Callable[[], object]] = {
         "provider_supports_tools": lambda: provider.supports_tools("model"),
         "provider_supports_attachment": lambda: provider.supports_attachment("model", "image/png"),
-        "provider_format_tools": lambda: provider.format_tools([ToolSpec("look", "", {})]),
+        "provider_format_tools": lambda: provider.hooks.provider_format_tools(tools=[ToolSpec("look", "", {})]),
         "provider_parse_tool_calls": lambda: provider.parse_tool_calls(RESPONSE),
         "provider_format_tool_result": lambda: provider.format_tool_result("1", "look", "nothing"),
-        "provider_build_request": lambda: provider.build_request(REQUEST, ""),
+        "provider_build_request": lambda: provider.hooks.provider_build_request(request=REQUEST, key=""),
         "provider_stream_reader": provider.create_stream_reader,
-        "provider_parse_response": lambda: provider.parse_response(RESPONSE),
-        "provider_parse_error": lambda: provider.parse_error(500, {}, "down"),
-        "provider_notice": lambda: provider.get_notice(REQUEST, ModelResponse("Hello.")),
-        "provider_models_request": lambda: provider.build_models_request(""),
-        "provider_parse_models": lambda: provider.parse_models({}),
+        "provider_parse_response": lambda: provider.hooks.provider_parse_response(response=RESPONSE),
+        "provider_parse_error": lambda: provider.hooks.provider_parse_error(status=500, headers={}, body="down"),
+        "provider_notice": lambda: provider.hooks.provider_notice(request=REQUEST, answer=ModelResponse("Hello.")),
+        "provider_models_request": lambda: provider.hooks.provider_models_request(key=""),
+        "provider_parse_models": lambda: provider.hooks.provider_parse_models(body={}),
         "provider_batch": provider.get_batch_api,
     }
     return calls[hook]()

@@ -208,20 +208,20 @@ def test_module_with_the_required_hooks_gets_the_defaults_of_the_others() -> Non
     assert provider.info == CHAT.info
     assert not provider.supports_tools("m")
     assert provider.parse_tool_calls({}) == []
-    assert provider.format_tools([tool]) == CHAT.provider_format_tools([tool])
+    assert provider.hooks.provider_format_tools(tools=[tool]) == CHAT.provider_format_tools([tool])
     assert provider.format_tool_result("1", "look", "seen") == CHAT.provider_format_tool_result("1", "look", "seen")
     assert provider.send(HttpRequest("/")) is None
     assert not provider.supports_attachment("m", "image/png")
-    assert provider.parse_error(500, {}, '{"error": "down"}').message == "down"
-    assert provider.get_notice(ChatRequest("m", ()), ModelResponse()) == ""
-    assert provider.build_models_request("") is None
-    assert provider.parse_models({}) == []
+    assert provider.hooks.provider_parse_error(status=500, headers={}, body='{"error": "down"}').message == "down"
+    assert provider.hooks.provider_notice(request=ChatRequest("m", ()), answer=ModelResponse()) == ""
+    assert provider.hooks.provider_models_request(key="") is None
+    assert provider.hooks.provider_parse_models(body={}) == []
 
 
 def test_optional_hook_of_a_later_version_does_not_break_a_module(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Provider, "provider_count_tokens", LaterProvider.provider_count_tokens, raising=False)
     for plugin in (make_module(), CHAT):
-        hooks: Any = check_provider(plugin, "chat", "ask-chat")._hooks
+        hooks: Any = check_provider(plugin, "chat", "ask-chat")._plugin_hooks
         assert hooks.provider_count_tokens(model="m") == "no tokens counted for m of chat"
 
 
@@ -239,7 +239,7 @@ def test_default_does_not_replace_what_a_hook_returned_by_mistake() -> None:
     with pytest.raises(PluginError, match="provider_supports_attachment must return bool, not None"):
         provider.supports_attachment("m", "image/png")
     with pytest.raises(PluginError, match="provider_parse_response must return ModelResponse, not None"):
-        provider.parse_response({})
+        provider.hooks.provider_parse_response(response={})
 
 
 @pytest.mark.parametrize("plugin", [make_module(supports_tools=True), WithoutTools(CHAT.info)])
