@@ -13,7 +13,7 @@ from ask.parsing import read_dict, read_list
 
 UNSUPPORTED_KEYWORDS = frozenset({"allOf", "patternProperties", "prefixItems"})
 STRING_FORMATS = frozenset(
-    {"date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"},
+    {"date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"}
 )
 SCALAR_TYPES = frozenset({"string", "integer", "number", "boolean", "null"})
 ALLOWED_MIN_ITEMS = (0, 1)

@@ -75,7 +75,7 @@ class GeminiBatchApi(BatchApi):
         operation = read_dict(body)
         batch = read_dict(operation.get("metadata")) or operation
         statistics = read_dict(batch.get("batchStats"))
-        total, pending = (read_number_text(statistics.get(f"{name}Count")) for name in ("request", "pendingRequest"))
+        total, pending = (read_int(statistics.get(f"{name}Count")) for name in ("request", "pendingRequest"))
         return Batch(
             read_str(operation.get("name")) or read_str(batch.get("name")),
             read_str(batch.get("state")).endswith(FINAL_STATES),
@@ -118,8 +118,3 @@ def parse_result(entry: dict[str, Any]) -> BatchResult:
     if response:
         return BatchResult(custom_id, response)
     return BatchResult(custom_id, error=format_error_message(entry.get("error")) or "no explanation")
-
-
-def read_number_text(value: Any) -> int | None:
-    """Read a count, which Google's JSON writes as a string."""
-    return int(value) if isinstance(value, str) and value.isdigit() else read_int(value)

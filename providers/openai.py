@@ -103,11 +103,7 @@ PROFILES = (
     # What several generations have in common
     ModelProfile("gpt-{5.4+}*", f"{PAGE}/gpt-6.1-sol", reasoning_with_tools=False, context_length=1_050_000),
     ModelProfile(
-        "gpt-{5+}*",
-        REASONING_PAGE,
-        refused_when_reasoning=SAMPLING,
-        output_limit=128_000,
-        context_length=400_000,
+        "gpt-{5+}*", REASONING_PAGE, refused_when_reasoning=SAMPLING, output_limit=128_000, context_length=400_000
     ),
     ModelProfile("*", PAGE, attachments=(*IMAGE_TYPES, "application/pdf"), schema_with_tools=True),
 )

@@ -61,10 +61,7 @@ PROFILES = (
     ),
 )
 # Without HTTP-Referer, which must be the URL of the program's website: https://openrouter.ai/docs/app-attribution
-ATTRIBUTION_HEADERS = {
-    "X-Title": "ask",
-    "X-OpenRouter-Categories": "cli-agent",
-}
+ATTRIBUTION_HEADERS = {"X-Title": "ask", "X-OpenRouter-Categories": "cli-agent"}
 
 
 class OpenRouter(ChatCompletions):
@@ -111,7 +108,7 @@ class OpenRouter(ChatCompletions):
 
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
         error = super().provider_parse_error(status, headers, body)
-        metadata = read_error_metadata(body)
+        metadata = read_dict(read_dict(find_error(parse_json(body))).get("metadata"))
         delay = parse_retry_delay(headers, metadata)
         upstream = " ".join(read_str(metadata.get("provider_name")).split())
         if upstream not in error.message:
@@ -183,11 +180,6 @@ def to_text_part(message: dict[str, Any]) -> dict[str, Any]:
     """
     text = message["content"]
     return message | {"content": [{"type": "text", "text": text}]} if isinstance(text, str) and text else message
-
-
-def read_error_metadata(body: str) -> dict[str, Any]:
-    """Return the metadata of an error; {} if there is none."""
-    return read_dict(read_dict(find_error(parse_json(body))).get("metadata"))
 
 
 def parse_retry_delay(headers: Mapping[str, str], metadata: Mapping[str, Any]) -> float | None:

@@ -64,20 +64,14 @@ def classify_error(error: ProviderError) -> ProviderError:
 
     The error is changed in place and returned.
     """
-    if (
-        error.retry_action == RetryAction.NONE
-        and error.status in (400, 404, 422)
-        and TOOLS_UNSUPPORTED_PATTERN.search(error.message)
-    ):
-        error.retry_action = RetryAction.WITHOUT_TOOLS
-        error.hint = error.hint or "use --no-tools, or a model that can call tools"
-    elif error.retry_action == RetryAction.NONE and (error.status == 413 or is_context_exceeded(error)):
-        error.retry_action = RetryAction.SHORTER
-        error.hint = error.hint or "send less, or use a model with a larger context window"
+    hint, is_final = "", error.retry_action == RetryAction.NONE
+    if is_final and error.status in (400, 404, 422) and TOOLS_UNSUPPORTED_PATTERN.search(error.message):
+        error.retry_action, hint = RetryAction.WITHOUT_TOOLS, "use --no-tools, or a model that can call tools"
+    elif is_final and (error.status == 413 or is_context_exceeded(error)):
+        error.retry_action, hint = RetryAction.SHORTER, "send less, or use a model with a larger context window"
     elif error.retry_action.kind == "retry" and INPUT_UNSUPPORTED_PATTERN.search(error.message):
-        error.retry_action = RetryAction.NONE
-        error.hint = error.hint or "use a model that accepts such files"
-    error.hint = error.hint or choose_hint(error)
+        error.retry_action, hint = RetryAction.NONE, "use a model that accepts such files"
+    error.hint = error.hint or hint or choose_hint(error)
     return error
 
 

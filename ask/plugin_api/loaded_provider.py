@@ -13,15 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ask.errors import AskError, MissingDependencyError, NetworkError, PluginError, SignalExit
 from ask.messages import ToolCall
-from ask.plugin_api.provider import (
-    Delta,
-    HttpRequest,
-    ModelInfo,
-    Provider,
-    ProviderInfo,
-    RawEvent,
-    StreamReader,
-)
+from ask.plugin_api.provider import Delta, HttpRequest, ModelInfo, Provider, ProviderInfo, RawEvent, StreamReader
 from ask.profiles import ModelProfile, find_profile
 
 if TYPE_CHECKING:

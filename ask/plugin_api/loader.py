@@ -233,15 +233,14 @@ def list_hook_names() -> list[str]:
 
 
 def explain_hook_error(message: str) -> str:
-    """Return pluggy's error as one line, or a suggestion for a misspelled hook."""
-    line = " ".join(message.split())
-    hook = next((word.strip("'") for word in line.split() if word.strip("'").startswith("provider_")), "")
+    """Return pluggy's error, or a suggestion for a misspelled hook."""
     from ask.suggestions import suggest
 
+    hook = next((word.strip("'") for word in message.split() if word.strip("'").startswith("provider_")), "")
+    if not hook or hook in list_hook_names():
+        return message
     suggestion = suggest(hook, list_hook_names())
-    if hook and hook not in list_hook_names():
-        return f"unknown hook {hook}" + (f"; did you mean {suggestion}?" if suggestion else "")
-    return line
+    return f"unknown hook {hook}" + (f"; did you mean {suggestion}?" if suggestion else "")
 
 
 def make_provider_load_error(name: str, distribution: str, reason: str) -> ConfigError:

@@ -45,8 +45,6 @@ MAX_CALL_ID_LENGTH = 64
 WITHOUT_REASONING = ModelProfile("gpt-3.5*|gpt-4*|chatgpt-*|gpt-{5}-chat*", efforts=())
 """OpenAI's models without reasoning, which other services offer, too."""
 ENCRYPTED_REASONING = "reasoning.encrypted_content"
-INCOMPLETE_REASONS = {"content_filter": FinishReason.CONTENT_FILTER}
-"""The reasons for an incomplete response other than the token limit."""
 TOKEN_LIMIT_OPTIONS = ("max_output_tokens", "max_completion_tokens", "max_tokens")
 """The names under which the user may set the token limit; the first one set applies."""
 OPTION_NAMES = {
@@ -340,7 +338,7 @@ def read_finish(response: Mapping[str, Any], items: Sequence[Mapping[str, Any]])
     if status in ("failed", "cancelled"):
         return FinishReason.ERROR
     if status == "incomplete" or any(call.get("status") == "incomplete" for call in calls):
-        return INCOMPLETE_REASONS.get(reason, FinishReason.LENGTH)
+        return FinishReason.CONTENT_FILTER if reason == "content_filter" else FinishReason.LENGTH
     if any(map(read_refusal, items)):
         return FinishReason.CONTENT_FILTER
     return FinishReason.TOOL_CALLS if calls else FinishReason.STOP
@@ -352,10 +350,7 @@ def to_api_parameters(options: Mapping[str, Any]) -> dict[str, Any]:
     limits = [parameters.pop(name) for name in TOKEN_LIMIT_OPTIONS if name in parameters]
     if limits:
         parameters["max_output_tokens"] = limits[0]
-    for option, (name, field) in {
-        "reasoning_effort": ("reasoning", "effort"),
-        "verbosity": ("text", "verbosity"),
-    }.items():
+    for option, name, field in (("reasoning_effort", "reasoning", "effort"), ("verbosity", "text", "verbosity")):
         if option in parameters:
             value = parameters.pop(option)
             parameters[name] = {field: value} | read_dict(parameters.get(name))

@@ -21,13 +21,7 @@ from ask import (
 )
 from ask.parsing import parse_json, read_dict, read_first_choice
 from ask.testing.base import ContractBase
-from ask.testing.conversation import (
-    SHORT_CONVERSATION,
-    TOOLS,
-    check_once,
-    find_occurrences,
-    iterate_leaves,
-)
+from ask.testing.conversation import SHORT_CONVERSATION, TOOLS, check_once, find_occurrences, iterate_leaves
 from ask.testing.hook_guard import fail
 from ask.testing.samples import CALL_KINDS, EXPECTED, find_second_call_ids, find_state_texts
 

@@ -56,19 +56,22 @@ class ContractBase:
 
     @property
     def streams(self) -> Mapping[str, Sequence[RawEvent]]:
-        if self.samples is not None:
-            return self.samples
-        if isinstance(self.provider, Responses):
-            return RESPONSES_SAMPLES
-        return CHAT_COMPLETIONS_SAMPLES if isinstance(self.provider, ChatCompletions) else {}
+        return self.default_samples[0] if self.samples is None else self.samples
 
     @property
     def wholes(self) -> Mapping[str, Mapping[str, Any]]:
-        if self.whole is not None:
-            return self.whole
+        return self.default_samples[1] if self.whole is None else self.whole
+
+    @property
+    def default_samples(self) -> tuple[Mapping[str, Sequence[RawEvent]], Mapping[str, Mapping[str, Any]]]:
+        """The built-in samples for the provider's base class, streamed and not."""
         if isinstance(self.provider, Responses):
-            return RESPONSES_WHOLE
-        return CHAT_COMPLETIONS_WHOLE if isinstance(self.provider, ChatCompletions) else {}
+            return RESPONSES_SAMPLES, RESPONSES_WHOLE
+        return (
+            (CHAT_COMPLETIONS_SAMPLES, CHAT_COMPLETIONS_WHOLE)
+            if isinstance(self.provider, ChatCompletions)
+            else ({}, {})
+        )
 
     @property
     def has_tools(self) -> bool:

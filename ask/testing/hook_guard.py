@@ -23,14 +23,10 @@ HOOK_TIMEOUT = 5.0
 """The time limit for one call of a hook, in seconds."""
 MAX_WAIT = 0.05
 """Seconds that a hook may wait."""
+PROCESS_AUDIT_EVENTS = ("subprocess.", "os.system", "os.exec", "os.fork", "os.posix_spawn", "os.spawn")
 BLOCKED_AUDIT_EVENTS = {
     "socket.": "used the network",
-    "subprocess.": "started a process",
-    "os.system": "started a process",
-    "os.exec": "started a process",
-    "os.fork": "started a process",
-    "os.posix_spawn": "started a process",
-    "os.spawn": "started a process",
+    **dict.fromkeys(PROCESS_AUDIT_EVENTS, "started a process"),
     "time.sleep": "called time.sleep",
 }
 """What a hook has done, by the prefix of the audit event (https://docs.python.org/3/library/audit_events.html)."""
