@@ -194,8 +194,11 @@ class LoadedProvider:
     def guard(self, hook: str) -> Iterator[None]:
         """Call a hook in the block: an unexpected exception in it becomes a `PluginError`."""
         try:
-            with self._isolate(hook):
+            if self.is_builtin:
                 yield
+            else:
+                with self._isolate(hook):
+                    yield
         except (AskError, SignalExit):
             raise
         except (Exception, SystemExit) as error:
@@ -211,7 +214,7 @@ class LoadedProvider:
         """Capture what a plugin's hook prints, and interrupt Python code that runs longer than the time limit."""
         # File descriptors and signals belong to the whole process. Only `ask map` calls hooks in other threads, and
         # keeps standard output to itself.
-        if self.is_builtin or threading.current_thread() is not threading.main_thread():
+        if threading.current_thread() is not threading.main_thread():
             yield
             return
         from ask.plugin_api.import_guard import capture_output
