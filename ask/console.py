@@ -260,7 +260,7 @@ class StderrConsole:
         self.is_terminal = sys.stderr is not None and sys.stderr.isatty()
         self.redact = redact
         self.environment = environment
-        self._quiet = quiet
+        self.is_quiet = quiet
         self._status = ""
         use_styles = not plain and can_use_styles(environment, is_terminal=self.is_terminal)
         self._dim_start, self._dim_end = (DIM, RESET) if use_styles else ("", "")
@@ -292,7 +292,7 @@ class StderrConsole:
         return link_files(text, files) if files and self._use_hyperlinks else text
 
     def _write(self, text: str) -> None:
-        if self._quiet or sys.stderr is None:
+        if self.is_quiet or sys.stderr is None:
             return
         if self._status:
             self._status, text = "", CLEAR_LINE + text
@@ -300,7 +300,7 @@ class StderrConsole:
             sys.stderr.buffer.write(text.encode(errors="replace"))
             sys.stderr.flush()
         except (OSError, ValueError):
-            self._quiet = True
+            self.is_quiet = True
 
 
 def identify_terminal(environment: Mapping[str, str]) -> str:

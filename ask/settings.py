@@ -407,7 +407,7 @@ class Settings(NamedTuple):
     allow_hosts: tuple[str, ...] = ()
     allow_tools: tuple[str, ...] = ()
     safe_environment: tuple[str, ...] = ()
-    show_reasoning: bool = False
+    verbose: bool = False
     context_files: tuple[str, ...] = ("AGENTS.md",)
     record: str = ""
     replay: str = ""
@@ -447,7 +447,7 @@ def resolve_settings(flags: Mapping[str, Any], environment: Mapping[str, str], c
         **values,
         options={**config.options, **(flags.get("option") or {})},
         assume_yes=bool(flags.get("yes")),
-        show_reasoning=bool(flags.get("verbose")),
+        verbose=bool(flags.get("verbose")),
         record=record,
         replay=replay,
     )

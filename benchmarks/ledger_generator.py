@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import os
 import sys
 from pathlib import Path
 
-from ask.console import StderrConsole
+from ask.agent.app_context import AppContext
 from ask.map.job import Job, RowPrompt
 from ask.map.ledger import Ledger, RowResult
 from ask.map.rows import Input, read_rows
@@ -19,7 +18,7 @@ def main() -> None:
     file, rows_file, count = sys.argv[1:]
     with Ledger(Path(file)) as ledger:
         (saved,) = ledger.list_jobs()
-        job = Job(RowPrompt(saved.prompt), (), None, saved.id, StderrConsole(os.environ, quiet=True, plain=True))
+        job = Job(RowPrompt(saved.prompt), (), None, saved.id, AppContext(quiet=True))
         rows = enumerate(itertools.islice(read_rows([Input(rows_file, "jsonl")]), int(count)), start=1)
         keys = (job.make_task(row, number, number, 0).key for number, row in rows)
         while batch := [*itertools.islice(keys, BATCH_SIZE)]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from ask.agent.app_context import AppContext
 from ask.agent.model_selection import ModelEndpoint
 from ask.agent.request import RunRequest
+from ask.agent.toolset import Toolset
 from ask.messages import Message
 from ask.plugin_api.loaded_provider import LoadedProvider
 from ask.plugin_api.loader import check_provider
@@ -30,5 +32,6 @@ def make_request(
         settings=Settings(),
         endpoint=ModelEndpoint(provider, model, "", ""),
         secrets=Secrets((), (), (), {}),
+        toolset=Toolset(AppContext({})),
     )
     return request._replace(**fields)

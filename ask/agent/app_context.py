@@ -1,9 +1,10 @@
-"""The user's installation: folders, configuration, API keys and installed plugins."""
+"""The environment of a command: the user's folders, configuration, API keys and plugins, and the console."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -21,16 +22,19 @@ if TYPE_CHECKING:
 class AppContext:
     """The user's folders, configuration, keys and plugins, read on first use.
 
-    If `quiet` is true, plugins that load slowly or print something are not reported.
-
     Attributes:
+        console: standard error.
+        cleanup: is closed at the end of the command, and ends what was started.
         needs_keys: whether requests will be sent. If it is false, the keys of providers are not retrieved, so that no
             key command runs.
     """
 
-    def __init__(self, environment: Mapping[str, str] = os.environ, *, quiet: bool = False) -> None:
+    def __init__(
+        self, environment: Mapping[str, str] = os.environ, *, quiet: bool = False, plain: bool = False
+    ) -> None:
         self.environment = environment
-        self._quiet = quiet
+        self.console = StderrConsole(environment, quiet=quiet, plain=plain)
+        self.cleanup = ExitStack()
         self.needs_keys = not self.replay_file
 
     @property
@@ -80,9 +84,7 @@ class AppContext:
 
     def notify(self, text: str) -> None:
         """Print a notice about a plugin for the user."""
-        if not self._quiet:
-            redact = self.collect_secrets().redact
-            StderrConsole(self.environment, quiet=False, plain=False, redact=redact).print_notice(text)
+        self.console.print_notice(self.collect_secrets().redact(text))
 
     def find_key_variables(self, name: str, default: tuple[str, ...] = ()) -> tuple[str, ...]:
         """Return the environment variables that may contain a provider's key.

@@ -9,7 +9,6 @@ from ask.agent.request import RunRequest
 from ask.agent.run import record_exit_code_on_error
 from ask.agent.system_prompt import read_prompt
 from ask.agent.tool_loop import RunResult
-from ask.console import StderrConsole
 from ask.errors import FileError, IncompleteResponseError, UsageError
 from ask.history.conversations import find_conversation, plan_compaction
 from ask.history.entries import read_runs
@@ -17,9 +16,7 @@ from ask.history.store import Store
 from ask.messages import Message, ReportedUsage
 
 
-def compact_conversation(
-    request: RunRequest, app: AppContext, console: StderrConsole, run: Callable[[RunRequest], RunResult]
-) -> None:
+def compact_conversation(request: RunRequest, app: AppContext, run: Callable[[RunRequest], RunResult]) -> None:
     """Have the older part of a request's conversation summarized; `run` answers the request for the summary.
 
     Raises:
@@ -48,4 +45,4 @@ def compact_conversation(
             raise IncompleteResponseError("the model wrote no summary", "try again, or use another model")
         if not result.is_saved:
             raise FileError("the summary was not saved", "the conversation is unchanged")
-        console.print_notice(f"a summary now replaces {len(result.messages) - 2} messages")
+        app.console.print_notice(f"a summary now replaces {len(result.messages) - 2} messages")

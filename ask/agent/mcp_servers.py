@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ask.agent.app_context import AppContext
-from ask.console import StderrConsole
 from ask.errors import MissingDependencyError
 from ask.mcp.lazy_servers import LazyServers
 from ask.mcp.server_config import MCP_EXTRA, ServerConfig, find_servers
@@ -47,9 +45,7 @@ def format_server_hint(name: str, servers: Mapping[str, ServerConfig]) -> str:
     return format_suggestion(name, servers, others)
 
 
-def load_mcp_tools(
-    app: AppContext, settings: Settings, console: StderrConsole, servers: LazyServers
-) -> tuple[list[Tool], list[str]]:
+def load_mcp_tools(app: AppContext, settings: Settings, servers: LazyServers) -> tuple[list[Tool], list[str]]:
     """Load the tools of the usable servers, printing a line for what is not available.
 
     Returns them, and the name prefixes of tools that are not available at the moment.
@@ -59,7 +55,7 @@ def load_mcp_tools(
     """
     configured = find_servers(app.config, app.app_dirs.config)
     for warning in configured.warnings:
-        console.print_notice(warning)
+        app.console.print_notice(warning)
     all_servers = list(configured.servers.values())
     prefixes = {server.name: build_tool_prefix(server.name) for server in all_servers}
     usable_servers = [server for server in all_servers if server.enabled and can_start_server(server, settings)]
@@ -67,31 +63,31 @@ def load_mcp_tools(
         from ask.installation import format_install_command
 
         hint = format_install_command(MCP_EXTRA)
-        console.print_notice(f"MCP servers need the package mcp: {hint}")
+        app.console.print_notice(f"MCP servers need the package mcp: {hint}")
         usable_servers = []
     if not usable_servers:
         return [], list(prefixes.values())
     tool_lists = servers.load_tools(usable_servers)
-    tools = [tool for tool_list in tool_lists for tool in collect_server_tools(tool_list, servers, console)]
+    tools = [tool for tool_list in tool_lists for tool in collect_server_tools(tool_list, servers, app)]
     available_names = {tool_list.server.name for tool_list in tool_lists if not tool_list.failure}
     return tools, [prefix for name, prefix in prefixes.items() if name not in available_names]
 
 
-def load_withheld_tools(app: AppContext, settings: Settings, console: StderrConsole, cleanup: ExitStack) -> list[Tool]:
+def load_withheld_tools(app: AppContext, settings: Settings) -> list[Tool]:
     """Load the cached tools of servers that safe mode does not start.
 
     A line names the servers without a cached list.
     """
-    servers = create_lazy_servers(app, console, cleanup)
+    servers = create_lazy_servers(app)
     tools: list[Tool] = []
     for server in find_servers(app.config, app.app_dirs.config).servers.values():
         if not server.enabled or can_start_server(server, settings):
             continue
         if tool_list := servers.read_cached_tools(server):
-            tools += collect_server_tools(tool_list, servers, console)
+            tools += collect_server_tools(tool_list, servers, app)
         else:
             name = server.name
-            console.print_notice(
+            app.console.print_notice(
                 f"safe mode cannot start the MCP server {name}; list its tools first with ask mcp list {name}"
             )
     return tools
@@ -110,8 +106,8 @@ def open_sign_ins(app: AppContext) -> SignIns:
     return SignIns(app.app_dirs.sign_ins, lambda name: app.key_store.find(name)[0])
 
 
-def create_lazy_servers(app: AppContext, console: StderrConsole, cleanup: ExitStack) -> LazyServers:
-    """Create the servers without starting them. Closing `cleanup` ends those that were started."""
+def create_lazy_servers(app: AppContext) -> LazyServers:
+    """Create the servers without starting them. Closing the `cleanup` of `app` ends those that were started."""
     directory = Path.cwd()
 
     def open_pool() -> ServerPool:
@@ -132,14 +128,14 @@ def create_lazy_servers(app: AppContext, console: StderrConsole, cleanup: ExitSt
         variables=app.environment,
         directory=directory,
         open_pool=open_pool,
-        show_status=console.show_status,
+        show_status=app.console.show_status,
     )
-    cleanup.callback(servers.close)
+    app.cleanup.callback(servers.close)
     return servers
 
 
-def collect_server_tools(server_tools: ServerTools, servers: LazyServers, console: StderrConsole) -> Sequence[Tool]:
+def collect_server_tools(server_tools: ServerTools, servers: LazyServers, app: AppContext) -> Sequence[Tool]:
     """Convert a server's tool list to tools, printing its problems."""
     for line in filter(None, (server_tools.failure, *server_tools.notes)):
-        console.print_notice(line)
+        app.console.print_notice(line)
     return to_tools(server_tools, partial(servers.call_tool, server_tools.server.name))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,10 +27,8 @@ ToolSource = tuple[str, Sequence[ToolTarget], Sequence[str]]
 """A file, module or package with tools: its displayed origin, its targets, and folders to import from."""
 
 
-def load_function_tools(
-    option_values: Sequence[str], app: AppContext, settings: Settings, cleanup: ExitStack
-) -> list[Tool]:
-    """Load the tools that `--tool` names. Closing `cleanup` ends their processes.
+def load_function_tools(option_values: Sequence[str], app: AppContext, settings: Settings) -> list[Tool]:
+    """Load the tools that `--tool` names.
 
     Raises:
         UsageError: an option names neither a file nor a module.
@@ -49,7 +46,7 @@ def load_function_tools(
         targets = [(absolute_location, attribute, is_file) for attribute in attributes]
         sources.append((origin, targets, () if is_file else (str(get_working_directory()),)))
     tools = []
-    for tool in load_sources(sources, app, settings, cleanup):
+    for tool in load_sources(sources, app, settings):
         if isinstance(tool, ToolLoadFailure):
             raise ConfigError(f"cannot load the tools of {tool.origin}", tool.reason)
         tools.append(tool)
@@ -82,24 +79,22 @@ def parse_tool_option(option_value: str) -> ToolTarget:
     return location, attribute, is_file
 
 
-def load_plugin_tools(
-    entries_by_distribution: Mapping[str, tuple[PluginEntry, ...]],
-    app: AppContext,
-    settings: Settings,
-    cleanup: ExitStack,
-) -> Iterator[Tool | ToolLoadFailure]:
-    """Load the tools of installed plugins. Closing `cleanup` ends their processes."""
+def load_plugin_tools(app: AppContext, settings: Settings) -> Iterator[Tool | ToolLoadFailure]:
+    """Load the tools of installed plugins."""
     sources = [
         (format_origin(distribution), list(map(parse_entry_target, entries)), ())
-        for distribution, entries in entries_by_distribution.items()
+        for distribution, entries in app.plugins.tools.items()
     ]
-    return load_sources(sources, app, settings, cleanup)
+    return load_sources(sources, app, settings)
 
 
 def load_sources(
-    sources: Iterable[ToolSource], app: AppContext, settings: Settings, cleanup: ExitStack
+    sources: Iterable[ToolSource], app: AppContext, settings: Settings
 ) -> Iterator[Tool | ToolLoadFailure]:
-    """Start a process for each source; then yield the tools of each, or the reason why it cannot be loaded."""
+    """Start a process for each source; then yield the tools of each, or the reason why it cannot be loaded.
+
+    Closing the `cleanup` of `app` ends the processes.
+    """
     environment = PluginEnvironment(
         get_working_directory(), app.collect_secrets().build_child_environment(), settings.command_timeout
     )
@@ -110,7 +105,7 @@ def load_sources(
         except PluginLoadError as error:
             yield ToolLoadFailure(origin, str(error))
         else:
-            cleanup.callback(plugin.close)
+            app.cleanup.callback(plugin.close)
             plugins.append(plugin)
     for plugin in plugins:
         try:

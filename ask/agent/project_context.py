@@ -34,7 +34,7 @@ class ProjectContext(NamedTuple):
 
 
 def load_project_context(
-    app: AppContext, file_names: Sequence[str], directory: Path, console: StderrConsole, *, allowed: bool | None
+    app: AppContext, file_names: Sequence[str], directory: Path, *, allowed: bool | None
 ) -> ProjectContext:
     """Load the instructions and skills for a folder, and print which files are sent.
 
@@ -42,7 +42,6 @@ def load_project_context(
         app: the user's installation.
         file_names: the names of instruction files.
         directory: the folder.
-        console: prints notices.
         allowed: whether to use those of the project; None asks the user once, unless there is no terminal.
 
     Raises:
@@ -54,16 +53,16 @@ def load_project_context(
     files = []
     for file in read_instructions(directory, file_names):
         if file.problem:
-            console.print_notice(f"{format_one_line(file.name)} is not sent: {format_one_line(file.problem)}")
+            app.console.print_notice(f"{format_one_line(file.name)} is not sent: {format_one_line(file.problem)}")
         else:
             files.append(file)
     project_skills = find_project_skills(directory)
     usable_skills = select_usable_skills(project_skills)
     if not (files or usable_skills) or not (
-        allowed or is_project_trusted(app, find_project_root(directory), files, usable_skills, console)
+        allowed or is_project_trusted(app, find_project_root(directory), files, usable_skills)
     ):
         return ProjectContext(skills=select_usable_skills(user_skills))
-    report_files(files, console)
+    report_files(files, app.console)
     return ProjectContext(format_instructions(files), select_usable_skills([*project_skills, *user_skills]))
 
 
@@ -89,9 +88,7 @@ def select_usable_skills(skills: Sequence[Skill]) -> list[Skill]:
     return [skill for skill in mark_hidden_skills(skills) if not skill.problem]
 
 
-def is_project_trusted(
-    app: AppContext, root: Path, files: Sequence[InstructionFile], skills: Sequence[Skill], console: StderrConsole
-) -> bool:
+def is_project_trusted(app: AppContext, root: Path, files: Sequence[InstructionFile], skills: Sequence[Skill]) -> bool:
     """Return the user's decision about a project. If there is none yet, ask on the terminal and remember it."""
     store = TrustStore(app.app_dirs.trust_file)
     decision = store.read().get(root)
@@ -106,12 +103,14 @@ def is_project_trusted(
     answer = confirm(f"ask: {folder} has instructions for the model:\n{shown}\nSend them, here and from now on?")
     if answer is None:
         names = ", ".join([*(file.name for file in files), *(f"the skill {skill.name}" for skill in skills)])
-        console.print_notice(f"not sent, because this project is not trusted: {format_one_line(names)} (see --context)")
+        app.console.print_notice(
+            f"not sent, because this project is not trusted: {format_one_line(names)} (see --context)"
+        )
         return False
     try:
         store.remember(root, trusted=answer)
     except FileError as error:
-        console.print_notice(f"{error}; you will be asked again")
+        app.console.print_notice(f"{error}; you will be asked again")
     return answer
 
 

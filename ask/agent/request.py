@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,7 +16,7 @@ from ask.agent.model_selection import (
     resolve_fallbacks,
 )
 from ask.agent.toolset import Toolset, has_context_files
-from ask.console import StderrConsole, identify_terminal
+from ask.console import identify_terminal
 from ask.errors import ParameterError, UsageError
 from ask.history.entries import generate_conversation_id
 from ask.inputs.readers import decode_text, read_stdin, read_text_file
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from ask.agent.response_schema import ResponseSchema
     from ask.agent.safe_mode import SafeModeContext
     from ask.agent.template_selection import SelectedTemplate
-    from ask.inputs.prompt_inputs import InputReaders, PromptInputs
+    from ask.inputs.prompt_inputs import PromptInputs
 
 
 FIRST_RUN_WARNINGS = {
@@ -61,6 +60,8 @@ class RunRequest(NamedTuple):
         settings: the settings of the run.
         endpoint: the provider and model to ask.
         secrets: the API keys, to be redacted.
+        toolset: all tools, of which `tools` were selected.
+        template: the template; None without one.
         reported_usage: the known size of `message_history`.
         safe_mode: the run's safe mode; None if it is off.
         summary_end_run: for a request that asks for a summary, the number of the first run that it does not cover.
@@ -68,7 +69,6 @@ class RunRequest(NamedTuple):
         response_schema: the schema of an answer in the format "schema"; None for any other format.
         fallbacks: the providers and models to ask in turn if `endpoint` cannot answer.
         project_context: the project's instructions, and the skills; None if there are none or tools are off.
-        read_resource: reads a resource of an MCP server by its address, within a number of seconds.
         opening_messages: the messages of a template, between `message_history` and `user_message`.
     """
 
@@ -81,6 +81,8 @@ class RunRequest(NamedTuple):
     settings: Settings
     endpoint: ModelEndpoint
     secrets: Secrets
+    toolset: Toolset
+    template: SelectedTemplate | None = None
     reported_usage: ReportedUsage = ReportedUsage()
     summary_end_run: int | None = None
     safe_mode: SafeModeContext | None = None
@@ -88,52 +90,45 @@ class RunRequest(NamedTuple):
     response_schema: ResponseSchema | None = None
     fallbacks: Sequence[ModelEndpoint] = ()
     project_context: ProjectContext | None = None
-    read_resource: Callable[[str, float], PromptInputs] | None = None
     opening_messages: Sequence[Message] = ()
 
 
-def prepare_request(
-    flags: Mapping[str, Any], words: Sequence[str], app: AppContext, console: StderrConsole, cleanup: ExitStack
-) -> RunRequest:
+def prepare_request(flags: Mapping[str, Any], words: Sequence[str], app: AppContext) -> RunRequest:
     """Read everything the run needs and, in safe mode, open the sandbox.
 
     Args:
         flags: the command line options by name.
         words: the words of the prompt.
-        app: the user's installation.
-        console: prints notices.
-        cleanup: is closed at the end of the run.
+        app: the user's installation, whose `cleanup` is closed at the end of the run.
 
     Raises:
         AskError: an option or the configuration is invalid, or an input cannot be read.
     """
-    toolset = Toolset(app, console, cleanup, flags["functions"])
-    request, template = prepare_without_prompt(flags, app, console, cleanup, toolset)
-    message = read_user_message(flags, words, request, console, template)
-    check_attachments_supported(message.attachments, request.endpoint)
-    warn_on_first_run(request, flags, app, console)
-    return request._replace(user_message=message)
+    request = prepare_without_prompt(flags, app)
+    request = request._replace(user_message=read_user_message(flags, words, request, app))
+    check_attachments_supported(request.user_message.attachments, request.endpoint)
+    warn_on_first_run(request, app)
+    return request
 
 
-def prepare_without_prompt(
-    flags: Mapping[str, Any],
-    app: AppContext,
-    console: StderrConsole,
-    cleanup: ExitStack,
-    toolset: Toolset,
-    *,
-    template: SelectedTemplate | None = None,
-) -> tuple[RunRequest, SelectedTemplate | None]:
-    """Prepare the request without its message, and return it with its template, by default that of -t."""
-    directory = get_working_directory()
+def prepare_without_prompt(flags: Mapping[str, Any], app: AppContext, *, has_columns: bool = False) -> RunRequest:
+    """Prepare the request without its message.
+
+    `has_columns` says whether the columns of rows fill in the placeholders of a template that have no value. Raises the
+    errors of `prepare_request`.
+    """
+    directory, toolset = get_working_directory(), Toolset(app, flags["functions"])
     conversation = read_conversation(flags, app, directory)
-    template = template or read_selected_template(flags, app, toolset)
-    response_schema = read_schema(flags["schema"])
+    template = read_selected_template(flags, app, toolset, has_columns=has_columns)
+    response_schema = None
+    if flags["schema"] is not None:
+        from ask.agent.response_schema import read_response_schema
+
+        response_schema = read_response_schema(flags["schema"])
     extra_system_prompt = read_extra_system_prompt(flags["system"], conversation, template)
     settings = read_settings(flags, extra_system_prompt, app, template)
     for warning in app.config.warnings:
-        console.print_notice(warning)
-    project_context = read_project_context(flags, settings, app, console, toolset, template=template)
+        app.console.print_notice(warning)
     template_model = (template.template.provider, template.template.model) if template else ("", "")
     selection = ModelSelection(
         flags["provider"], flags["model"], flags["base_url"], flags["key"], conversation.last_model, template_model
@@ -144,37 +139,62 @@ def prepare_without_prompt(
 
         endpoint = endpoint._replace(preconnection=preconnect(endpoint.base_url))
     fallbacks = resolve_fallbacks(app, settings.fallback, endpoint)
-    tools = toolset.select_tools(settings, template)
     secrets = app.collect_secrets(endpoint.key, *(fallback.key for fallback in fallbacks))
-    console.redact = secrets.redact
-    safe_mode = open_safe_mode(settings, directory, conversation.id, app, console) if settings.safe else None
-    if safe_mode:
-        tools = cleanup.enter_context(safe_mode).confine_tools(tools)
-    if not endpoint.model:
-        endpoint = endpoint._replace(model=fetch_first_model(endpoint, console.print_notice, settings))
-    is_same_model = conversation.last_model == (endpoint.provider_name, endpoint.model)
+    app.console.redact = secrets.redact
     request = RunRequest(
         conversation_id=conversation.id,
-        message_history=conversation.messages,
+        message_history=(),
         user_message=Message("user", ""),
         extra_system_prompt=extra_system_prompt,
         directory=directory,
-        tools=tools,
+        tools=(),
         settings=settings,
         endpoint=endpoint,
         secrets=secrets,
-        safe_mode=safe_mode,
-        reported_usage=conversation.reported_usage if is_same_model else ReportedUsage(),
+        toolset=toolset,
+        template=template,
         output_format=next((form for form in OUTPUT_FORMATS if flags[form]), ""),
         response_schema=response_schema,
         fallbacks=fallbacks,
-        project_context=project_context,
-        read_resource=partial(read_resource, app=app, toolset=toolset),
         opening_messages=template.opening_messages if template else (),
     )
     for message in request.opening_messages:
         check_attachments_supported(message.attachments, endpoint)
-    return request, template
+    request = apply_settings(request, settings, flags, app)
+    if not endpoint.model:
+        model = fetch_first_model(endpoint, app.console.print_notice, settings)
+        request = request._replace(endpoint=endpoint._replace(model=model))
+    return continue_conversation(request, conversation)
+
+
+def apply_settings(request: RunRequest, settings: Settings, flags: Mapping[str, Any], app: AppContext) -> RunRequest:
+    """Return the request with these settings and the tools that they allow. Opens safe mode if they require it.
+
+    Raises:
+        AskError: the settings are invalid, or safe mode is not available here.
+    """
+    context, safe_mode, template = request.project_context, request.safe_mode, request.template
+    if context is None and settings.tools and (template is None or template.template.tools):
+        context = read_project_context(flags, settings, app, request)
+    tools = request.toolset.select_tools(settings, template)
+    if settings.safe and not safe_mode:
+        from ask.agent.safe_mode import SafeModeContext
+
+        safe_mode = SafeModeContext(settings, request.directory, request.conversation_id, app)
+        app.cleanup.enter_context(safe_mode)
+    if safe_mode:
+        tools = safe_mode.confine_tools(tools)
+    return request._replace(settings=settings, tools=tools, safe_mode=safe_mode, project_context=context)
+
+
+def continue_conversation(request: RunRequest, conversation: ResumedConversation) -> RunRequest:
+    """Return the request with the messages of a conversation, and with their size if the same model reported it."""
+    is_same_model = conversation.last_model == (request.endpoint.provider_name, request.endpoint.model)
+    return request._replace(
+        conversation_id=conversation.id,
+        message_history=conversation.messages,
+        reported_usage=conversation.reported_usage if is_same_model else ReportedUsage(),
+    )
 
 
 def add_models(
@@ -195,35 +215,24 @@ def add_models(
 
 
 def read_project_context(
-    flags: Mapping[str, Any],
-    settings: Settings,
-    app: AppContext,
-    console: StderrConsole,
-    toolset: Toolset,
-    *,
-    template: SelectedTemplate | None,
+    flags: Mapping[str, Any], settings: Settings, app: AppContext, request: RunRequest
 ) -> ProjectContext | None:
     """Read the instructions of the project and the skills; add the tool that reads skills to the toolset.
 
-    Returns None if tools are off or there are no such files.
+    Returns None if there are no such files.
 
     Raises:
-        UsageError: the options contradict each other.
         FileError: the user's earlier decisions cannot be read.
     """
-    if flags["context"] and flags["no_context"]:
-        raise UsageError("--context and --no-context cannot be combined", "use one of them")
-    directory = get_working_directory()
-    has_tools = settings.tools and (template is None or template.template.tools)
-    if not has_tools or not has_context_files(directory, settings, app):
+    if not has_context_files(request.directory, settings, app):
         return None
     from ask.agent.project_context import load_project_context
     from ask.context.skills import create_skill_tool
 
     allowed = True if flags["context"] else False if flags["no_context"] else None
-    context = load_project_context(app, settings.context_files, directory, console, allowed=allowed)
+    context = load_project_context(app, settings.context_files, request.directory, allowed=allowed)
     if context.skills:
-        toolset.skill_tools = (create_skill_tool(context.skills),)
+        request.toolset.skill_tools = (create_skill_tool(context.skills),)
     return context
 
 
@@ -274,27 +283,6 @@ def read_selected_template(
     return select_mcp_prompt(name, variables, app, toolset.mcp_servers, has_columns=has_columns)
 
 
-def read_resource(address: str, timeout: float, app: AppContext, toolset: Toolset) -> PromptInputs:
-    """Read a resource of an MCP server. Raises the errors of `read_mcp_resource`."""
-    from ask.agent.mcp_inputs import read_mcp_resource
-
-    return read_mcp_resource(address, timeout, app, toolset.mcp_servers)
-
-
-def read_schema(option_value: str | None) -> ResponseSchema | None:
-    """Read the schema given by --schema; None without --schema.
-
-    Raises:
-        UsageError: it is invalid.
-        FileError: its file cannot be read.
-    """
-    if option_value is None:
-        return None
-    from ask.agent.response_schema import read_response_schema
-
-    return read_response_schema(option_value)
-
-
 def read_extra_system_prompt(
     option_value: str | None, conversation: ResumedConversation, template: SelectedTemplate | None
 ) -> str:
@@ -321,6 +309,8 @@ def read_settings(
     format_options = [f"--{output_format}" for output_format in OUTPUT_FORMATS if flags[output_format]]
     if len(format_options) > 1:
         raise UsageError(f"{' and '.join(format_options)} cannot be combined", "use one of them")
+    if flags["context"] and flags["no_context"]:
+        raise UsageError("--context and --no-context cannot be combined", "use one of them")
     options = {
         **(selected_template.template.options if selected_template else {}),
         **parse_model_options(map(decode_argument, flags["options"])),
@@ -334,50 +324,61 @@ def read_settings(
     return settings
 
 
-def open_safe_mode(
-    settings: Settings, directory: Path, conversation_id: str, app: AppContext, console: StderrConsole
-) -> SafeModeContext:
-    """Open the run's safe mode, printing what it does not protect.
-
-    Raises:
-        SafetyError: safe mode is not available here.
-    """
-    from ask.agent.safe_mode import SafeModeContext
-
-    overflow_directory = app.app_dirs.results / conversation_id
-    return SafeModeContext(settings, directory, overflow_directory, app, console.print_notice)
-
-
-def read_user_message(
-    flags: Mapping[str, Any],
-    words: Sequence[str],
-    request: RunRequest,
-    console: StderrConsole,
-    selected_template: SelectedTemplate | None,
-) -> Message:
+def read_user_message(flags: Mapping[str, Any], words: Sequence[str], request: RunRequest, app: AppContext) -> Message:
     """Read the user's message from all its sources.
 
     These are a template, the command line, files and standard input.
     """
-    read_piped = partial(read_stdin, request.settings.stdin_limit, console.print_notice)
+    template = request.template
+    read_piped = partial(read_stdin, request.settings.stdin_limit, app.console.print_notice)
     prompt_text = decode_argument(" ".join(words))
     if not INVISIBLE_CHARACTERS.sub("", prompt_text).strip():
         prompt_text = ""
     piped_data = b"" if flags["no_stdin"] or "-" in flags["files"] else read_piped()
-    template_inputs = selected_template.inputs if selected_template else None
     may_be_attachment = b"\0" in piped_data or piped_data.lstrip().startswith((b"%PDF-", b"\xff"))
-    if not flags["files"] and not may_be_attachment and template_inputs is None:
-        return compose_message(prompt_text, selected_template, stdin_text=decode_text(piped_data, "stdin"))
-    from ask.inputs.sources import parse_stdin_content, read_inputs
+    if not flags["files"] and not may_be_attachment and not (template and template.inputs):
+        return compose_message(prompt_text, template, stdin_text=decode_text(piped_data, "stdin"))
+    from ask.inputs.sources import parse_stdin_content
 
     stdin_reader = None if flags["no_stdin"] else partial(read_piped, allow_terminal=True)
-    readers = create_input_readers(request, console, stdin_reader)
-    inputs = read_inputs(flags["files"], readers).merge(parse_stdin_content(piped_data))
-    if template_inputs:
-        inputs = template_inputs.merge(inputs)
-    if flags["verbose"]:
-        print_input_notes(inputs, console)
-    return compose_message(prompt_text, selected_template, inputs.texts, inputs.stdin_text, inputs.attachments)
+    inputs = read_files(flags["files"], request, app, stdin_reader).merge(parse_stdin_content(piped_data))
+    if template and template.inputs:
+        inputs = template.inputs.merge(inputs)
+    print_input_notes(inputs, request, app)
+    return compose_message(prompt_text, template, inputs.texts, inputs.stdin_text, inputs.attachments)
+
+
+def read_files(
+    files: Sequence[str], request: RunRequest, app: AppContext, stdin_reader: Callable[[], bytes] | None = None
+) -> PromptInputs:
+    """Read the files, folders and URLs to attach to a message.
+
+    Args:
+        files: their names, as the values of -f.
+        request: the request that they are for.
+        app: the user's installation.
+        stdin_reader: reads standard input, for "-"; None if it must not be read.
+
+    Raises:
+        AskError: one cannot be read.
+    """
+    from ask.inputs.prompt_inputs import InputReaders
+    from ask.inputs.sources import read_inputs
+
+    def read_resource(address: str, timeout: float) -> PromptInputs:
+        from ask.agent.mcp_inputs import read_mcp_resource
+
+        return read_mcp_resource(address, timeout, app, request.toolset.mcp_servers)
+
+    settings, environment = request.settings, request.secrets.build_child_environment()
+    readers = InputReaders(settings.command_timeout, environment, app.console.print_notice, stdin_reader, read_resource)
+    return read_inputs(files, readers)
+
+
+def print_input_notes(inputs: PromptInputs, request: RunRequest, app: AppContext) -> None:
+    """With --verbose, print which attachments are sent and which files of folders are left out."""
+    for line in inputs.notes if request.settings.verbose else ():
+        app.console.print_dim(f"· {line}\n")
 
 
 def compose_message(
@@ -441,25 +442,9 @@ def check_attachments_supported(attachments: Sequence[Attachment], endpoint: Mod
             raise ParameterError(f"{endpoint.model} of {endpoint.provider_name} does not accept {description}", advice)
 
 
-def create_input_readers(
-    request: RunRequest, console: StderrConsole, stdin_reader: Callable[[], bytes] | None
-) -> InputReaders:
-    from ask.inputs.prompt_inputs import InputReaders
-
-    environment = request.secrets.build_child_environment()
-    timeout = request.settings.command_timeout
-    return InputReaders(timeout, environment, console.print_notice, stdin_reader, request.read_resource)
-
-
-def print_input_notes(inputs: PromptInputs, console: StderrConsole) -> None:
-    """Print which attachments are sent and which files of folders are left out."""
-    for line in inputs.notes:
-        console.print_dim(f"· {line}\n")
-
-
-def warn_on_first_run(request: RunRequest, flags: Mapping[str, Any], app: AppContext, console: StderrConsole) -> None:
+def warn_on_first_run(request: RunRequest, app: AppContext) -> None:
     """Warn once, on a terminal, that the model can run commands and change files."""
-    if not request.tools or not console.is_terminal or flags["quiet"]:
+    if not request.tools or not app.console.is_terminal or app.console.is_quiet:
         return
     safe_name = "told-safe-files" if request.settings.safe_level == FILES_LEVEL else "told-safe"
     marker_file = app.app_dirs.data / (safe_name if request.settings.safe else "told")
@@ -472,4 +457,4 @@ def warn_on_first_run(request: RunRequest, flags: Mapping[str, Any], app: AppCon
         marker_file.touch(PRIVATE_FILE_MODE, exist_ok=False)
     except OSError:
         return
-    console.print_line(FIRST_RUN_WARNINGS[marker_file.name])
+    app.console.print_line(FIRST_RUN_WARNINGS[marker_file.name])

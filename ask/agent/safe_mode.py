@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -25,7 +25,7 @@ from ask.tools.network_policy import parse_host
 class SafeModeContext:
     """A run's safe mode. Leaving the context closes the sandbox, or the confined folders.
 
-    `notify` is called with lines for the user about what is not protected, and about what the run has left behind.
+    The user is notified of what is not protected, and of what the run has left behind.
 
     Attributes:
         policy: which tool calls are allowed.
@@ -38,14 +38,8 @@ class SafeModeContext:
         ConfigError, UsageError: a setting is invalid.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        directory: Path,
-        overflow_directory: Path,
-        app: AppContext,
-        notify: Callable[[str], None],
-    ) -> None:
+    def __init__(self, settings: Settings, directory: Path, conversation_id: str, app: AppContext) -> None:
+        overflow_directory = app.app_dirs.results / conversation_id
         self.level = settings.safe_level
         self.allowed_hosts = frozenset(map(parse_allowed_host, settings.allow_hosts))
         self.policy = ToolPolicy.from_settings(settings)._replace(
@@ -62,9 +56,9 @@ class SafeModeContext:
             if self.level == SANDBOX_LEVEL
             else FileConfinement(self.sandbox_config)
         )
-        self._notify = notify
+        self._notify = app.console.print_notice
         for warning in self._confinement.warnings:
-            notify(warning)
+            self._notify(warning)
         self._initial_repositories = set(filter(is_bare_repository, self.sandbox_config.writable_folders))
 
     def confine_tools(self, tools: Iterable[Tool]) -> list[Tool]:

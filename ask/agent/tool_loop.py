@@ -287,7 +287,7 @@ class ToolLoop:
             stream=request.settings.stream,
             schema=self._schema,
             conversation=request.conversation_id,
-            show_reasoning=request.settings.show_reasoning,
+            show_reasoning=request.settings.verbose,
         )
         self._on_event(RequestStarted())
         self._result.finish_reason = FinishReason.STREAM_INCOMPLETE

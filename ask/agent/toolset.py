@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
 from functools import cached_property
 from os.path import join, lexists
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ask.agent.app_context import AppContext
-from ask.console import StderrConsole
 from ask.errors import UsageError
 from ask.secrets import format_variable_prefix
 from ask.settings import FILES_LEVEL, Settings
@@ -33,14 +31,14 @@ if TYPE_CHECKING:
     from ask.mcp.lazy_servers import LazyServers
 
 
-def create_search_tools(app: AppContext, settings: Settings, console: StderrConsole) -> Iterator[Tool]:
+def create_search_tools(app: AppContext, settings: Settings) -> Iterator[Tool]:
     """Yield the search tool if an engine is available. A line explains why the configured one is not."""
     engine_name = settings.search_engine
     engine = find_search_engine(app, engine_name)
     if engine:
         yield create_search_tool(engine)
     elif engine_name and SEARCH_WEB.name not in settings.disabled_tools:
-        console.print_notice(f"{SEARCH_WEB.name} is not available: {format_search_setup_hint(engine_name)}")
+        app.console.print_notice(f"{SEARCH_WEB.name} is not available: {format_search_setup_hint(engine_name)}")
 
 
 def find_search_engine(app: AppContext, engine_name: str) -> SearchEngine | None:
@@ -80,21 +78,15 @@ class Toolset:
     """The tools of a run or chat. Servers and plugins are started when tools are first selected.
 
     Args:
-        app: the user's installation.
-        console: prints which tools are not available.
-        cleanup: ends what was started, when it is closed.
+        app: the user's installation; its `cleanup` ends what was started.
         functions: the values of `--tool`.
 
     Attributes:
         skill_tools: `read_skill`, if there are skills. Set before tools are first selected.
     """
 
-    def __init__(
-        self, app: AppContext, console: StderrConsole, cleanup: ExitStack, functions: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, app: AppContext, functions: Sequence[str] = ()) -> None:
         self._app = app
-        self._console = console
-        self._cleanup = cleanup
         self._functions = functions
         self.skill_tools: Sequence[Tool] = ()
         self._tools: list[Tool] = []
@@ -108,7 +100,7 @@ class Toolset:
         """The MCP servers, each of which is started when it is needed."""
         from ask.agent.mcp_servers import create_lazy_servers
 
-        return create_lazy_servers(self._app, self._console, self._cleanup)
+        return create_lazy_servers(self._app)
 
     def select_tools(self, settings: Settings, selected_template: SelectedTemplate | None) -> list[Tool]:
         """Return the tools to offer, as allowed by settings and template.
@@ -154,7 +146,7 @@ class Toolset:
 
     def _report_exclusion(self, name: str, reason: str, advice: str) -> None:
         self._function_names.discard(name)
-        self._console.print_notice(f"{name} {reason} and is not offered" + (f": {advice}" if advice else ""))
+        self._app.console.print_notice(f"{name} {reason} and is not offered" + (f": {advice}" if advice else ""))
 
     def load_tools(self, settings: Settings) -> list[Tool]:
         """Return all tools, in the order in which they are offered.
@@ -168,7 +160,7 @@ class Toolset:
     def _iter_all_tools(self, settings: Settings) -> Iterator[Tool]:
         tools = [
             *BUILTIN_TOOLS,
-            *create_search_tools(self._app, settings, self._console),
+            *create_search_tools(self._app, settings),
             *self.skill_tools,
         ]
         if self._functions:
@@ -181,7 +173,7 @@ class Toolset:
         if has_mcp_configuration(self._app):
             from ask.agent.mcp_servers import load_mcp_tools
 
-            mcp_tools, missing_prefixes = load_mcp_tools(self._app, settings, self._console, self.mcp_servers)
+            mcp_tools, missing_prefixes = load_mcp_tools(self._app, settings, self.mcp_servers)
             self._missing_prefixes += missing_prefixes
             yield from mcp_tools
 
@@ -189,7 +181,7 @@ class Toolset:
         sources = ["plugins"] if self._app.plugins.tools else []
         sources += ["MCP servers"] if has_mcp_configuration(self._app) else []
         if sources:
-            self._console.print_notice(
+            self._app.console.print_notice(
                 f"tools of {' and '.join(sources)} cannot be confined and are not offered: "
                 "add --allow-tool NAME to allow one"
             )
@@ -210,7 +202,7 @@ class Toolset:
                 self._report_exclusion(decode_argument(location), "cannot be confined", advice)
             self._missing_prefixes.append("")
             return []
-        tools = load_function_tools(self._functions, self._app, settings, self._cleanup)
+        tools = load_function_tools(self._functions, self._app, settings)
         owners = {tool.spec.name: tool.origin for tool in existing_tools}
         for tool in tools:
             name = tool.spec.name
@@ -236,10 +228,10 @@ class Toolset:
             return
         from ask.agent.plugin_tools import ToolLoadFailure, load_plugin_tools
 
-        for tool in load_plugin_tools(self._app.plugins.tools, self._app, settings, self._cleanup):
+        for tool in load_plugin_tools(self._app, settings):
             if isinstance(tool, ToolLoadFailure):
                 self._missing_prefixes.append("")
-                self._console.print_notice(f"cannot load the tools of {tool.origin}: {tool.reason}")
+                self._app.console.print_notice(f"cannot load the tools of {tool.origin}: {tool.reason}")
             else:
                 yield tool
 
@@ -249,13 +241,13 @@ class Toolset:
         for tool in tools:
             name, origin = tool.spec.name, tool.origin
             if not TOOL_NAME_PATTERN.fullmatch(name):
-                self._console.print_notice(f"skipping the tool {name!r} of {origin}: no provider accepts that name")
+                self._app.console.print_notice(f"skipping the tool {name!r} of {origin}: no provider accepts that name")
             elif name in owners:
-                self._console.print_notice(
+                self._app.console.print_notice(
                     f"skipping the tool {name} of {origin}: {owners[name]} has a tool of the same name"
                 )
             elif problem := find_schema_problem(tool):
-                self._console.print_notice(f"skipping the tool {name} of {origin}: {problem}")
+                self._app.console.print_notice(f"skipping the tool {name} of {origin}: {problem}")
             else:
                 owners[name] = origin
                 yield tool

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import closing
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,6 @@ import click
 from ask.agent.app_context import AppContext
 from ask.agent.comparison import ModelAnswer, ask_model, ask_models, combine_answers, judge_answers
 from ask.agent.request import RunRequest, add_models, prepare_without_prompt, read_user_message
-from ask.agent.toolset import Toolset
 from ask.cli.ask import get_default_options, select_options
 from ask.cli.groups import subcommand
 from ask.cli.run import create_text_renderer, open_session
@@ -49,14 +48,15 @@ def command(**flags: Any) -> None:
         raise UsageError("compare needs at least two models", f"add -m NAME; to ask a question: ask -- {question}")
     if flags["race"] and (flags["judge"] or flags["combine"]):
         raise UsageError("--race keeps one answer, so there is nothing to judge or combine", "leave out --race")
-    with open_session(flags) as (app, console, cleanup):
-        requests, judge, combiner = prepare_requests(flags, app, console, cleanup)
+    with open_session(flags) as app:
+        console = app.console
+        requests, judge, combiner = prepare_requests(flags, app)
         view = create_view(flags, requests, console)
         answers = collect_answers(requests, app, view, race=flags["race"])
         try:
             complete = select_complete(answers, console)
             if len(complete) > 1:
-                review_answers(judge, combiner, complete, app, console=console, view=view)
+                review_answers(judge, combiner, complete, app, view)
             elif judge or combiner:
                 console.print_notice("only one model answered, so there is nothing to judge or combine")
         finally:
@@ -65,7 +65,7 @@ def command(**flags: Any) -> None:
 
 
 def prepare_requests(
-    flags: Mapping[str, Any], app: AppContext, console: StderrConsole, cleanup: ExitStack
+    flags: Mapping[str, Any], app: AppContext
 ) -> tuple[tuple[RunRequest, ...], RunRequest | None, RunRequest | None]:
     """Return the requests to all models, and those to the judge and to the model that combines the answers.
 
@@ -73,8 +73,8 @@ def prepare_requests(
         AskError: an option or the configuration is invalid, or an input cannot be read.
     """
     options = {**get_default_options(), **flags, "model": flags["models"][0], "no_tools": True, "no_save": True}
-    request, _ = prepare_without_prompt(options, app, console, cleanup, Toolset(app, console, cleanup, ()))
-    message = read_user_message(options, flags["words"], request, console, None)
+    request = prepare_without_prompt(options, app)
+    message = read_user_message(options, flags["words"], request, app)
     request = request._replace(user_message=message, fallbacks=())
     requests = add_models(request, flags["models"][1:], options, app)
     # The models may accept different parameters, so the judge gets only those of the configuration.
@@ -125,8 +125,6 @@ def review_answers(
     combiner: RunRequest | None,
     answers: Sequence[ModelAnswer],
     app: AppContext,
-    *,
-    console: StderrConsole,
     view: JsonComparison,
 ) -> None:
     """Have the answers judged and combined.
@@ -135,10 +133,10 @@ def review_answers(
         AskError: the judge or the model that combines them did not answer.
     """
     if judge:
-        console.show_status(f"waiting for {judge.endpoint.full_name} to judge the answers")
+        app.console.show_status(f"waiting for {judge.endpoint.full_name} to judge the answers")
         view.show_verdict(judge_answers(judge, answers, app, view.show_notice))
     if combiner:
-        console.show_status(f"waiting for {combiner.endpoint.full_name} to combine the answers")
+        app.console.show_status(f"waiting for {combiner.endpoint.full_name} to combine the answers")
         combined = ask_model(combine_answers(combiner, answers), app, view.show_combined)
         view.show_combined(combined)
         combined.check()

@@ -10,7 +10,7 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import closing
 from copy import copy
 from functools import partial
 from pathlib import Path
@@ -341,8 +341,8 @@ def load_tool_plugins(app: AppContext) -> tuple[dict[str, list[Tool]], dict[str,
     load_errors: dict[str, str] = {}
     settings = resolve_settings({}, app.environment, app.config)
     distributions = {format_origin(distribution): distribution for distribution in app.plugins.tools}
-    with ExitStack() as cleanup:
-        for tool in load_plugin_tools(app.plugins.tools, app, settings, cleanup):
+    with app.cleanup:
+        for tool in load_plugin_tools(app, settings):
             if isinstance(tool, ToolLoadFailure):
                 load_errors[distributions[tool.origin]] = tool.reason
             else:

@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -156,16 +156,16 @@ def command(**flags: Any) -> None:
     ask map -f {{path}} "Summarize this" contracts/*.pdf -O out.jsonl
     ask map --batch "Language: {{text}}" tickets.jsonl -O languages.jsonl
     """
-    with open_session(flags) as (app, console, cleanup):
+    with open_session(flags) as app:
         app.needs_keys = app.needs_keys and not flags["dry_run"]
-        ledger = cleanup.enter_context(Ledger(app.app_dirs.ledger_file))
+        ledger = app.cleanup.enter_context(Ledger(app.app_dirs.ledger_file))
         if flags["list_jobs"]:
             list_jobs(ledger)
         elif flags["forget"]:
             if not ledger.forget_job(flags["forget"]):
                 raise UsageError(f"there is no job {flags['forget']!r}", "ask map --list shows all jobs")
         else:
-            MapCommand(flags, app, console, ledger, cleanup).run()
+            MapCommand(flags, app, ledger).run()
 
 
 def list_jobs(ledger: Ledger) -> None:
@@ -181,20 +181,16 @@ def list_jobs(ledger: Ledger) -> None:
 class MapCommand:
     """Prepares and runs one job.
 
-    `flags` are the options by parameter name; `cleanup` is closed at the end of the command.
+    `flags` are the options by parameter name.
 
     Raises:
         AskError: an option, the configuration or an input is invalid.
     """
 
-    def __init__(
-        self, flags: Mapping[str, Any], app: AppContext, console: StderrConsole, ledger: Ledger, cleanup: ExitStack
-    ) -> None:
+    def __init__(self, flags: Mapping[str, Any], app: AppContext, ledger: Ledger) -> None:
         self.flags = flags
         self.app = app
-        self.console = console
         self.ledger = ledger
-        self.cleanup = cleanup
         has_template = flags["template"] is not None
         if not has_template and not flags["arguments"]:
             raise UsageError("no prompt given", 'try: ask map "Language of this text: {{text}}" tickets.jsonl')
@@ -209,14 +205,14 @@ class MapCommand:
             raise UsageError("--key does not work with --engine", "set the key in the environment of the workers")
         # Rows with tools run in processes of their own, which also open the sandbox.
         options = {**get_default_options(), **flags, "no_tools": True, "safe": False, "safe_files": False}
-        self.job = prepare_job({**options, "safe_rows": get_safe_option(flags)}, app, console, cleanup)
+        self.job = prepare_job({**options, "safe_rows": get_safe_option(flags)}, app)
         input_format: InputFormat | None = (
             "nul" if flags["is_null_separated"] else "files" if flags["rows_are_files"] else flags["input_format"]
         )
         rows_are_files = self.job.prompt.uses_path or has_template
         self.inputs = select_inputs(paths, input_format, rows_are_files=rows_are_files)
         self.reads_stdin = any(one.path == STDIN for one in self.inputs)
-        self.system_prompts = self.job.build_system_prompts(app.environment)
+        self.system_prompts = self.job.build_system_prompts()
 
     def run(self) -> None:
         """Run the job.
@@ -236,7 +232,7 @@ class MapCommand:
         if not flags["fresh"]:
             self._check_output_is_ours()
         check_batch_flags(flags, job, ledger)
-        self.cleanup.enter_context(lock_job(self.app, job))
+        self.app.cleanup.enter_context(lock_job(self.app, job))
         if flags["fresh"]:
             ledger.forget_answers(job.id)
         ledger.begin_job(job.id, job.prompt.text, ", ".join(job.models), str(job.output or ""))
@@ -247,15 +243,15 @@ class MapCommand:
                 return
             ledger.restart_rows()
             rows = reread_rows()
-        is_announced = finished_earlier is None and self.console.is_terminal
+        is_announced = finished_earlier is None and self.app.console.is_terminal
         if is_announced:
             self._announce_earlier_answers()
         engine, progress = self._run_engine(rows, first_row)
         if finished_earlier is not None:
             progress = progress._replace(resumed=finished_earlier)
-        self.console.show_status("")
+        self.app.console.show_status("")
         seconds = time.monotonic() - start
-        self.console.print_notice(format_summary(progress, seconds, flags["output"], is_announced=is_announced))
+        self.app.console.print_notice(format_summary(progress, seconds, flags["output"], is_announced=is_announced))
         self._finish(engine.stop_error, progress.failed)
 
     def _finish(self, stop_error: AskError | None, failed_count: int) -> None:
@@ -288,17 +284,17 @@ class MapCommand:
         has_patch = agent_options is not None and agent_options.directory_template is not None
         names = ColumnNames(tuple(first_row.columns), schema.json_schema if schema else None, has_patch=has_patch)
         writer = FileWriter(job.output, names) if job.output else StdoutWriter(names)
-        self.cleanup.callback(writer.close)
+        self.app.cleanup.callback(writer.close)
         endpoints = [request.endpoint for request in job.requests]
         if not all(endpoint.provider.is_builtin for endpoint in endpoints):
             from ask.plugin_api.import_guard import redact_output
 
             # Also what plugins print in the processes that the runner starts.
             secrets = self.app.collect_secrets(*[endpoint.key for endpoint in endpoints])
-            self.cleanup.enter_context(redact_output(secrets.redactor))
+            self.app.cleanup.enter_context(redact_output(secrets.redactor))
         engine = self._create_engine(writer, *self._choose_runner(agent_options))
         available_rows = read_in_background(rows) if self.reads_stdin else rows
-        with stop_on_interrupt(engine, self.console):
+        with stop_on_interrupt(engine, self.app.console):
             tasks = identify_rows(job, self.ledger, available_rows)
             return engine, engine.run(tasks, self._open_progress_bar())
 
@@ -317,7 +313,7 @@ class MapCommand:
 
             cluster_job = describe_job(job, system_prompts, agent_options, self.flags["base_url"])
             redactor = job.requests[0].secrets.redactor
-            cluster = open_cluster(self.flags["engine"], cluster_job, redactor, self.cleanup)
+            cluster = open_cluster(self.flags["engine"], cluster_job, redactor, self.app.cleanup)
             return lambda: cluster.run, min(cluster.thread_count, MAX_CONCURRENCY)
         if agent_options is None:
             from ask.map.row_runner import RowRunner
@@ -326,16 +322,16 @@ class MapCommand:
         from ask.map.agent_runner import AgentRunner
 
         runner = AgentRunner(job.requests, agent_options)
-        self.cleanup.callback(runner.stop)
+        self.app.cleanup.callback(runner.stop)
         return lambda: runner.run, MAX_CONCURRENCY
 
     def _open_progress_bar(self) -> Callable[[Progress], None]:
         """Return a function that shows the progress of the job, if standard error is a terminal."""
-        if not self.console.is_terminal:
+        if not self.app.console.is_terminal:
             return lambda _: None
         count = estimate_row_count(self.inputs)
         limits = [limit for limit in (count, self.flags["limit"], self.flags["sample"]) if limit is not None]
-        return ProgressBar(self.console, None if count is None else min(limits) * len(self.job.requests)).show
+        return ProgressBar(self.app.console, None if count is None else min(limits) * len(self.job.requests)).show
 
     def _print_estimate(self, rows: Iterator[Row]) -> None:
         """Print how many rows would be sent and what they would cost."""
@@ -348,7 +344,7 @@ class MapCommand:
             parts.append(f"{format_count(estimate.finished_rows, 'row')} finished before")
         if estimate.invalid_rows:
             parts.append(f"{format_count(estimate.invalid_rows, 'row')} cannot be sent")
-        self.console.print_notice(f"{', '.join(parts)}; nothing was sent")
+        self.app.console.print_notice(f"{', '.join(parts)}; nothing was sent")
 
     def _check_output_is_ours(self) -> None:
         """Refuse to replace a file that this job did not write.
@@ -419,7 +415,7 @@ class MapCommand:
         if count:
             age = format_age(newest, time.time())
             when = "just now" if age == "now" else f"{age} ago"
-            self.console.print_notice(f"{format_count(count, 'row')} answered earlier ({when}); --fresh asks again")
+            self.app.console.print_notice(f"{format_count(count, 'row')} answered earlier ({when}); --fresh asks again")
 
 
 def draw_sample(rows: Iterator[Row], size: int) -> list[Row]:

@@ -60,7 +60,7 @@ def run_batches(
     Raises:
         AskError: a request failed, or Ctrl-C.
     """
-    request, console = job.requests[0], job.console
+    request, console = job.requests[0], job.app.console
     client = create_client(request.endpoint, console.print_notice, request.settings, request.secrets.redactor)
     runner = BatchRunner(
         job, client, ledger, system_prompt=system_prompt, read_rows=read_rows, retry_failed=flags["retry_failed"]

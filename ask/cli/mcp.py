@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
@@ -26,7 +25,6 @@ from ask.cli.config import change_setting
 from ask.cli.groups import JSON_OPTION, CommandGroup, print_notice
 from ask.cli.tools import to_tool_row
 from ask.config_file import UNSET
-from ask.console import StderrConsole
 from ask.errors import ConfigError, UsageError
 from ask.inputs.sources import MCP_PREFIX
 from ask.mcp.address_cache import write_addresses
@@ -128,14 +126,13 @@ def load_tool_rows(servers: Sequence[ServerConfig], app: AppContext) -> list[dic
     Raises:
         ConfigError: all of them fail.
     """
-    console = StderrConsole(app.environment, quiet=False, plain=False)
-    with ExitStack() as cleanup:
-        lazy_servers = create_lazy_servers(app, console, cleanup)
+    with app.cleanup:
+        lazy_servers = create_lazy_servers(app)
         server_tools = lazy_servers.start(servers)
         rows = [
             {**to_tool_row(tool), "server": entry.server.name}
             for entry in server_tools
-            for tool in collect_server_tools(entry, lazy_servers, console)
+            for tool in collect_server_tools(entry, lazy_servers, app)
         ]
     if server_tools and all(entry.failure for entry in server_tools):
         raise ConfigError("no MCP server works", "ask mcp test shows why")
@@ -202,10 +199,9 @@ def request_lists(
 
     app = AppContext()
     servers = select_servers(app, list(map(decode_argument, names)))
-    console = StderrConsole(app.environment, quiet=False, plain=False)
     lists = []
-    with ExitStack() as cleanup:
-        lazy_servers = create_lazy_servers(app, console, cleanup)
+    with app.cleanup:
+        lazy_servers = create_lazy_servers(app)
         for started in lazy_servers.start(servers):
             server, failure = started.server, started.failure
             if not failure:
@@ -214,7 +210,7 @@ def request_lists(
                 except RequestError as error:
                     failure = f"the MCP server {server.name} failed: {error}"
             if failure:
-                console.print_notice(failure)
+                app.console.print_notice(failure)
     if servers and not lists:
         raise ConfigError("no MCP server works", "ask mcp test shows why")
     return lists
@@ -430,9 +426,8 @@ def test_command(*, names: tuple[str, ...], as_json: bool) -> None:
     servers = select_servers(app, names)
     if not servers:
         raise UsageError("no MCP servers are configured", ADD_SERVER_HINT)
-    with ExitStack() as cleanup:
-        console = StderrConsole(app.environment, quiet=False, plain=False)
-        results = create_lazy_servers(app, console, cleanup).start(servers)
+    with app.cleanup:
+        results = create_lazy_servers(app).start(servers)
     rows = [
         {
             "name": server_status.server.name,

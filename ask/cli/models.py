@@ -8,7 +8,6 @@ from ask.agent.app_context import AppContext
 from ask.cli.ask import parse_seconds
 from ask.cli.groups import JSON_OPTION, subcommand
 from ask.client.models_cache import get_cache_file, write_models
-from ask.console import StderrConsole
 from ask.errors import ProviderError
 from ask.render.table import write_table
 from ask.settings import resolve_settings
@@ -30,12 +29,11 @@ def command(*, provider: str | None, timeout: float, as_json: bool) -> None:
     from ask.cli.run import redact_errors
 
     app = AppContext()
-    console = StderrConsole(app.environment, quiet=False, plain=False)
-    with redact_errors(console, verbose=False):
+    with redact_errors(app.console, verbose=False):
         endpoint = resolve_endpoint(app, ModelSelection(provider))
-        console.redact = app.collect_secrets(endpoint.key).redact
+        app.console.redact = app.collect_secrets(endpoint.key).redact
         settings = resolve_settings({"timeout": timeout}, app.environment, app.config)
-        models = create_client(endpoint, console.print_notice, settings).list_models()
+        models = create_client(endpoint, app.console.print_notice, settings).list_models()
         if not models:
             raise ProviderError(
                 f"{endpoint.provider_name} does not list its models", hint="choose one from its documentation with -m"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -33,17 +33,17 @@ def run_prompt(flags: Mapping[str, Any], words: Sequence[str], literal_options: 
     Raises:
         AskError: what ended the run, after everything up to then is shown.
     """
-    with open_session(flags) as (app, console, cleanup):
-        warn_literal_options(literal_options, console)
-        request = prepare_request(flags, words, app, console, cleanup)
-        renderer = create_renderer(flags, request, console)
+    with open_session(flags) as app:
+        warn_literal_options(literal_options, app.console)
+        request = prepare_request(flags, words, app)
+        renderer = create_renderer(flags, request, app.console)
         part_renderer = None
         if request.output_format:
             from ask.render.partial_answer import create_part_renderer
 
-            part_renderer = create_part_renderer(request, renderer, flags, console)
+            part_renderer = create_part_renderer(request, renderer, flags, app.console)
         run_result = run_and_render(request, app, part_renderer or renderer)
-        cleanup.enter_context(record_exit_code_on_error(run_result, request, app))
+        app.cleanup.enter_context(record_exit_code_on_error(run_result, request, app))
         if run_result.error is not None:
             raise run_result.error
         if part_renderer is None or part_renderer.is_shown:
@@ -71,24 +71,22 @@ def run_compaction(flags: Mapping[str, Any]) -> None:
     """
     from ask.agent.compaction import compact_conversation
     from ask.agent.request import prepare_without_prompt
-    from ask.agent.toolset import Toolset
 
-    with open_session(flags) as (app, console, cleanup):
-        request, _ = prepare_without_prompt(flags, app, console, cleanup, Toolset(app, console, cleanup, ()))
+    with open_session(flags) as app:
+        request = prepare_without_prompt(flags, app)
 
         def summarize(summary_request: RunRequest) -> RunResult:
-            return run_and_render(summary_request, app, create_renderer(flags, summary_request, console))
+            return run_and_render(summary_request, app, create_renderer(flags, summary_request, app.console))
 
-        compact_conversation(request, app, console, summarize)
+        compact_conversation(request, app, summarize)
 
 
 @contextmanager
-def open_session(flags: Mapping[str, Any]) -> Iterator[tuple[AppContext, StderrConsole, ExitStack]]:
+def open_session(flags: Mapping[str, Any]) -> Iterator[AppContext]:
     """Open what every command that asks models needs; redact its errors."""
-    app = AppContext(quiet=flags["quiet"])
-    console = StderrConsole(app.environment, quiet=flags["quiet"], plain=flags["plain"])
-    with redact_errors(console, verbose=flags.get("verbose", False)), ExitStack() as cleanup:
-        yield app, console, cleanup
+    app = AppContext(quiet=flags["quiet"], plain=flags["plain"])
+    with redact_errors(app.console, verbose=flags.get("verbose", False)), app.cleanup:
+        yield app
 
 
 @contextmanager

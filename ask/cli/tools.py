@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from typing import Any
 
 import click
@@ -12,7 +11,6 @@ from ask.agent.app_context import AppContext
 from ask.agent.mcp_servers import load_withheld_tools
 from ask.agent.toolset import Toolset, has_context_files, has_mcp_configuration
 from ask.cli.groups import JSON_OPTION, CommandGroup, print_text
-from ask.console import StderrConsole
 from ask.errors import FileError, UsageError
 from ask.parsing import read_dict, read_list
 from ask.render.amounts import format_count, format_since
@@ -44,10 +42,9 @@ def list_command(*, functions: tuple[str, ...], as_json: bool) -> None:
     """List the tools that a model may call, with their parameters; optional ones are marked with a question mark."""
     app = AppContext()
     settings = resolve_settings({}, app.environment, app.config)
-    console = StderrConsole(app.environment, quiet=False, plain=False)
-    with ExitStack() as cleanup:
+    with app.cleanup:
         rows = []
-        for tool in load_every_tool(app, settings, console, cleanup, functions):
+        for tool in load_every_tool(app, settings, functions):
             name, safe = tool.spec.name, describe_safe_mode(tool, settings.safe_level)
             allowed = not settings.safe or is_offered(tool, settings.safe_level, settings.allow_tools)
             row = to_tool_row(tool)
@@ -90,14 +87,12 @@ def forget_approvals(*, ids: tuple[str, ...], forget_all: bool) -> None:
     print_text(f"Forgot {format_count(count, 'approval')}.")
 
 
-def load_every_tool(
-    app: AppContext, settings: Settings, console: StderrConsole, cleanup: ExitStack, functions: Sequence[str]
-) -> list[Tool]:
+def load_every_tool(app: AppContext, settings: Settings, functions: Sequence[str]) -> list[Tool]:
     """Load all tools, including those that safe mode leaves out.
 
     MCP servers that safe mode does not allow are not started.
     """
-    toolset = Toolset(app, console, cleanup, functions)
+    toolset = Toolset(app, functions)
     try:
         directory = get_working_directory()
     except FileError:  # a deleted folder has no skills, but the user may have some
@@ -112,7 +107,7 @@ def load_every_tool(
         return toolset.load_tools(settings)
     tools = toolset.load_tools(settings._replace(allow_tools=(*settings.allow_tools, ANY_TOOL)))
     if has_mcp_configuration(app):
-        tools = [*tools, *load_withheld_tools(app, settings, console, cleanup)]
+        tools = [*tools, *load_withheld_tools(app, settings)]
     return tools
 
 

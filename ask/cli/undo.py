@@ -12,7 +12,7 @@ import click
 
 from ask.agent.app_context import AppContext
 from ask.cli.groups import print_notice, require_confirmation, subcommand
-from ask.console import BOLD, StandardOutput, StderrConsole, identify_terminal
+from ask.console import BOLD, StandardOutput, identify_terminal
 from ask.errors import BrokenOutputError, FileError, UsageError
 from ask.history.conversations import find_conversation, find_last_run
 from ask.history.store import Store
@@ -154,7 +154,7 @@ class ProgressLine:
     """
 
     def __init__(self, app: AppContext, delay: float = PROGRESS_DELAY) -> None:
-        self._console = StderrConsole(app.environment, quiet=False, plain=False)
+        self._console = app.console
         self._due = time.monotonic() + delay
 
     def __call__(self, work: str, done: int, total: int) -> None:

@@ -24,6 +24,7 @@ from ask.agent.app_context import AppContext
 from ask.agent.model_selection import ModelSelection, resolve_endpoint
 from ask.agent.request import RunRequest
 from ask.agent.response_schema import ResponseSchema
+from ask.agent.toolset import Toolset
 from ask.errors import AskError, ConfigError, MissingDependencyError, NetworkError, ProviderError, to_ask_error
 from ask.installation import format_install_command
 from ask.map.agent_runner import AgentOptions, AgentRunner
@@ -105,6 +106,7 @@ class JobRunner:
             settings=job.settings,
             endpoint=endpoint,
             secrets=self._app.collect_secrets(endpoint.key),
+            toolset=Toolset(self._app),
             output_format="schema" if job.json_schema else "",
             response_schema=ResponseSchema(JsonSchema(job.json_schema)) if job.json_schema else None,
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,13 +17,10 @@ from ask.agent.request import (
     add_models,
     check_attachments_supported,
     compose_message,
-    create_input_readers,
     prepare_without_prompt,
-    read_selected_template,
+    read_files,
 )
 from ask.agent.system_prompt import build_system_prompt
-from ask.agent.toolset import Toolset
-from ask.console import StderrConsole
 from ask.errors import AskError, UsageError
 from ask.map.ledger import Ledger, RowKey, RowResult
 from ask.map.output import check_output_path
@@ -159,14 +155,14 @@ class Job(NamedTuple):
         requests: the request for each model, without a message.
         output: the output file; None for standard output.
         id: the identity of the job in the ledger.
-        console: prints notices.
+        app: the user's installation.
     """
 
     prompt: RowPrompt
     requests: tuple[RunRequest, ...]
     output: Path | None
     id: str
-    console: StderrConsole
+    app: AppContext
 
     @property
     def models(self) -> list[str]:
@@ -175,9 +171,9 @@ class Job(NamedTuple):
             return [self.requests[0].endpoint.model]
         return [request.endpoint.full_name for request in self.requests]
 
-    def build_system_prompts(self, environment: Mapping[str, str]) -> list[str]:
+    def build_system_prompts(self) -> list[str]:
         """Return the system prompt for each model."""
-        return [build_system_prompt(request, environment, ()) for request in self.requests]
+        return [build_system_prompt(request, self.app.environment, ()) for request in self.requests]
 
     def make_task(self, row: Row, number: int, position: int, model_number: int) -> RowTask:
         """Return the task of a row for one of the models, without its result in the ledger."""
@@ -207,36 +203,31 @@ class Job(NamedTuple):
             if not text.strip():
                 raise UsageError("the prompt is empty")
             return Message("user", text)
-        from ask.inputs.sources import read_inputs
-
         request = self.requests[model_number]
-        inputs = read_inputs(files, create_input_readers(request, self.console, None))
+        inputs = read_files(files, request, self.app)
         if self.prompt.inputs:
             inputs = self.prompt.inputs.merge(inputs)
         check_attachments_supported(inputs.attachments, request.endpoint)
         return compose_message(text, None, inputs.texts, inputs.stdin_text, inputs.attachments)
 
 
-def prepare_job(flags: Mapping[str, Any], app: AppContext, console: StderrConsole, cleanup: ExitStack) -> Job:
+def prepare_job(flags: Mapping[str, Any], app: AppContext) -> Job:
     """Resolve the prompt, the settings and the models of a job.
 
     Args:
         flags: the options of `ask map`, and defaults for the others of `ask`.
-        app: the user's installation.
-        console: prints notices.
-        cleanup: is closed at the end of the job.
+        app: the user's installation, whose `cleanup` is closed at the end of the job.
 
     Raises:
         AskError: an option or the configuration is invalid.
     """
-    toolset = Toolset(app, console, cleanup, ())
-    template = read_selected_template(flags, app, toolset, has_columns=True)
+    output = check_output_path(flags["output"]) if flags["output"] else None
+    models = flags["models"] or (None,)
+    first = prepare_without_prompt({**flags, "model": models[0]}, app, has_columns=True)
+    template = first.template
     prompt_text = template.template.prompt.strip() if template else decode_argument(flags["arguments"][0])
     values, inputs = (template.values, template.inputs) if template else ({}, None)
     prompt = RowPrompt(prompt_text, flags["files"], values, inputs)
-    output = check_output_path(flags["output"]) if flags["output"] else None
-    models = flags["models"] or (None,)
-    first, _ = prepare_without_prompt({**flags, "model": models[0]}, app, console, cleanup, toolset, template=template)
     first = first._replace(
         endpoint=first.endpoint._replace(preconnection=None),
         settings=first.settings._replace(stream=False),
@@ -260,7 +251,7 @@ def prepare_job(flags: Mapping[str, Any], app: AppContext, console: StderrConsol
         str(output or ""),
     ]
     digest = blake2b(json.dumps(identity, sort_keys=True, default=str).encode("utf-8", "replace"), digest_size=6)
-    return Job(prompt, requests, output, digest.hexdigest(), console)
+    return Job(prompt, requests, output, digest.hexdigest(), app)
 
 
 def identify_rows(job: Job, ledger: Ledger, rows: Iterable[Row | None]) -> Iterator[RowTask | None]:

@@ -21,10 +21,10 @@ def run_chat(flags: Mapping[str, Any], words: Sequence[str], literal_options: Se
 
     `words` are the first message; `literal_options` are the short options that were read as part of it.
     """
-    with open_session(flags) as (app, console, cleanup):
-        warn_literal_options(literal_options, console)
-        session = ChatSession(flags, app, console, cleanup)
-        cleanup.callback(print_conversation_id, session)
+    with open_session(flags) as app:
+        warn_literal_options(literal_options, app.console)
+        session = ChatSession(flags, app)
+        app.cleanup.callback(print_conversation_id, session)
         first_message = decode_argument(" ".join(words))
         if not is_interactive():
             return run_piped_chat(session, first_message)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,19 +12,18 @@ from ask.agent.app_context import AppContext
 from ask.agent.model_selection import ModelSelection, fetch_first_model, resolve_other_endpoint
 from ask.agent.request import (
     RunRequest,
+    apply_settings,
     check_attachments_supported,
     compose_message,
-    create_input_readers,
-    open_safe_mode,
+    continue_conversation,
     prepare_without_prompt,
     print_input_notes,
-    read_project_context,
+    read_files,
     read_settings,
     warn_on_first_run,
 )
 from ask.agent.run import calculate_cost, record_exit_code_on_error, run_request
 from ask.agent.tool_loop import RunResult
-from ask.agent.toolset import Toolset
 from ask.cli.run import create_renderer
 from ask.console import StderrConsole
 from ask.errors import FileError, RunInterruptedError, UsageError
@@ -63,7 +62,7 @@ class ChatTurn(NamedTuple):
 class ChatSession:
     """Sends messages and applies slash commands to the next request.
 
-    `flags` are the options of `ask` by parameter name; `cleanup` is closed at the end of the chat.
+    `flags` are the options of `ask` by parameter name.
 
     Attributes:
         request: The next request, complete except for the message.
@@ -74,15 +73,13 @@ class ChatSession:
         draft: Text that a command puts at the next prompt for the user to complete.
     """
 
-    def __init__(self, flags: Mapping[str, Any], app: AppContext, console: StderrConsole, cleanup: ExitStack) -> None:
+    def __init__(self, flags: Mapping[str, Any], app: AppContext) -> None:
         self.flags = dict(flags)
         self.app = app
-        self.console = console
+        self.console = app.console
         self.command_console = StderrConsole(app.environment, quiet=False, plain=flags["plain"], redact=self.redact)
-        self._cleanup = cleanup
-        self._toolset = Toolset(app, console, cleanup, flags["functions"])
-        self.request, self._selected_template = prepare_without_prompt(self.flags, app, console, cleanup, self._toolset)
-        template = self._selected_template
+        self.request = prepare_without_prompt(self.flags, app)
+        template = self.request.template
         self._pending_template = template if template and template.has_prompt else None
         self._pending_inputs = template.inputs if template else None
         if flags["files"]:
@@ -155,7 +152,7 @@ class ChatSession:
         """Run a message and render the answer."""
         request = self.request._replace(user_message=user_message)
         self.request = self.request._replace(opening_messages=())
-        warn_on_first_run(request, self.flags, self.app, self.console)
+        warn_on_first_run(request, self.app)
         renderer = create_renderer(self.flags, request, self.console)
         try:
             result = run_request(request, self.app, renderer.show)
@@ -190,12 +187,7 @@ class ChatSession:
                 conversation = load_conversation(store, find_conversation(store, request.conversation_id))
         except (FileError, UsageError):
             return  # nothing is saved
-        model = (request.endpoint.provider_name, request.endpoint.model)
-        is_same_model = conversation.last_model == model
-        self.request = request._replace(
-            message_history=conversation.messages,
-            reported_usage=conversation.reported_usage if is_same_model else ReportedUsage(),
-        )
+        self.request = continue_conversation(request, conversation)
 
     def find_last_turn(self) -> ChatTurn:
         """Find the last message of the user.
@@ -265,25 +257,10 @@ class ChatSession:
     def _apply_settings(self) -> None:
         """Update the settings and tools of the request from the flags and slash commands."""
         request = self.request
-        settings = read_settings(self.flags, request.extra_system_prompt, self.app, self._selected_template)
+        settings = read_settings(self.flags, request.extra_system_prompt, self.app, request.template)
         if self._tools_override is not None:
             settings = settings._replace(tools=self._tools_override)
-        project_context = request.project_context
-        if project_context is None:  # tools may have been off
-            project_context = read_project_context(
-                self.flags, settings, self.app, self.console, self._toolset, template=self._selected_template
-            )
-        tools = self._toolset.select_tools(settings, self._selected_template)
-        safe_mode = request.safe_mode
-        if settings.safe and not safe_mode:
-            safe_mode = self._cleanup.enter_context(
-                open_safe_mode(settings, request.directory, request.conversation_id, self.app, self.console)
-            )
-        if safe_mode:
-            tools = safe_mode.confine_tools(tools)
-        self.request = request._replace(
-            settings=settings, tools=tools, safe_mode=safe_mode, project_context=project_context
-        )
+        self.request = apply_settings(request, settings, self.flags, self.app)
 
     def attach_files(self, text: str) -> PromptInputs:
         """Attach the files named by one or more paths or URLs to the next message; return their content."""
@@ -299,11 +276,8 @@ class ChatSession:
 
     def _read_inputs(self, sources: Sequence[str]) -> PromptInputs:
         """Read files for the next message, but not standard input, from which messages are read."""
-        from ask.inputs.sources import read_inputs
-
-        inputs = read_inputs(sources, create_input_readers(self.request, self.console, None))
-        if self.flags["verbose"]:
-            print_input_notes(inputs, self.console)
+        inputs = read_files(sources, self.request, self.app)
+        print_input_notes(inputs, self.request, self.app)
         return inputs
 
     def compact(self) -> None:
@@ -322,7 +296,7 @@ class ChatSession:
             self._add_usage(result)
             return result
 
-        compact_conversation(self.request, self.app, self.console, summarize)
+        compact_conversation(self.request, self.app, summarize)
         self._reload_conversation()
 
     def start_new_conversation(self) -> None:
@@ -359,11 +333,7 @@ class ChatSession:
             self.request = original_request
             self.console.redact = original_request.secrets.redact
             raise
-        self.request = self.request._replace(
-            conversation_id=conversation.id,
-            message_history=conversation.messages,
-            reported_usage=conversation.reported_usage,
-        )
+        self.request = continue_conversation(self.request, conversation)
         self.is_saved = True
 
     def print_line(self, text: str, files: Mapping[str, Path] | None = None) -> None:
