@@ -285,8 +285,8 @@ BRAVE and TAVILY are web search engines.
 """
 
 
-class Secrets:
-    """The secret values that are redacted in everything that is sent, shown or stored.
+class Secrets(Redactor):
+    """Replaces the secret values of a run in everything that is sent, shown or stored.
 
     These are the keys of all known providers, which are also removed from the environment of child processes, and the
     values of other environment variables whose names look like secrets, which child processes do get.
@@ -296,9 +296,6 @@ class Secrets:
         key_variables: further environment variables that contain keys.
         values: further keys, such as saved ones and one given as an option.
         environment: the environment of this process.
-
-    Attributes:
-        redactor: replaces the secrets of `MIN_SECRET_LENGTH` characters or more.
     """
 
     def __init__(
@@ -316,11 +313,7 @@ class Secrets:
         environment_values = (environment.get(variable, "") for variable in self._key_variables)
         keys = {key.strip() for value in (*environment_values, *values) for key in (value, *value.split("|"))}
         keys |= {value.strip() for name, value in environment.items() if is_secret(name, value.strip())}
-        self.redactor = Redactor(key for key in keys if len(key) >= MIN_SECRET_LENGTH)
-
-    def redact(self, text: str) -> str:
-        """Replace the secrets in a text."""
-        return self.redactor.redact(text)
+        super().__init__(key for key in keys if len(key) >= MIN_SECRET_LENGTH)
 
     def build_child_environment(self) -> dict[str, str]:
         """Return the environment for child processes, without API keys."""

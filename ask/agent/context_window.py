@@ -6,12 +6,11 @@ Sizes are estimates in tokens, corrected by the usage that the provider reports.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 from ask.messages import SUMMARY_PREFIX, Message, ToolSpec
-from ask.settings import Settings
 
 BYTES_PER_TOKEN = 3
 """UTF-8 bytes per token, a cautious estimate: 3 Latin letters, 1.5 Cyrillic letters or 1 Chinese character."""
@@ -25,12 +24,6 @@ Beyond these, a provider leaves out cached tokens, or counts more than text.
 MAX_OUTPUT_RESERVE = 32_000
 OUTPUT_RESERVE_DIVISOR = 5
 """A fifth of the context is reserved for the answer if no maximum is set."""
-LOOKUP_THRESHOLD, CONTINUED_LOOKUP_THRESHOLD = 12_000, 3_000
-"""Tokens from which the models list is consulted.
-
-For a new conversation this is more than the longest tool result, since hardly any service has a model with a smaller
-context, and the request takes time. A continued conversation will grow.
-"""
 MAX_TOKENS_OPTIONS = ("max_tokens", "max_completion_tokens")
 
 
@@ -197,28 +190,6 @@ class ContextWindow:
             int(estimate * (self._token_ratio if index < self._calibrated_messages else uncalibrated_ratio))
             for index, estimate in estimates
         ]
-
-
-def make_context_limit_lookup(
-    settings: Settings, read_listed_limit: Callable[[], int | None], *, is_continued: bool
-) -> Callable[[int], int | None]:
-    """Return a function from the estimated size of a request to the context limit.
-
-    Both are in tokens; None means that the limit is unknown. `read_listed_limit` fetches the model's limit from the
-    provider; it is called when a request first exceeds the threshold or the user's own limit. `is_continued` means that
-    an earlier conversation continues.
-    """
-    num_ctx = settings.options.get("num_ctx")  # Ollama's and LM Studio's option
-    user_limits = [limit for limit in (settings.context_limit, num_ctx) if isinstance(limit, int) and limit > 0]
-    threshold = CONTINUED_LOOKUP_THRESHOLD if is_continued else LOOKUP_THRESHOLD
-    listed_limits: list[int | None] = []
-
-    def find_limit(tokens: int) -> int | None:
-        if not listed_limits and tokens > min([threshold, *user_limits]):
-            listed_limits.append(read_listed_limit())
-        return min([*user_limits, *filter(None, listed_limits)], default=None)
-
-    return find_limit
 
 
 def format_removed_messages(count: int) -> str:

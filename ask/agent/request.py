@@ -173,6 +173,10 @@ def apply_settings(request: RunRequest, settings: Settings, flags: Mapping[str, 
     Raises:
         AskError: the settings are invalid, or safe mode is not available here.
     """
+    if settings.allow or settings.deny:
+        from ask.safety.policy import ToolPolicy
+
+        ToolPolicy.from_settings(settings)  # an invalid rule is an error before anything is sent
     context, safe_mode, template = request.project_context, request.safe_mode, request.template
     if context is None and settings.tools and (template is None or template.template.tools):
         context = read_project_context(flags, settings, app, request)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from ask.agent.app_context import AppContext
 from ask.agent.request import RunRequest
@@ -28,7 +28,7 @@ SLOW_BACKUP_DELAY = 2.0
 
 
 class RunBackups:
-    """Backs up what a run changes. Leaving the context completes the backup. A run that is not saved has none."""
+    """Backs up what a run changes. A run that is not saved has no backups."""
 
     def __init__(self, request: RunRequest, app: AppContext, on_event: Callable[[Event], None]) -> None:
         self._request = request
@@ -94,10 +94,8 @@ class RunBackups:
     def _notify(self, text: str) -> None:
         self._on_event(Notice(text))
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Complete the backups at the end of the run."""
         if self._backed_up_folders:
             from ask.undo.snapshots import record_folder_changes
 

@@ -100,7 +100,7 @@ class ToolRunner:
         request_approval: asks the user; returns None if nobody can be asked.
 
     Attributes:
-        backups: backs up what calls change; a context manager for the run.
+        backups: backs up what calls change; to be closed at the end of the run.
         unattended_denial: the last call that was denied because nobody could be asked.
         interruption: the signal that ended a call.
     """
@@ -123,7 +123,7 @@ class ToolRunner:
             overflow_directory=app.app_dirs.results,
             on_output=lambda text: on_event(ToolCallOutput(secrets.redact(text))),
             before_write=self.backups.before_write,
-            redactor=secrets.redactor,
+            redactor=secrets,
         )
         self._context = safe_mode.confine_context(context) if safe_mode else context
         self._policy = safe_mode.policy if safe_mode else ToolPolicy.from_settings(settings)
@@ -131,7 +131,7 @@ class ToolRunner:
         self._conversation_id = request.conversation_id
         self._app = app
         self._request_approval = request_approval
-        self._redactor = secrets.redactor
+        self._redactor = secrets
         self._on_event = on_event
         self._log_failure_reported = False
 

@@ -291,7 +291,7 @@ class MapCommand:
 
             # Also what plugins print in the processes that the runner starts.
             secrets = self.app.collect_secrets(*[endpoint.key for endpoint in endpoints])
-            self.app.cleanup.enter_context(redact_output(secrets.redactor))
+            self.app.cleanup.enter_context(redact_output(secrets))
         engine = self._create_engine(writer, *self._choose_runner(agent_options))
         available_rows = read_in_background(rows) if self.reads_stdin else rows
         with stop_on_interrupt(engine, self.app.console):
@@ -312,7 +312,7 @@ class MapCommand:
             from ask.map.cluster import describe_job, open_cluster
 
             cluster_job = describe_job(job, system_prompts, agent_options, self.flags["base_url"])
-            redactor = job.requests[0].secrets.redactor
+            redactor = job.requests[0].secrets
             cluster = open_cluster(self.flags["engine"], cluster_job, redactor, self.app.cleanup)
             return lambda: cluster.run, min(cluster.thread_count, MAX_CONCURRENCY)
         if agent_options is None:

@@ -61,7 +61,7 @@ def run_batches(
         AskError: a request failed, or Ctrl-C.
     """
     request, console = job.requests[0], job.app.console
-    client = create_client(request.endpoint, console.print_notice, request.settings, request.secrets.redactor)
+    client = create_client(request.endpoint, console.print_notice, request.settings, request.secrets)
     runner = BatchRunner(
         job, client, ledger, system_prompt=system_prompt, read_rows=read_rows, retry_failed=flags["retry_failed"]
     )

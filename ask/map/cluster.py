@@ -300,7 +300,7 @@ def describe_job(
 ) -> ClusterJob:
     """Return what workers need of a job, without keys."""
     first = job.requests[0]
-    redact, redact_value = first.secrets.redact, first.secrets.redactor.redact_value
+    redact, redact_value = first.secrets.redact, first.secrets.redact_value
     if agent_options:
         agent_options = agent_options._replace(arguments=tuple(map(redact, agent_options.arguments)))
     return ClusterJob(

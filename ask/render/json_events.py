@@ -27,7 +27,7 @@ class JsonRenderer:
         self._console = console
         self._model = {"provider": endpoint.provider_name, "model": endpoint.model}
         self._request = request
-        self._redactor = request.secrets.redactor
+        self._redactor = request.secrets
         self._json_lines = json_lines
         self._texts: list[str] = []
         self._separator = ""

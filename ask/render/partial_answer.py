@@ -91,7 +91,7 @@ def create_part_renderer(
         return PartRenderer(renderer, extract_code, accept_incomplete=True)
     if request.response_schema is None:
         return PartRenderer(renderer, extract_command, is_shown=not (is_on_terminal and is_in_foreground()))
-    schema, redact_json = request.response_schema, request.secrets.redactor.redact_json
+    schema, redact_json = request.response_schema, request.secrets.redact_json
     indent = 2 if is_on_terminal else None
     return PartRenderer(
         renderer,

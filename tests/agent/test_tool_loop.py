@@ -10,10 +10,8 @@ import pytest
 
 from ask import ChatCompletions, FinishReason, Message, ModelResponse, ProviderState, TextDelta, ToolSpec, Usage
 from ask.agent.app_context import AppContext
-from ask.agent.tool_loop import ModelConnection, RunResult, ToolLoop
-from ask.agent.tool_runner import ToolRunner
+from ask.agent.tool_loop import RunResult, ToolLoop
 from ask.app_dirs import AppDirs
-from ask.client.prices import PricedModel, PriceFinder
 from ask.client.provider_client import ProviderClient
 from ask.client.transport import Transport
 from ask.errors import (
@@ -93,16 +91,7 @@ class AgentBench:
         )
         app = AppContext({})
         app.app_dirs = AppDirs(self._folder / "config", self._folder / "data", self._folder / "cache")
-        return ToolLoop(
-            request,
-            lambda endpoint: ModelConnection(endpoint, client, lambda tokens: None, lambda: None),
-            lambda: ToolRunner(request, app, self.events.append),
-            self.events.append,
-            build_system_prompt=lambda tools: "Be brief.",
-            calculate_cost=lambda requests: PriceFinder(self._folder).calculate_cost(
-                PricedModel("test", model), [usage for _, usage in requests]
-            ),
-        ).run()
+        return ToolLoop(request, app, self.events.append, client=client, system_prompt="Be brief.").run()
 
     @property
     def added_messages(self) -> list[Message]:

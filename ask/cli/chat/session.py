@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,7 +21,7 @@ from ask.agent.request import (
     read_settings,
     warn_on_first_run,
 )
-from ask.agent.run import calculate_cost, record_exit_code_on_error, run_request
+from ask.agent.run import record_exit_code_on_error, run_request
 from ask.agent.tool_loop import RunResult
 from ask.cli.run import create_renderer
 from ask.console import StderrConsole
@@ -85,7 +84,7 @@ class ChatSession:
         if flags["files"]:
             self._add_pending_inputs(self._read_inputs(flags["files"]))
         self._tools_override: bool | None = None
-        self.totals = RunResult([], partial(calculate_cost, app))
+        self.totals = RunResult([], app)
         self.message_count = 0
         self.is_saved = bool(self.request.message_history)
         self.draft = ""
