@@ -1,14 +1,11 @@
 """Timing of a run: `--profile` prints the time per phase to stderr, `--profile=FILE` writes a file for pstats.
 
-Functions are wrapped when their modules are first imported, so no other module needs to know about profiling. The run
-takes place in a child process, so that its exit is timed too.
+Functions are wrapped when their modules are first imported, so no other module needs to know about profiling.
 """
 
 from __future__ import annotations
 
 import builtins
-import os
-import signal
 import sys
 import threading
 import time
@@ -21,7 +18,7 @@ from typing import Any
 PROFILE_OPTION = "--profile"
 CommandRunner = Callable[[Sequence[str]], int]
 
-PYTHON, IMPORTS, OTHER, EXIT = "python", "imports", "the rest", "exit"
+PYTHON, IMPORTS, OTHER = "python", "imports", "the rest"
 TIMED_FUNCTIONS = {
     "ask.settings": {"read_config": "config", "resolve_settings": "config"},
     "ask.secrets": {"KeyStore.find": "config", "KeyStore.read_saved_keys": "config"},
@@ -39,7 +36,7 @@ TIMED_FUNCTIONS = {
 }
 """The timed functions of each module, with the phase that they belong to."""
 PHASES = tuple(
-    dict.fromkeys([PYTHON, IMPORTS, *(p for names in TIMED_FUNCTIONS.values() for p in names.values()), OTHER, EXIT])
+    dict.fromkeys([PYTHON, IMPORTS, *(p for names in TIMED_FUNCTIONS.values() for p in names.values()), OTHER])
 )
 """All phases, in the order in which they are reported."""
 MAX_PACKAGES = 8
@@ -49,7 +46,7 @@ class PhaseTimer:
     """Attributes the time of the main thread to the innermost active phase."""
 
     def __init__(self) -> None:
-        self.phases: defaultdict[str, float] = defaultdict(float)
+        self.phases = defaultdict(float, {PYTHON: time.process_time()})
         self.packages: defaultdict[str, float] = defaultdict(float)
         """Import time by package."""
         self._last_switch = time.perf_counter()
@@ -107,16 +104,34 @@ class PhaseTimer:
             self.packages[package] += now - self._last_switch
         self._last_switch = now
 
-    def read_totals(self) -> dict[str, Any]:
-        """Return the seconds counted so far and the time of the last count."""
+    def format_report(self) -> str:
+        """Format the time per phase in milliseconds, one line each."""
         self._add_elapsed()
-        return {"phases": self.phases, "packages": self.packages, "ended": self._last_switch}
+        slowest = sorted(self.packages.items(), key=lambda item: -item[1])[:MAX_PACKAGES]
+        notes = {
+            PYTHON: "starting Python (CPU time)",
+            IMPORTS: ", ".join(f"{name} {seconds * 1000:.0f}" for name, seconds in slowest),
+            "stream": "including the wait for more",
+        }
+        width = max(map(len, PHASES))
+        rows = (
+            f"  {phase:{width}} {self.phases[phase] * 1000:7.1f}  {notes.get(phase, '')}".rstrip()
+            for phase in filter(self.phases.__contains__, PHASES)
+        )
+        return "\n".join((f"ask: {sum(self.phases.values()) * 1000:.0f} ms, of these", *rows, ""))
 
 
 def run_profiled(arguments: Sequence[str], run: CommandRunner) -> int:
     """Run a command line that begins with a profile option; return its exit code."""
     _, equals, file = arguments[0].partition("=")
-    return run_with_cprofile(file, arguments[1:], run) if equals else run_with_phase_timing(arguments[1:], run)
+    if equals:
+        return run_with_cprofile(file, arguments[1:], run)
+    timer = PhaseTimer()
+    timer.time_imports()
+    try:
+        return run(arguments[1:])
+    finally:
+        sys.stderr.write(timer.format_report())
 
 
 def run_with_cprofile(file: str, arguments: Sequence[str], run: CommandRunner) -> int:
@@ -141,49 +156,3 @@ def run_with_cprofile(file: str, arguments: Sequence[str], run: CommandRunner) -
         except OSError as error:
             raise FileError(f"cannot write {file} ({error.strerror})") from error
         sys.stderr.write(f"ask: python -m pstats {file} shows the profile\n")
-
-
-def run_with_phase_timing(arguments: Sequence[str], run: CommandRunner) -> int:
-    """Run a command line in a child process and print the time per phase afterwards."""
-    import json
-
-    python_start, start = time.process_time(), time.perf_counter()
-    read_end, write_end = os.pipe()
-    child = os.fork()
-    if not child:
-        timer = PhaseTimer()
-        timer.time_imports()
-        try:
-            return run(arguments)
-        finally:
-            os.write(write_end, json.dumps(timer.read_totals()).encode())
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the child gets it too
-    for signal_number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(signal_number, lambda received, _: os.kill(child, received))
-    os.close(write_end)
-    _, status = os.waitpid(child, 0)
-    end = time.perf_counter()
-    os.set_blocking(read_end, False)
-    report = os.read(read_end, 65536) if os.WIFEXITED(status) else b""
-    if report:
-        totals = json.loads(report)
-        phases = {**totals["phases"], PYTHON: python_start, EXIT: end - totals["ended"]}
-        sys.stderr.write(format_report(python_start + end - start, phases, totals["packages"]))
-    code = os.waitstatus_to_exitcode(status)
-    return code if code >= 0 else 128 - code
-
-
-def format_report(total: float, phases: dict[str, float], packages: dict[str, float]) -> str:
-    """Format the time per phase in milliseconds, one line each."""
-    slowest = sorted(packages.items(), key=lambda item: -item[1])[:MAX_PACKAGES]
-    notes = {
-        PYTHON: "starting Python (CPU time)",
-        IMPORTS: ", ".join(f"{name} {seconds * 1000:.0f}" for name, seconds in slowest),
-        "stream": "including the wait for more",
-    }
-    width = max(map(len, PHASES))
-    rows = (
-        f"  {phase:{width}} {phases[phase] * 1000:7.1f}  {notes.get(phase, '')}".rstrip()
-        for phase in filter(phases.__contains__, PHASES)
-    )
-    return "\n".join((f"ask: {total * 1000:.0f} ms, of these", *rows, ""))

@@ -52,7 +52,7 @@ def test_waiting_for_an_answer_is_attributed_correctly(ask: Ask, server: ModelSe
 
 
 def test_only_phases_that_occurred_are_reported(ask: Ask) -> None:
-    assert set(parse_report(ask("--profile", "--version").stderr)) == {"python", "imports", "the rest", "exit"}
+    assert set(parse_report(ask("--profile", "--version").stderr)) == {"python", "imports", "the rest"}
 
 
 def test_a_failure_keeps_its_exit_code(ask: Ask, server: ModelServer) -> None:
