@@ -93,19 +93,18 @@ class RunRequest(NamedTuple):
     opening_messages: Sequence[Message] = ()
 
 
-def prepare_request(flags: Mapping[str, Any], words: Sequence[str], app: AppContext) -> RunRequest:
+def prepare_request(flags: Mapping[str, Any], app: AppContext) -> RunRequest:
     """Read everything the run needs and, in safe mode, open the sandbox.
 
     Args:
-        flags: the command line options by name.
-        words: the words of the prompt.
+        flags: the command line options by name, and the `words` of the prompt.
         app: the user's installation, whose `cleanup` is closed at the end of the run.
 
     Raises:
         AskError: an option or the configuration is invalid, or an input cannot be read.
     """
     request = prepare_without_prompt(flags, app)
-    request = request._replace(user_message=read_user_message(flags, words, request, app))
+    request = request._replace(user_message=read_user_message(flags, request, app))
     check_attachments_supported(request.user_message.attachments, request.endpoint)
     warn_on_first_run(request, app)
     return request
@@ -328,14 +327,14 @@ def read_settings(
     return settings
 
 
-def read_user_message(flags: Mapping[str, Any], words: Sequence[str], request: RunRequest, app: AppContext) -> Message:
+def read_user_message(flags: Mapping[str, Any], request: RunRequest, app: AppContext) -> Message:
     """Read the user's message from all its sources.
 
     These are a template, the command line, files and standard input.
     """
     template = request.template
     read_piped = partial(read_stdin, request.settings.stdin_limit, app.console.print_notice)
-    prompt_text = decode_argument(" ".join(words))
+    prompt_text = decode_argument(" ".join(flags["words"]))
     if not INVISIBLE_CHARACTERS.sub("", prompt_text).strip():
         prompt_text = ""
     piped_data = b"" if flags["no_stdin"] or "-" in flags["files"] else read_piped()

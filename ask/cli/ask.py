@@ -7,7 +7,7 @@ word, short options are text, and ask's own long options are an error, because t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 import click
@@ -141,32 +141,23 @@ def takes_next_argument(option: str, valued: Collection[str]) -> bool:
     return False
 
 
-def parse_seconds(text: str) -> float:
-    """Parse a timeout in seconds: above 0, and at most a year.
+def make_amount_parser(unit: str, maximum: float) -> Callable[[str], float]:
+    """Return a parser for an option whose value is a positive number."""
 
-    Raises:
-        click.BadParameter: the text is not such a number.
-    """
-    return parse_positive_amount(text, "seconds", MAX_SECONDS)
+    def parse(text: str) -> float:
+        try:
+            number = float(text)
+        except ValueError:
+            number = 0.0
+        if not 0 < number <= maximum:
+            raise click.BadParameter(f"must be a positive number of {unit}, not {text!r}")
+        return number
 
-
-def parse_dollars(text: str) -> float:
-    """Parse an amount in US dollars: above 0, and at most a billion.
-
-    Raises:
-        click.BadParameter: the text is not such a number.
-    """
-    return parse_positive_amount(text, "US dollars", MAX_DOLLARS)
+    return parse
 
 
-def parse_positive_amount(text: str, unit: str, maximum: float) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0.0
-    if not 0 < number <= maximum:
-        raise click.BadParameter(f"must be a positive number of {unit}, not {text!r}")
-    return number
+parse_seconds = make_amount_parser("seconds", MAX_SECONDS)
+parse_dollars = make_amount_parser("US dollars", MAX_DOLLARS)
 
 
 def parse_max_rounds(text: str) -> int:
@@ -210,7 +201,7 @@ class AskCommand(click.Command):
             option = parsed.misplaced_option
             hint = f"put options first or quote the question; to ask about {option}, put -- before the question"
             raise UsageError(f"{option} appears among the words of the question", hint)
-        ctx.meta["ask.words"], ctx.meta["ask.literal_options"] = parsed.words, parsed.literal_options
+        ctx.params |= {"words": parsed.words, "literal_options": parsed.literal_options}
         ctx.meta["ask.explicit"] = parsed.explicit
         return rest
 
@@ -353,15 +344,14 @@ def command(ctx: click.Context, /, **flags: Any) -> int:
     from ask.cli.run import run_prompt
     from ask.text import format_one_line
 
-    words = ctx.meta["ask.words"]
-    if is_on_terminal() and not ctx.meta["ask.explicit"] and (similar := find_mistyped_command(words)):
-        text = format_one_line(" ".join(words))
+    if is_on_terminal() and not ctx.meta["ask.explicit"] and (similar := find_mistyped_command(flags["words"])):
+        text = format_one_line(" ".join(flags["words"]))
         question = f"ask: {text!r} is not a command; did you mean {similar!r}? Send it as a question?"
         from ask.safety.approval import confirm
 
         if not confirm(question):
             return RunInterruptedError.exit_code
-    return run_prompt(flags, ctx.meta["ask.words"], ctx.meta["ask.literal_options"])
+    return run_prompt(flags)
 
 
 def select_options(*names: str) -> list[click.Parameter]:

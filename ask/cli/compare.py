@@ -74,7 +74,7 @@ def prepare_requests(
     """
     options = {**get_default_options(), **flags, "model": flags["models"][0], "no_tools": True, "no_save": True}
     request = prepare_without_prompt(options, app)
-    message = read_user_message(options, flags["words"], request, app)
+    message = read_user_message(options, request, app)
     request = request._replace(user_message=message, fallbacks=())
     requests = add_models(request, flags["models"][1:], options, app)
     # The models may accept different parameters, so the judge gets only those of the configuration.

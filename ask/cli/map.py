@@ -24,9 +24,9 @@ from ask.agent.app_context import AppContext
 from ask.agent.pricing import to_priced_model
 from ask.cli.ask import (
     get_default_options,
+    make_amount_parser,
     parse_dollars,
     parse_max_rounds,
-    parse_positive_amount,
     parse_seconds,
     select_options,
 )
@@ -93,8 +93,7 @@ def parse_engine(text: str) -> str:
     return address
 
 
-def parse_rate(text: str) -> float:
-    return parse_positive_amount(text, "requests or tokens a minute", MAX_RATE)
+parse_rate = make_amount_parser("requests or tokens a minute", MAX_RATE)
 
 
 OPTIONS = select_options("provider", "base_url", "key", "system", "options", "variables", "plain", "quiet")

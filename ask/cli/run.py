@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -24,18 +24,16 @@ if TYPE_CHECKING:
     Renderer = PlainRenderer | JsonRenderer
 
 
-def run_prompt(flags: Mapping[str, Any], words: Sequence[str], literal_options: Sequence[str]) -> int:
+def run_prompt(flags: Mapping[str, Any]) -> int:
     """Run the prompt of the command line; return the exit code.
 
-    It is 0, or 130 if the user does not want to run the command in the answer. `words` are the words of the prompt;
-    `literal_options` are short options that were read as part of it.
+    It is 0, or 130 if the user does not want to run the command in the answer.
 
     Raises:
         AskError: what ended the run, after everything up to then is shown.
     """
     with open_session(flags) as app:
-        warn_literal_options(literal_options, app.console)
-        request = prepare_request(flags, words, app)
+        request = prepare_request(flags, app)
         renderer = create_renderer(flags, request, app.console)
         part_renderer = None
         if request.output_format:
@@ -85,6 +83,8 @@ def run_compaction(flags: Mapping[str, Any]) -> None:
 def open_session(flags: Mapping[str, Any]) -> Iterator[AppContext]:
     """Open what every command that asks models needs; redact its errors."""
     app = AppContext(quiet=flags["quiet"], plain=flags["plain"])
+    if flags.get("literal_options") and app.console.is_terminal:
+        app.console.print_notice(f"treated as part of the question: {' '.join(flags['literal_options'])}")
     with redact_errors(app.console, verbose=flags.get("verbose", False)), app.cleanup:
         yield app
 
@@ -104,12 +104,6 @@ def redact_errors(console: StderrConsole, *, verbose: bool) -> Iterator[None]:
         ask_error = error if isinstance(error, AskError) else to_ask_error(error)
         ask_error.redact(console.redact)
         raise ask_error from None
-
-
-def warn_literal_options(literal_options: Sequence[str], console: StderrConsole) -> None:
-    """On a terminal, name the short options that were read as part of the prompt."""
-    if literal_options and console.is_terminal:
-        console.print_notice(f"treated as part of the question: {' '.join(literal_options)}")
 
 
 def create_renderer(flags: Mapping[str, Any], request: RunRequest, console: StderrConsole) -> Renderer:

@@ -31,8 +31,7 @@ class ChatCommand(AskCommand):
     params=[param for param in ask_command.params if param.name not in EXCLUDED_OPTIONS],
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-@click.pass_context
-def command(ctx: click.Context, /, **flags: Any) -> int:
+def command(**flags: Any) -> int:
     """Chat with a language model. The conversation is saved while it happens.
 
     PROMPT is the first message. If standard input is not a terminal, each of its lines is a message. Continue the
@@ -40,6 +39,4 @@ def command(ctx: click.Context, /, **flags: Any) -> int:
     """
     from ask.cli.chat.loop import run_chat
 
-    return run_chat(
-        {**get_default_options(), **flags, "no_stdin": True}, ctx.meta["ask.words"], ctx.meta["ask.literal_options"]
-    )
+    return run_chat({**get_default_options(), **flags, "no_stdin": True})

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
 from ask.cli.chat.commands import is_exit_command, parse_input
 from ask.cli.chat.session import ChatSession
-from ask.cli.run import open_session, redact_errors, warn_literal_options
+from ask.cli.run import open_session, redact_errors
 from ask.errors import AskError, BrokenOutputError, FileError, RunInterruptedError, UsageError
 from ask.inputs.readers import decode_text
 from ask.render.amounts import format_count
 from ask.text import decode_argument, format_one_line
 
 
-def run_chat(flags: Mapping[str, Any], words: Sequence[str], literal_options: Sequence[str]) -> int:
-    """Run a chat until the user quits; return the exit code.
-
-    `words` are the first message; `literal_options` are the short options that were read as part of it.
-    """
+def run_chat(flags: Mapping[str, Any]) -> int:
+    """Run a chat until the user quits; return the exit code."""
     with open_session(flags) as app:
-        warn_literal_options(literal_options, app.console)
         session = ChatSession(flags, app)
         app.cleanup.callback(print_conversation_id, session)
-        first_message = decode_argument(" ".join(words))
+        first_message = decode_argument(" ".join(flags["words"]))
         if not is_interactive():
             return run_piped_chat(session, first_message)
         run_interactive_chat(session, first_message)
