@@ -379,10 +379,10 @@ def create_client(
     """
     client_class: Callable[..., ProviderClient] = ProviderClient
     if settings.record or settings.replay:
-        from ask.agent.recording import RecordingClient, ReplayClient, RequestContext
+        from ask.agent.recording import RecordingClient, ReplayClient
 
-        context = RequestContext(settings.record or settings.replay, settings.system, output_format)
-        client_class = partial(RecordingClient if settings.record else ReplayClient, context)
+        recording_class = RecordingClient if settings.record else ReplayClient
+        client_class = partial(recording_class, settings.record or settings.replay, settings.system, output_format)
     timeout = settings.timeout or endpoint.provider.info.stall_timeout
     if endpoint.chat_fallback:
         endpoint.chat_fallback.set_limits(timeout, notify)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from difflib import SequenceMatcher
 from functools import cache
-from itertools import takewhile, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -37,6 +37,7 @@ from ask.errors import (
 from ask.messages import FinishReason, Message, ModelResponse, ToolCall, ToolSpec, Usage
 from ask.parsing import generate_call_id
 from ask.plugin_api.provider import ChatRequest, Delta, HttpRequest, ReasoningDelta, TextDelta, ToolCallDelta
+from ask.secrets import Redactor
 from ask.settings import get_working_directory
 
 VERSION = 1
@@ -54,20 +55,6 @@ EXCERPT_BEFORE, EXCERPT_LENGTH = 20, 60
 MAX_COMPARED_LENGTH = 20_000
 
 
-class RequestContext(NamedTuple):
-    """The file of a recording, and what describes a request besides the `ChatRequest`.
-
-    Attributes:
-        file: the recording.
-        system: the user's addition to the system prompt.
-        output_format: the format of the answer, such as "code"; "" for any.
-    """
-
-    file: str
-    system: str
-    output_format: str
-
-
 class RecordedRequest(NamedTuple):
     """One line of a recording."""
 
@@ -76,31 +63,59 @@ class RecordedRequest(NamedTuple):
     response: Mapping[str, Any]
 
 
-class RecordingClient(ProviderClient):
-    """A client that adds each request and its final result to a recording."""
+class DescribingClient(ProviderClient):
+    """A client that describes its requests.
 
-    def __init__(self, context: RequestContext, *args: Any, **kwargs: Any) -> None:
+    Args:
+        file: the recording.
+        system: the user's addition to the system prompt.
+        output_format: the format of the answer, such as "code"; "" for any.
+    """
+
+    def __init__(self, file: str, system: str, output_format: str, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._context = context
+        self._file = file
+        self._system = system
+        self._output_format = output_format
+
+    def describe_request(self, request: ChatRequest, tools: Sequence[ToolSpec]) -> dict[str, Any]:
+        """Describe a request without secrets, as it is compared with others and written to a recording."""
+        redact = self.redactor.redact_message
+        messages = [describe_message(redact(message)) for message in request.messages if message.role != "system"]
+        description = {
+            "provider": self.provider.info.name,
+            "model": request.model,
+            "system": self.redactor.redact(self._system.strip()),
+            "format": self._output_format,
+            "messages": [message for message in messages if len(message) > 1],
+            "tools": sorted(tool.name for tool in tools),
+            "options": self.redactor.redact_value(dict(request.options)),
+            "schema": request.schema,
+        }
+        filled = {name: field for name, field in description.items() if field or name == "messages"}
+        return json.loads(json.dumps(replace_directory(filled)))  # type: ignore[no-any-return]  # as it is read back
+
+
+class RecordingClient(DescribingClient):
+    """A client that adds each request and its final result to a recording."""
 
     def send(
         self, request: ChatRequest, on_delta: Callable[[Delta], None], tools: Sequence[ToolSpec] = ()
     ) -> RequestResult:
-        description = describe_request(self, self._context, request, tools)
+        description = self.describe_request(request, tools)
         result = super().send(request, on_delta, tools)
         if isinstance(result.error, RunInterruptedError | BrokenOutputError):
-            self._on_notice(f"the answer was interrupted and is not in {self._context.file}")
+            self._on_notice(f"the answer was interrupted and is not in {self._file}")
         else:
-            append_record(self._context.file, description, describe_result(self, result))
+            append_record(self._file, description, describe_result(result, self.redactor))
         return result
 
 
-class ReplayClient(ProviderClient):
+class ReplayClient(DescribingClient):
     """A client that answers from a recording and never uses the network."""
 
-    def __init__(self, context: RequestContext, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._context = context
         self._open_transport = self._get_transport = refuse_network  # type: ignore[assignment]
 
     def _open_response(self, request: HttpRequest) -> NoReturn:
@@ -110,12 +125,11 @@ class ReplayClient(ProviderClient):
         self, request: ChatRequest, on_delta: Callable[[Delta], None], tools: Sequence[ToolSpec]
     ) -> RequestResult:
         self._prepare(request, tools)  # for its errors
-        description = describe_request(self, self._context, request, tools)
-        response = find_response(self._context.file, description)
+        response = find_response(self._file, self.describe_request(request, tools))
         try:
             result = restore_result(response, self.provider.info.name)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise FileError(f"{self._context.file} has an invalid answer", "record it again") from error
+            raise FileError(f"{self._file} has an invalid answer", "record it again") from error
         try:
             for delta in split_answer(result, is_stream=request.stream):
                 on_delta(delta)
@@ -129,30 +143,6 @@ def refuse_network() -> NoReturn:
 
 
 # Descriptions
-
-
-def describe_request(
-    client: ProviderClient, context: RequestContext, request: ChatRequest, tools: Sequence[ToolSpec]
-) -> dict[str, Any]:
-    """Describe a request without secrets, as it is compared with others and written to a recording."""
-    redact = client.redactor.redact_message
-    messages = [describe_message(redact(message)) for message in request.messages if message.role != "system"]
-    description = {
-        "provider": client.provider.info.name,
-        "model": request.model,
-        "system": client.redactor.redact(context.system.strip()),
-        "format": context.output_format,
-        "messages": [message for message in messages if len(message) > 1],
-        "tools": sorted(tool.name for tool in tools),
-        "options": client.redactor.redact_value(dict(request.options)),
-        "schema": request.schema,
-    }
-    directory = str(get_working_directory())
-    value: dict[str, Any] = map_strings(
-        {name: field for name, field in description.items() if field or name == "messages"},
-        lambda text: replace_directory(text, directory),
-    )
-    return json.loads(json.dumps(value))  # type: ignore[no-any-return]  # as it is read back
 
 
 def describe_message(message: Message) -> dict[str, Any]:
@@ -181,9 +171,9 @@ def describe_call(call: ToolCall) -> dict[str, Any]:
     return {"name": call.name, "arguments": arguments if isinstance(arguments, dict) else call.arguments}
 
 
-def describe_result(client: ProviderClient, result: RequestResult) -> dict[str, Any]:
+def describe_result(result: RequestResult, redactor: Redactor) -> Any:
     """Describe a result without secrets."""
-    answer, redactor = result.answer, client.redactor
+    answer = result.answer
     description = {
         "text": answer.text,
         "reasoning": answer.reasoning,
@@ -193,9 +183,7 @@ def describe_result(client: ProviderClient, result: RequestResult) -> dict[str, 
         "usage": {name: amount for name, amount in answer.usage._asdict().items() if amount is not None},
         "error": redactor.redact_value(describe_error(result.error)) if result.error else None,
     }
-    directory = str(get_working_directory())
-    filled = {name: field for name, field in description.items() if field}
-    return map_strings(filled, lambda text: replace_directory(text, directory))  # type: ignore[no-any-return]
+    return replace_directory({name: field for name, field in description.items() if field})
 
 
 def describe_error(error: AskError) -> dict[str, Any]:
@@ -218,11 +206,13 @@ def map_strings(value: Any, convert: Callable[[str], str]) -> Any:
     return value
 
 
-def replace_directory(text: str, directory: str) -> str:
-    """Replace the working directory by its placeholder, unless it is the root."""
-    if len(directory) < 2 or directory not in text:
-        return text
-    return re.sub(rf"{re.escape(directory)}(?![\w-])", DIRECTORY_PLACEHOLDER, text)
+def replace_directory(value: Any) -> Any:
+    """Replace the working directory in a JSON value by its placeholder, unless it is the root."""
+    directory = str(get_working_directory())
+    if len(directory) < 2:
+        return value
+    pattern = re.compile(rf"{re.escape(directory)}(?![\w-])")
+    return map_strings(value, lambda text: pattern.sub(DIRECTORY_PLACEHOLDER, text))
 
 
 # Files
@@ -362,23 +352,15 @@ def describe_nearest(records: Sequence[RecordedRequest], request: Mapping[str, A
     """Describe how the most similar recorded request differs from a request."""
     if not records:
         return ": it is empty"
-    differences = {record.line_number: [*iter_differences(record.request, request)] for record in records}
+    matcher = SequenceMatcher(b=json.dumps(request, ensure_ascii=False)[-MAX_COMPARED_LENGTH:], autojunk=False)
 
-    def rank(record: RecordedRequest) -> tuple[int, bool]:
-        return len(differences[record.line_number]), record.request.get("messages") != request["messages"]
+    def measure_distance(record: RecordedRequest) -> tuple[int, bool, float]:
+        matcher.set_seq1(json.dumps(record.request, ensure_ascii=False)[-MAX_COMPARED_LENGTH:])
+        has_other_messages = record.request.get("messages") != request["messages"]
+        return len([*iter_differences(record.request, request)]), has_other_messages, -matcher.quick_ratio()
 
-    best_rank = min(map(rank, records))
-    candidates = [record for record in records if rank(record) == best_rank]
-    nearest = candidates[0]
-    if len(candidates) > 1:
-        matcher = SequenceMatcher(b=json.dumps(request, ensure_ascii=False)[-MAX_COMPARED_LENGTH:], autojunk=False)
-
-        def measure_similarity(record: RecordedRequest) -> float:
-            matcher.set_seq1(json.dumps(record.request, ensure_ascii=False)[-MAX_COMPARED_LENGTH:])
-            return matcher.quick_ratio()
-
-        nearest = max(candidates, key=measure_similarity)
-    parts = differences[nearest.line_number]
+    nearest = min(records, key=measure_distance)
+    parts = [*iter_differences(nearest.request, request)]
     more = f" and {len(parts) - MAX_DIFFERENCES} more" if len(parts) > MAX_DIFFERENCES else ""
     return f"; the most similar is line {nearest.line_number}, where {'; '.join(parts[:MAX_DIFFERENCES])}{more}"
 
@@ -405,8 +387,7 @@ def format_excerpt(value: Any, other: Any) -> str:
     if value is None:
         return "missing"
     text, other_text = (json.dumps(each, ensure_ascii=False) for each in (value, other))
-    equal_length = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(text, other_text, strict=False)))
-    start = max(0, equal_length - EXCERPT_BEFORE)
+    start = max(0, len(os.path.commonprefix([text, other_text])) - EXCERPT_BEFORE)  # noqa: RUF071 - not a path
     excerpt = text[start : start + EXCERPT_LENGTH]
     return ("…" if start else "") + excerpt + ("…" if start + EXCERPT_LENGTH < len(text) else "")
 
@@ -425,15 +406,13 @@ def restore_result(response: Mapping[str, Any], provider: str) -> RequestResult:
         Usage(**response.get("usage", {})),
         finish_message=response.get("finish_message", ""),
     )
-    calls = tuple(restore_call(call) for call in response.get("tool_calls", ()))
+    calls = []
+    for call in response.get("tool_calls", ()):
+        arguments = call["arguments"]
+        text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+        calls.append(ToolCall(generate_call_id(), call["name"], text))
     error = response.get("error")
-    return RequestResult(answer, calls, restore_error(error, provider) if error else None)
-
-
-def restore_call(call: Mapping[str, Any]) -> ToolCall:
-    arguments = call["arguments"]
-    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-    return ToolCall(generate_call_id(), call["name"], text)
+    return RequestResult(answer, tuple(calls), restore_error(error, provider) if error else None)
 
 
 def restore_error(description: Mapping[str, Any], provider: str) -> AskError:
