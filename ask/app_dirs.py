@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 APP_NAME = "ask"
 XDG_FOLDERS = {"config": ".config", "data": ".local/share", "cache": ".cache"}
@@ -17,68 +16,40 @@ MACOS_FOLDERS = {
 }
 
 
-class AppDirs(NamedTuple):
-    """The folders of `ask`: XDG's if the environment sets them, else the platform's. They need not exist."""
+class AppDirs:
+    """The folders of `ask` and the files in them. They need not exist.
 
-    config: Path
-    data: Path
-    cache: Path
+    Attributes:
+        history_file: the database of saved conversations.
+        sign_ins: the folder of sign-ins to MCP servers.
+        templates: the folder of the user's own templates.
+        skills: the folder of the user's own skills.
+        trust_file: the projects whose instructions the user has allowed or declined to send.
+        ledger_file: the database of the jobs of `ask map` and their answers.
+        results: the folder for tool results that are too long to send to the model.
+        approvals_file: the tool calls that the user has approved for later runs.
+    """
+
+    def __init__(self, config: Path, data: Path, cache: Path) -> None:
+        self.config = config
+        self.config_file = config / "config.toml"
+        self.keys_file = config / "keys.toml"
+        self.sign_ins = config / "sign-ins"
+        self.templates = config / "templates"
+        self.skills = config / "skills"
+        self.data = data
+        self.history_file = data / "history.db"
+        self.trust_file = data / "trusted-projects.json"
+        self.ledger_file = data / "map.db"
+        self.results = data / "results"
+        self.tool_call_log = data / "audit.jsonl"
+        self.approvals_file = data / "approvals.json"
+        self.cache = cache
 
     @staticmethod
     def from_environment(environment: Mapping[str, str]) -> AppDirs:
+        """Return the folders that the environment sets, as in XDG, and for others those of the platform."""
         return AppDirs(*(_find_app_dir(environment, kind) for kind in ("config", "data", "cache")))
-
-    @property
-    def history_file(self) -> Path:
-        """The database of saved conversations."""
-        return self.data / "history.db"
-
-    @property
-    def config_file(self) -> Path:
-        return self.config / "config.toml"
-
-    @property
-    def keys_file(self) -> Path:
-        return self.config / "keys.toml"
-
-    @property
-    def sign_ins(self) -> Path:
-        """The folder of sign-ins to MCP servers."""
-        return self.config / "sign-ins"
-
-    @property
-    def templates(self) -> Path:
-        """The folder of the user's own templates."""
-        return self.config / "templates"
-
-    @property
-    def skills(self) -> Path:
-        """The folder of the user's own skills."""
-        return self.config / "skills"
-
-    @property
-    def trust_file(self) -> Path:
-        """The projects whose instructions the user has allowed or declined to send."""
-        return self.data / "trusted-projects.json"
-
-    @property
-    def ledger_file(self) -> Path:
-        """The database of the jobs of `ask map` and their answers."""
-        return self.data / "map.db"
-
-    @property
-    def results(self) -> Path:
-        """The folder for tool results that are too long to send to the model."""
-        return self.data / "results"
-
-    @property
-    def tool_call_log(self) -> Path:
-        return self.data / "audit.jsonl"
-
-    @property
-    def approvals_file(self) -> Path:
-        """The tool calls that the user has approved for later runs."""
-        return self.data / "approvals.json"
 
 
 def _find_app_dir(environment: Mapping[str, str], kind: str) -> Path:

@@ -162,15 +162,15 @@ class KeyStore:
     Args:
         path: keys.toml.
         environment: the environment of this process.
-        key_commands: the commands that print the keys of providers, by provider.
+        tables: the tables of providers in config.toml, by provider, which may name a variable or a key command.
     """
 
     def __init__(
-        self, path: Path, environment: Mapping[str, str], key_commands: Mapping[str, str] = EMPTY_MAPPING
+        self, path: Path, environment: Mapping[str, str], tables: Mapping[str, Mapping[str, str]] = EMPTY_MAPPING
     ) -> None:
         self.path = path
         self._environment = environment
-        self._key_commands = key_commands
+        self._tables = tables
         self._retrieved_keys: dict[tuple[str, str], str] = {}
         """Keys from commands and the keyring, by origin and provider."""
 
@@ -190,17 +190,22 @@ class KeyStore:
         """Return the keys in keys.toml and those that were retrieved from commands and the keyring."""
         return [*filter(None, self.read_saved_keys().values()), *self._retrieved_keys.values()]
 
+    def list_variables(self, name: str, default: Iterable[str]) -> list[str]:
+        """Return the environment variables that may contain a key: the one in config.toml, else those in `default`."""
+        configured = self._tables.get(name, {}).get("key_env")
+        return [configured] if configured else [*default]
+
     def find_origin(self, name: str, variables: Iterable[str] = ()) -> str:
         """Find where a provider's key is set, without running a command or opening the keyring.
 
-        `variables` are the environment variables that the provider names, tried before `<NAME>_API_KEY` and
-        `AI_<NAME>_API_KEY`. Returns the variable's name, `KEY_COMMAND`, `KEYRING` or the path of keys.toml, and "" if
-        there is no key.
+        `variables` are the environment variables that the provider names, unless config.toml names one. They are tried
+        before `<NAME>_API_KEY` and `AI_<NAME>_API_KEY`. Returns the variable's name, `KEY_COMMAND`, `KEYRING` or the
+        path of keys.toml, and "" if there is no key.
         """
-        for variable in dict.fromkeys((*variables, *list_key_variables(name))):
+        for variable in (*self.list_variables(name, variables), *list_key_variables(name)):
             if self._environment.get(variable, "").strip():
                 return variable
-        if self._key_commands.get(name, "").strip():
+        if self._tables.get(name, {}).get("key_command", "").strip():
             return KEY_COMMAND
         key = self.read_saved_keys().get(name, "")
         return KEYRING if key is None else str(self.path) if key.strip() else ""
@@ -224,7 +229,7 @@ class KeyStore:
             from ask.external_keys import read_keyring, run_key_command
 
             key = (
-                run_key_command(name, self._key_commands[name], self._environment)
+                run_key_command(name, self._tables[name]["key_command"], self._environment)
                 if origin == KEY_COMMAND
                 else read_keyring(name)
             )

@@ -142,27 +142,29 @@ SWITCH_VALUES = {
 }
 
 
-class Config(NamedTuple):
-    """The validated content of config.toml. `warnings` are lines about unknown keys."""
+class Config:
+    """The validated content of config.toml.
 
-    values: Mapping[str, Any] = EMPTY_MAPPING
-    warnings: tuple[str, ...] = ()
+    Attributes:
+        values: all of it.
+        warnings: lines about unknown keys.
+        aliases: the names that `-m` accepts in place of a model's name.
+        options: the model parameters for every request.
+        providers: the tables `[providers.NAME]`.
+    """
+
+    def __init__(self, values: Mapping[str, Any] = EMPTY_MAPPING, warnings: Sequence[str] = ()) -> None:
+        self.values = values
+        self.warnings = warnings
+        self.aliases: Mapping[str, str] = values.get("aliases", {})
+        self.options: Mapping[str, Any] = values.get("options", {})
+        self.providers: Mapping[str, Mapping[str, str]] = values.get("providers", {})
 
     def get(self, key: str, default: Any = None) -> Any:
         """Return the value of a setting, or "mcp.servers"."""
         section, _, name = key.rpartition(".")
         table = self.values.get(section, {}) if section else self.values
         return table.get(name, default)
-
-    @property
-    def options(self) -> Mapping[str, Any]:
-        """The model parameters for every request."""
-        return dict(self.values.get("options", {}))
-
-    @property
-    def aliases(self) -> Mapping[str, str]:
-        """The names that `-m` accepts in place of a model's name."""
-        return dict(self.values.get("aliases", {}))
 
     def get_provider(self, name: str) -> Mapping[str, str]:
         """Return the table `[providers.NAME]`; {} if there is none."""
@@ -176,11 +178,6 @@ class Config(NamedTuple):
         from ask.profiles import ModelProfile
 
         return [ModelProfile(**{key: row[key] for key in row.keys() & MODEL_KEYS.keys()}) for row in rows]
-
-    @property
-    def providers(self) -> Mapping[str, Mapping[str, str]]:
-        """All tables `[providers.NAME]`."""
-        return dict(self.values.get("providers", {}))
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -212,7 +209,7 @@ def read_config(path: Path) -> Config:
         ConfigError: it is not TOML, or a value is of the wrong type or out of range.
     """
     values = read_toml(path)
-    return Config(values, tuple(check_config(path, values)))
+    return Config(values, check_config(path, values))
 
 
 def check_config(path: Path, values: Mapping[str, Any]) -> list[str]:

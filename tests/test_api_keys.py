@@ -123,16 +123,17 @@ def test_an_empty_variable_is_ignored_and_keys_are_stripped(tmp_path: Path) -> N
 
 def test_a_key_command_comes_after_variables_and_before_the_file(tmp_path: Path) -> None:
     path = tmp_path / "keys.toml"
-    commands = {"a": f"echo {KEY}"}
+    commands = {"a": {"key_command": f"echo {KEY}"}}
     KeyStore(path, {}).save("a", OTHER)
     assert KeyStore(path, {"A_API_KEY": "1"}, commands).find("a") == ("1", "A_API_KEY")
     assert KeyStore(path, {}, commands).find("a") == (KEY, KEY_COMMAND)
-    assert KeyStore(path, {}, {"a": " ", "b": "false"}).find("a") == (OTHER, str(path))
+    others = {"a": {"key_command": " "}, "b": {"key_command": "false"}}
+    assert KeyStore(path, {}, others).find("a") == (OTHER, str(path))
 
 
 def test_a_key_command_runs_once_and_only_for_the_key(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
-    keys = KeyStore(tmp_path / "keys.toml", {}, {"a": f"echo run >> {runs}; echo {KEY}"})
+    keys = KeyStore(tmp_path / "keys.toml", {}, {"a": {"key_command": f"echo run >> {runs}; echo {KEY}"}})
     assert keys.find_origin("a") == KEY_COMMAND
     assert keys.list_known_keys() == []
     assert not runs.exists()

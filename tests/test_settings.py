@@ -41,7 +41,7 @@ def test_folders_are_those_of_xdg(home: Home) -> None:
     places = AppDirs.from_environment(
         {"XDG_CONFIG_HOME": "/c", "XDG_DATA_HOME": "/d", "XDG_CACHE_HOME": "/e", "HOME": "/h"}
     )
-    assert places == AppDirs(Path("/c/ask"), Path("/d/ask"), Path("/e/ask"))
+    assert (places.config, places.data, places.cache) == (Path("/c/ask"), Path("/d/ask"), Path("/e/ask"))
 
 
 @pytest.mark.parametrize("xdg", [{}, {"XDG_CONFIG_HOME": "", "XDG_DATA_HOME": "", "XDG_CACHE_HOME": "not/absolute"}])
@@ -321,7 +321,7 @@ def test_an_unknown_key_is_a_warning_with_a_suggestion(ask: Ask, home: Home, tex
 
 
 def test_a_missing_config_toml_means_the_defaults(tmp_path: Path) -> None:
-    assert read_config(tmp_path / "config.toml") == Config()
+    assert not read_config(tmp_path / "config.toml").values
 
 
 SECTIONS = {key.partition(".")[0] for key in SETTINGS if "." in key} | {"options", "providers"}

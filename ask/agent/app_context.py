@@ -52,9 +52,7 @@ class AppContext:
 
     @cached_property
     def key_store(self) -> KeyStore:
-        tables = self.config.providers.items()
-        key_commands = {name: table["key_command"] for name, table in tables if "key_command" in table}
-        return KeyStore(self.app_dirs.keys_file, self.environment, key_commands)
+        return KeyStore(self.app_dirs.keys_file, self.environment, self.config.providers)
 
     @cached_property
     def plugins(self) -> PluginIndex:
@@ -85,14 +83,6 @@ class AppContext:
     def notify(self, text: str) -> None:
         """Print a notice about a plugin for the user."""
         self.console.print_notice(self.collect_secrets().redact(text))
-
-    def find_key_variables(self, name: str, default: tuple[str, ...] = ()) -> tuple[str, ...]:
-        """Return the environment variables that may contain a provider's key.
-
-        The configured one replaces the `default`.
-        """
-        configured = self.config.get_provider(name).get("key_env")
-        return (configured,) if configured else default
 
     def collect_secrets(self, *extra_keys: str) -> Secrets:
         """Collect all API keys, for redaction and for the environment of child processes."""

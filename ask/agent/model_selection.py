@@ -274,7 +274,7 @@ def find_provider_with_key(app: AppContext, base_url: str) -> str:
         return find_recorded_provider(app.replay_file) or PREFERRED_PROVIDER
     names = (PREFERRED_PROVIDER, *app.provider_names)
     for name in names:
-        if app.key_store.find_origin(name, app.find_key_variables(name)):
+        if app.key_store.find_origin(name):
             return name
     for name in names:
         configured = app.config.get_provider(name).get("base_url", "")
@@ -292,12 +292,12 @@ def resolve_key(app: AppContext, info: ProviderInfo, base_url: str) -> str:
     Raises:
         AskError: it needs a key and has none, or the key cannot be retrieved.
     """
-    variables = app.find_key_variables(info.name, info.key_env)
-    has_key = bool(app.key_store.find_origin(info.name, variables))
+    has_key = bool(app.key_store.find_origin(info.name, info.key_env))
     if not (has_key or app.replay_file) and requires_key(app, info, base_url):
+        variables = app.key_store.list_variables(info.name, info.key_env)
         advice = f"{format_key_hint(info.name, *variables)}; -p demo works without a key"
         raise ConfigError(f"no API key for {info.name}", advice)
-    return app.key_store.find(info.name, variables)[0] if app.needs_keys else ""
+    return app.key_store.find(info.name, info.key_env)[0] if app.needs_keys else ""
 
 
 def requires_key(app: AppContext, info: ProviderInfo, base_url: str) -> bool:

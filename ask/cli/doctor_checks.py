@@ -34,6 +34,7 @@ from ask.agent.plugin_tools import ToolLoadFailure, format_origin, load_plugin_t
 from ask.agent.project_context import UNTRUSTED, list_all_skills
 from ask.agent.safe_mode import parse_allowed_host, prepare_sandbox_config
 from ask.agent.toolset import find_search_engine, format_search_setup_hint
+from ask.app_dirs import AppDirs
 from ask.cli.init import EVAL_LINES, RC_FILES, SHELLS, find_completion_script, find_install_path, is_installed_by_ask
 from ask.client.models_cache import find_newest_file, read_models
 from ask.client.prices import OPENROUTER, PRICES_EXTRA, is_genai_prices_installed
@@ -221,8 +222,8 @@ MIN_FREE_BYTES = 10_000_000
 
 def check_folders(app: AppContext) -> Iterator[CheckResult]:
     """Check that the folders can be written or created."""
-    for name, folder in app.app_dirs._asdict().items():
-        state, consequence = UNWRITABLE_FOLDER_RESULTS[name]
+    for name, (state, consequence) in UNWRITABLE_FOLDER_RESULTS.items():
+        folder: Path = getattr(app.app_dirs, name)
         check = f"{name} folder"
         existing = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
         if not (existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)):
@@ -414,7 +415,7 @@ def check_safe_mode(app: AppContext) -> Iterator[CheckResult]:
         work_dir = Path(empty, "work")
         work_dir.mkdir()
         temporary_app = copy(app)
-        temporary_app.app_dirs = app.app_dirs._replace(data=Path(empty, "data"))
+        temporary_app.app_dirs = AppDirs(app.app_dirs.config, Path(empty, "data"), app.app_dirs.cache)
         results = list(probe_safe_mode(settings, work_dir, temporary_app))
     if results[-1].state == PROBLEM:
         yield results[-1]._replace(state=PROBLEM if settings.safe else WARNING, check="safe mode")
@@ -555,8 +556,7 @@ def inspect_provider(app: AppContext, name: str) -> tuple[CheckResult | None, Mo
     info, environment = loaded.info, app.environment
     if name != info.name and info.name in app.provider_names:
         return None, None
-    variables = app.find_key_variables(info.name, info.key_env)
-    key_origin = app.key_store.find_origin(info.name, variables)
+    key_origin = app.key_store.find_origin(info.name, info.key_env)
     prefix, base_url = format_variable_prefix(info.name), resolve_base_url(app, info)
     is_configured = (
         name in (environment.get("ASK_PROVIDER"), app.config.get("provider"))
@@ -570,7 +570,7 @@ def inspect_provider(app: AppContext, name: str) -> tuple[CheckResult | None, Mo
     key_description = f"key from {key_origin}" if key_origin else "needs no key"
     result = result._replace(found=f"{result.found}, {key_description}")
     try:
-        key = app.key_store.find(info.name, variables)[0] if app.needs_keys else ""
+        key = app.key_store.find(info.name, info.key_env)[0] if app.needs_keys else ""
     except AskError as error:
         return problem(name, f"{result.found}, but {error.summary}", error.hint), None
     return result, ModelEndpoint(loaded, "", base_url, key)

@@ -63,7 +63,7 @@ def list_keys(*, as_json: bool) -> None:
     rows = []
     vendor_variables = {name: provider.info.key_env for name, provider in load_providers(app)}
     for name in sorted({*vendor_variables, *KEYED_ENGINES, *app.key_store.read_saved_keys()}):
-        origin = app.key_store.find_origin(name, app.find_key_variables(name, vendor_variables.get(name, ())))
+        origin = app.key_store.find_origin(name, vendor_variables.get(name, ()))
         if origin:
             rows.append({"provider": name, "from": origin})
     write_table(rows, as_json=as_json)

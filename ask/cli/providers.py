@@ -20,7 +20,7 @@ def command(*, as_json: bool) -> None:
     rows = []
     for name, provider in load_providers(app):
         info, table = provider.info, app.config.get_provider(name)
-        key_origin = app.key_store.find_origin(name, app.find_key_variables(name, info.key_env))
+        key_origin = app.key_store.find_origin(name, info.key_env)
         base_url = resolve_base_url(app, info)
         origin = app.plugins.providers[name][0].distribution if name in app.plugins.providers else "config.toml"
         rows.append(
