@@ -13,7 +13,7 @@ from ask.agent.app_context import AppContext
 from ask.errors import UsageError
 from ask.secrets import format_variable_prefix
 from ask.settings import FILES_LEVEL, Settings
-from ask.text import decode_argument
+from ask.text import decode_argument, format_one_line
 from ask.tools.base import Tool
 from ask.tools.builtin import (
     BUILTIN_TOOLS,
@@ -29,16 +29,6 @@ from ask.tools.builtin import (
 if TYPE_CHECKING:
     from ask.agent.template_selection import SelectedTemplate
     from ask.mcp.lazy_servers import LazyServers
-
-
-def create_search_tools(app: AppContext, settings: Settings) -> Iterator[Tool]:
-    """Yield the search tool if an engine is available. A line explains why the configured one is not."""
-    engine_name = settings.search_engine
-    engine = find_search_engine(app, engine_name)
-    if engine:
-        yield create_search_tool(engine)
-    elif engine_name and SEARCH_WEB.name not in settings.disabled_tools:
-        app.console.print_notice(f"{SEARCH_WEB.name} is not available: {format_search_setup_hint(engine_name)}")
 
 
 def find_search_engine(app: AppContext, engine_name: str) -> SearchEngine | None:
@@ -92,8 +82,8 @@ class Toolset:
         self._tools: list[Tool] = []
         self._missing_prefixes: list[str] = []
         """Name prefixes of tools that could not be loaded, or were not."""
-        self._function_names: set[str] = set()
-        """The names of the tools from `--tool`, except those that were reported as not offered."""
+        self._function_origins: dict[str, str] = {}
+        """The names and origins of the tools from `--tool`, except those that were reported as not offered."""
 
     @cached_property
     def mcp_servers(self) -> LazyServers:
@@ -114,11 +104,10 @@ class Toolset:
             raise UsageError("--tool cannot be used when tools are disabled", advice)
         tools = self.load_tools(settings) if settings.tools else BUILTIN_TOOLS
         names = [tool.spec.name for tool in tools]
-        names += [
-            name
-            for name in list_named_tools(settings, selected_template)
-            if name.startswith(self._get_missing_prefixes(settings))
-        ]
+        named = [*settings.disabled_tools]
+        if selected_template and not isinstance(selected_template.template.tools, bool):
+            named += selected_template.template.tools
+        names += [name for name in named if name.startswith(self._get_missing_prefixes(settings))]
         for name in settings.disabled_tools.difference(names) if settings.tools else ():
             from ask.suggestions import format_suggestion
 
@@ -137,7 +126,7 @@ class Toolset:
 
     def _report_excluded_functions(self, settings: Settings, allowed_names: frozenset[str]) -> None:
         """Report tools from `--tool` that are not offered, each once."""
-        for name in sorted(self._function_names):
+        for name in sorted(self._function_origins):
             is_unconfined = settings.safe and name not in settings.allow_tools
             if is_unconfined and name not in settings.disabled_tools:
                 self._report_exclusion(name, "cannot be confined", f"add --allow-tool {name} to allow it")
@@ -145,7 +134,7 @@ class Toolset:
                 self._report_exclusion(name, "is not one of the template's tools", "")
 
     def _report_exclusion(self, name: str, reason: str, advice: str) -> None:
-        self._function_names.discard(name)
+        self._function_origins.pop(name, None)
         self._app.console.print_notice(f"{name} {reason} and is not offered" + (f": {advice}" if advice else ""))
 
     def load_tools(self, settings: Settings) -> list[Tool]:
@@ -158,13 +147,15 @@ class Toolset:
         return self._tools
 
     def _iter_all_tools(self, settings: Settings) -> Iterator[Tool]:
-        tools = [
-            *BUILTIN_TOOLS,
-            *create_search_tools(self._app, settings),
-            *self.skill_tools,
-        ]
+        tools = [*BUILTIN_TOOLS]
+        if engine := find_search_engine(self._app, settings.search_engine):
+            tools.append(create_search_tool(engine))
+        elif settings.search_engine and SEARCH_WEB.name not in settings.disabled_tools:
+            hint = format_search_setup_hint(settings.search_engine)
+            self._app.console.print_notice(f"{SEARCH_WEB.name} is not available: {hint}")
+        tools += self.skill_tools
         if self._functions:
-            tools += self._load_function_tools(settings, tools)
+            tools += self._load_function_tools(settings)
         yield from tools
         if settings.safe and settings.safe_level == FILES_LEVEL and not settings.allow_tools:
             self._report_unconfined_sources()
@@ -186,11 +177,11 @@ class Toolset:
                 "add --allow-tool NAME to allow one"
             )
 
-    def _load_function_tools(self, settings: Settings, existing_tools: Iterable[Tool]) -> list[Tool]:
+    def _load_function_tools(self, settings: Settings) -> list[Tool]:
         """Load the tools that `--tool` names. In safe mode, files are not run unless a tool is allowed.
 
         Raises:
-            UsageError: an option is invalid, or a tool's name is invalid or taken.
+            UsageError: an option is invalid.
             FileError, ConfigError: one cannot be read or loaded.
         """
         from ask.agent.plugin_tools import load_function_tools, parse_tool_option
@@ -203,18 +194,7 @@ class Toolset:
             self._missing_prefixes.append("")
             return []
         tools = load_function_tools(self._functions, self._app, settings)
-        owners = {tool.spec.name: tool.origin for tool in existing_tools}
-        for tool in tools:
-            name = tool.spec.name
-            if name in owners:
-                advice = "rename it with @tool(name=...)"
-                raise UsageError(
-                    f"the name of the tool {name} of {tool.origin} is already used by {owners[name]}", advice
-                )
-            if not TOOL_NAME_PATTERN.fullmatch(name):
-                raise UsageError(f"no provider accepts the tool name {name!r}", "rename it with @tool(name=...)")
-            owners[name] = tool.origin
-        self._function_names = {tool.spec.name for tool in tools}
+        self._function_origins = {tool.spec.name: tool.origin for tool in tools}
         return tools
 
     def _load_plugin_tools(self, settings: Settings, existing_tools: Iterable[Tool]) -> Iterator[Tool]:
@@ -236,21 +216,28 @@ class Toolset:
                 yield tool
 
     def _filter_usable(self, tools: Iterable[Tool]) -> Iterator[Tool]:
-        """Yield the tools that providers accept. Of several with the same name, the first is used."""
+        """Yield the tools that providers accept. Of several with the same name, the first is used.
+
+        Raises:
+            UsageError: a tool from `--tool` cannot be used.
+        """
         owners: dict[str, str] = {}
         for tool in tools:
             name, origin = tool.spec.name, tool.origin
             if not TOOL_NAME_PATTERN.fullmatch(name):
-                self._app.console.print_notice(f"skipping the tool {name!r} of {origin}: no provider accepts that name")
+                problem = f"no provider accepts the name {name!r}"
             elif name in owners:
-                self._app.console.print_notice(
-                    f"skipping the tool {name} of {origin}: {owners[name]} has a tool of the same name"
-                )
-            elif problem := find_schema_problem(tool):
-                self._app.console.print_notice(f"skipping the tool {name} of {origin}: {problem}")
+                problem = f"{owners[name]} has a tool of the same name"
             else:
+                problem = find_schema_problem(tool)
+            if not problem:
                 owners[name] = origin
                 yield tool
+                continue
+            title = f"the tool {format_one_line(name)} of {origin}"
+            if (name, origin) in self._function_origins.items():
+                raise UsageError(f"cannot offer {title}: {problem}", "rename it with @tool(name=...)")
+            self._app.console.print_notice(f"skipping {title}: {problem}")
 
 
 def find_schema_problem(tool: Tool) -> str:
@@ -264,12 +251,6 @@ def find_schema_problem(tool: Tool) -> str:
     except UnusableToolError as error:
         return str(error)
     return ""
-
-
-def list_named_tools(settings: Settings, selected_template: SelectedTemplate | None) -> list[str]:
-    """List the tool names in the settings and the template."""
-    template_tools = selected_template.template.tools if selected_template else False
-    return [*settings.disabled_tools, *(() if isinstance(template_tools, bool) else template_tools)]
 
 
 def has_context_files(directory: Path, settings: Settings, app: AppContext) -> bool:

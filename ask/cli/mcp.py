@@ -46,6 +46,9 @@ from ask.tools.file_access import escape_for_display
 if TYPE_CHECKING:
     from mcp import Client
 
+    from ask.mcp.lazy_servers import LazyServers
+    from ask.mcp.tool_listing import ServerTools
+
 T = TypeVar("T")
 
 
@@ -91,7 +94,8 @@ def list_command(*, names: tuple[str, ...], tools: bool, as_json: bool) -> None:
     """List the MCP servers and where they are configured. With a name, start that server and list its tools."""
     app = AppContext()
     if tools or names:
-        rows = load_tool_rows(select_servers(app, names), app)
+        found = query_servers(app, names, lambda servers, started: collect_server_tools(started, servers, app))
+        rows = [{**to_tool_row(tool), "server": server.name} for server, tools in found for tool in tools]
     else:
         rows = [to_server_row(server, as_json=as_json) for server in read_configured_servers(app).values()]
     write_table(rows, as_json=as_json)
@@ -116,27 +120,6 @@ def to_server_row(server: ServerConfig, *, as_json: bool) -> dict[str, Any]:
     if as_json:
         row |= {"env": list(server.env), "headers": list(server.headers), "tools": list(server.tools) or None}
     return row
-
-
-def load_tool_rows(servers: Sequence[ServerConfig], app: AppContext) -> list[dict[str, Any]]:
-    """Start servers and return the rows of their tools.
-
-    A notice is printed for each server that fails.
-
-    Raises:
-        ConfigError: all of them fail.
-    """
-    with app.cleanup:
-        lazy_servers = create_lazy_servers(app)
-        server_tools = lazy_servers.start(servers)
-        rows = [
-            {**to_tool_row(tool), "server": entry.server.name}
-            for entry in server_tools
-            for tool in collect_server_tools(entry, lazy_servers, app)
-        ]
-    if server_tools and all(entry.failure for entry in server_tools):
-        raise ConfigError("no MCP server works", "ask mcp test shows why")
-    return rows
 
 
 @command.command("resources", short_help="List the resources of MCP servers, for -f.")
@@ -185,10 +168,10 @@ def prompts_command(*, names: tuple[str, ...], as_json: bool) -> None:
     write_table(rows, as_json=as_json)
 
 
-def request_lists(
-    names: Sequence[str], fetch_list: Callable[[Client], Awaitable[Sequence[T]]]
+def query_servers(
+    app: AppContext, names: Sequence[str], query: Callable[[LazyServers, ServerTools], Sequence[T]]
 ) -> list[tuple[ServerConfig, Sequence[T]]]:
-    """Start servers, all or those with these names, and return the list of each.
+    """Start servers, all or those with these names, and return the result of a query to each.
 
     A notice is printed for each server that fails.
 
@@ -197,23 +180,33 @@ def request_lists(
     """
     from ask.mcp.connection import RequestError
 
-    app = AppContext()
-    servers = select_servers(app, list(map(decode_argument, names)))
-    lists = []
+    configured = select_servers(app, list(map(decode_argument, names)))
+    results = []
     with app.cleanup:
-        lazy_servers = create_lazy_servers(app)
-        for started in lazy_servers.start(servers):
-            server, failure = started.server, started.failure
+        servers = create_lazy_servers(app)
+        for started in servers.start(configured):
+            failure = started.failure
             if not failure:
                 try:
-                    lists.append((server, lazy_servers.request(server, fetch_list, server.timeout)))
+                    results.append((started.server, query(servers, started)))
                 except RequestError as error:
-                    failure = f"the MCP server {server.name} failed: {error}"
+                    failure = f"the MCP server {started.server.name} failed: {error}"
             if failure:
                 app.console.print_notice(failure)
-    if servers and not lists:
+    if configured and not results:
         raise ConfigError("no MCP server works", "ask mcp test shows why")
-    return lists
+    return results
+
+
+def request_lists(
+    names: Sequence[str], fetch_list: Callable[[Client], Awaitable[Sequence[T]]]
+) -> list[tuple[ServerConfig, Sequence[T]]]:
+    """Start servers and return what `fetch_list` fetches from each."""
+
+    def query(servers: LazyServers, started: ServerTools) -> Sequence[T]:
+        return servers.request(started.server, fetch_list, started.server.timeout)
+
+    return query_servers(AppContext(), names, query)
 
 
 @command.command("add", short_help="Add an MCP server to config.toml.")
