@@ -144,14 +144,14 @@ def format_supported_types(is_supported: Callable[[str], bool]) -> str:
 
 def estimate_attachment_tokens(attachments: Sequence[Attachment]) -> int:
     """Estimate how many tokens a model counts for attachments."""
-    return sum(map(_estimate_tokens, attachments))
-
-
-def _estimate_tokens(attachment: Attachment) -> int:
-    group, size = MEDIA_TYPES.get(attachment.media_type, UNKNOWN_TYPE).group, len(attachment.data)
-    if group == "image":
-        return IMAGE_TOKENS
-    if group == "audio":
-        return size // BYTES_PER_AUDIO_TOKEN.get(attachment.media_type, BYTES_PER_COMPRESSED_AUDIO_TOKEN) + 1
-    pages = sum(1 for _ in _PDF_PAGE.finditer(attachment.data)) or size // BYTES_PER_PAGE + 1
-    return pages * PAGE_TOKENS
+    tokens = 0
+    for attachment in attachments:
+        group, size = MEDIA_TYPES.get(attachment.media_type, UNKNOWN_TYPE).group, len(attachment.data)
+        if group == "image":
+            tokens += IMAGE_TOKENS
+        elif group == "audio":
+            tokens += size // BYTES_PER_AUDIO_TOKEN.get(attachment.media_type, BYTES_PER_COMPRESSED_AUDIO_TOKEN) + 1
+        else:
+            pages = sum(1 for _ in _PDF_PAGE.finditer(attachment.data)) or size // BYTES_PER_PAGE + 1
+            tokens += pages * PAGE_TOKENS
+    return tokens

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Mapping
-from contextlib import ExitStack
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
 
 from ask.errors import ConfigError, MissingDependencyError
 from ask.installation import format_install_command
@@ -78,11 +78,8 @@ def read_keyring(name: str) -> str:
         ConfigError: the keyring is not available, or does not contain the key.
         MissingDependencyError: the package is not installed.
     """
-    keyring = import_keyring()
-    try:
+    with open_keyring() as keyring:
         key = keyring.get_password(KEYRING_SERVICE, name)
-    except Exception as error:  # noqa: BLE001 - backends raise their own errors
-        raise_keyring_error(error)
     if not key:
         raise ConfigError(f"the key for {name} is no longer in the keyring", f"ask keys set --keyring {name}")
     return str(key).strip()
@@ -95,26 +92,24 @@ def write_keyring(name: str, key: str) -> None:
         ConfigError: the keyring is not available.
         MissingDependencyError: the package is not installed.
     """
-    keyring = import_keyring()
-    try:
+    with open_keyring() as keyring:
         if key:
             keyring.set_password(KEYRING_SERVICE, name, key)
         elif keyring.get_password(KEYRING_SERVICE, name) is not None:
             keyring.delete_password(KEYRING_SERVICE, name)
-    except Exception as error:  # noqa: BLE001 - backends raise their own errors
-        raise_keyring_error(error)
 
 
-def import_keyring() -> ModuleType:
+@contextmanager
+def open_keyring() -> Iterator[ModuleType]:
+    """Import the package; convert the errors of its backends to `ConfigError`."""
     try:
         import keyring
     except ModuleNotFoundError:
         hint = format_install_command("keyring")
         raise MissingDependencyError("the system keyring needs the package keyring", hint) from None
-    return keyring
-
-
-def raise_keyring_error(error: Exception) -> NoReturn:
-    reason = format_one_line(str(error) or type(error).__name__, MAX_OUTPUT_LENGTH)
-    hint = "python -m keyring diagnose shows its configuration"
-    raise ConfigError(f"the system keyring cannot be used ({reason})", hint) from error
+    try:
+        yield keyring
+    except Exception as error:
+        reason = format_one_line(str(error) or type(error).__name__, MAX_OUTPUT_LENGTH)
+        hint = "python -m keyring diagnose shows its configuration"
+        raise ConfigError(f"the system keyring cannot be used ({reason})", hint) from error

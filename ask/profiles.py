@@ -77,12 +77,12 @@ def find_profile(profiles: Iterable[ModelProfile], model: str) -> ModelProfile:
 
 def matches(pattern: str, model: str) -> bool:
     """Check whether a pattern matches a model's name. Fine-tuned models match like the model they are made from."""
-    return any(match_alternative(alternative, model.removeprefix("ft:")) for alternative in pattern.split("|"))
-
-
-def match_alternative(pattern: str, model: str) -> bool:
-    name = model if "/" in pattern else model.rpartition("/")[2]
-    return bool(match_tokens(parse_pattern(pattern), name))
+    full_name = model.removeprefix("ft:")
+    name = full_name.rpartition("/")[2]
+    return any(
+        match_tokens(parse_pattern(alternative), full_name if "/" in alternative else name)
+        for alternative in pattern.split("|")
+    )
 
 
 def match_tokens(tokens: Sequence[str | tuple[Version, Version]], name: str) -> bool | None:

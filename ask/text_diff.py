@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import takewhile
 
 MAX_COMPARISONS = 4_000_000
 """The largest number of line pairs to compare, not counting common lines at the beginning and end."""
@@ -37,5 +38,4 @@ def _count_comparisons(before: Sequence[str], after: Sequence[str]) -> int:
 
 def _count_common_lines(before: Sequence[str], after: Sequence[str]) -> int:
     """Count the lines that are the same at the beginning."""
-    pairs = enumerate(zip(before, after, strict=False))
-    return next((index for index, (line, other_line) in pairs if line != other_line), min(len(before), len(after)))
+    return len([*takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False))])

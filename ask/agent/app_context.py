@@ -25,6 +25,7 @@ class AppContext:
     Attributes:
         console: standard error.
         cleanup: is closed at the end of the command, and ends what was started.
+        replay_file: the recording that answers all requests; "" for none.
         needs_keys: whether requests will be sent. If it is false, the keys of providers are not retrieved, so that no
             key command runs.
     """
@@ -35,12 +36,8 @@ class AppContext:
         self.environment = environment
         self.console = StderrConsole(environment, quiet=quiet, plain=plain)
         self.cleanup = ExitStack()
+        self.replay_file = environment.get("ASK_REPLAY", "")
         self.needs_keys = not self.replay_file
-
-    @property
-    def replay_file(self) -> str:
-        """The recording that answers all requests; "" for none."""
-        return self.environment.get("ASK_REPLAY", "")
 
     @cached_property
     def app_dirs(self) -> AppDirs:

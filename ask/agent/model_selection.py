@@ -384,11 +384,17 @@ def create_client(
         recording_class = RecordingClient if settings.record else ReplayClient
         client_class = partial(recording_class, settings.record or settings.replay, settings.system, output_format)
     timeout = settings.timeout or endpoint.provider.info.stall_timeout
+
+    def open_transport() -> Transport:
+        from ask.client.transport import Transport
+
+        return Transport(endpoint.base_url, timeout, endpoint.preconnection)
+
     if endpoint.chat_fallback:
         endpoint.chat_fallback.set_limits(timeout, notify)
     return client_class(
         endpoint.provider.with_limits(timeout, notify),
-        partial(open_transport, endpoint, timeout),
+        open_transport,
         endpoint.key,
         tries=settings.tries,
         backoff=settings.backoff,
@@ -397,13 +403,6 @@ def create_client(
         chat_fallback=endpoint.chat_fallback,
         on_headers=on_headers,
     )
-
-
-def open_transport(endpoint: ModelEndpoint, timeout: float) -> Transport:
-    """Create the HTTP transport to an endpoint."""
-    from ask.client.transport import Transport
-
-    return Transport(endpoint.base_url, timeout, endpoint.preconnection)
 
 
 def fetch_first_model(endpoint: ModelEndpoint, notify: Callable[[str], None], settings: Settings) -> str:

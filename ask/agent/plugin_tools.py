@@ -10,7 +10,6 @@ from typing import NamedTuple
 from ask.agent.app_context import AppContext
 from ask.errors import ConfigError, FileError, UsageError
 from ask.plugin_api.import_guard import report_slow_loading
-from ask.plugin_api.loader import PluginEntry
 from ask.safety.policy import BUILTIN_ORIGIN
 from ask.settings import Settings, get_working_directory
 from ask.text import decode_argument
@@ -81,10 +80,13 @@ def parse_tool_option(option_value: str) -> ToolTarget:
 
 def load_plugin_tools(app: AppContext, settings: Settings) -> Iterator[Tool | ToolLoadFailure]:
     """Load the tools of installed plugins."""
-    sources = [
-        (format_origin(distribution), list(map(parse_entry_target, entries)), ())
-        for distribution, entries in app.plugins.tools.items()
-    ]
+    sources: list[ToolSource] = []
+    for distribution, entries in app.plugins.tools.items():
+        targets = []
+        for entry in entries:
+            location, _, attribute = entry.target.partition("[")[0].partition(":")
+            targets.append((location.strip(), attribute.strip(), False))
+        sources.append((format_origin(distribution), targets, ()))
     return load_sources(sources, app, settings)
 
 
@@ -130,9 +132,3 @@ def format_origin(distribution: str) -> str:
     None may pass for ask's own tools, which safe mode sandboxes.
     """
     return f"package {distribution}" if distribution == BUILTIN_ORIGIN else distribution
-
-
-def parse_entry_target(entry: PluginEntry) -> ToolTarget:
-    """Return where the tools of an entry point are."""
-    location, _, attribute = entry.target.partition("[")[0].partition(":")
-    return location.strip(), attribute.strip(), False

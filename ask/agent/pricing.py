@@ -21,7 +21,7 @@ from ask.client.prices import (
 )
 from ask.errors import AskError, ConfigError
 from ask.messages import Usage
-from ask.plugin_api.provider import ModelInfo, ProviderInfo
+from ask.plugin_api.provider import ModelInfo
 from ask.settings import Settings
 
 
@@ -33,17 +33,14 @@ def calculate_run_cost(app: AppContext, requests: Iterable[tuple[ModelEndpoint, 
 
 
 def to_priced_model(app: AppContext, endpoint: ModelEndpoint) -> PricedModel:
-    info, base_url = endpoint.provider.info, endpoint.base_url
-    return PricedModel(info.name, endpoint.model, base_url, is_local(app, info, base_url))
+    """Return what the price of a model depends on.
 
-
-def is_local(app: AppContext, info: ProviderInfo, base_url: str) -> bool:
-    """Check whether a provider runs models on the user's machine.
-
-    A local server that only config.toml describes may be a proxy to a service that charges.
+    A model is local if its provider runs models on the user's machine. A local server that only config.toml describes
+    may be a proxy to a service that charges.
     """
+    info, base_url = endpoint.provider.info, endpoint.base_url
     is_local_server = info.name in app.plugins.providers and not info.needs_key and is_local_url(info.base_url)
-    return is_local_server and is_local_url(base_url)
+    return PricedModel(info.name, endpoint.model, base_url, is_local_server and is_local_url(base_url))
 
 
 def make_history_pricing(app: AppContext) -> Callable[[str, str, Iterable[Usage], float], Cost]:
@@ -55,11 +52,10 @@ def make_history_pricing(app: AppContext) -> Callable[[str, str, Iterable[Usage]
     @cache
     def find_model(provider_name: str, model: str) -> PricedModel:
         try:
-            info = load_provider(app, provider_name).info
+            provider = load_provider(app, provider_name)
         except ConfigError:  # no longer installed
             return PricedModel(provider_name, model)
-        base_url = resolve_base_url(app, info)
-        return PricedModel(provider_name, model, base_url, is_local(app, info, base_url))
+        return to_priced_model(app, ModelEndpoint(provider, model, resolve_base_url(app, provider.info), key=""))
 
     def calculate_cost(provider: str, model: str, usages: Iterable[Usage], start: float) -> Cost:
         return app.price_finder.calculate_cost(find_model(provider, model), usages, start)

@@ -53,7 +53,8 @@ def build_system_prompt(
     placeholders = request.safe_mode.placeholders if request.safe_mode else ()
     user_prompt = request.settings.system.strip()
     lines = "\n".join(f"- {tool.name}: {summarize_description(tool.description)}" for tool in tools)
-    placeholder_names = ", ".join(_format_placeholder_path(path, directory) for path in sorted(placeholders))
+    inside = (path.relative_to(directory) if path.is_relative_to(directory) else path for path in sorted(placeholders))
+    placeholder_names = ", ".join(format_one_line(_to_utf8(path)) for path in inside)
     uname = os.uname()
     skills_text, project_text = _format_project_context(request, tools) if lines else ("", "")
     sources = [
@@ -91,10 +92,6 @@ def _format_project_context(request: RunRequest, tools: Sequence[ToolSpec]) -> t
         SKILLS_TEXT.format(lines=redact(skill_lines)) if skill_lines else "",
         PROJECT_TEXT.format(blocks=redact(context.instructions)) if context.instructions else "",
     )
-
-
-def _format_placeholder_path(path: Path, directory: Path) -> str:
-    return format_one_line(_to_utf8(path.relative_to(directory) if path.is_relative_to(directory) else path))
 
 
 def _to_utf8(path: Path) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -204,7 +205,7 @@ class ToolRunner:
             raise ToolCallRejectedError("unreadable", str(error)) from None
 
     def _authorize(self, tool: Tool, arguments: Mapping[str, Any]) -> ApprovedToolCall:
-        """Decide whether a call may run, asking the user if necessary.
+        """Decide whether a call may run, asking the user if necessary. The policy also applies to an edited command.
 
         Raises:
             ToolCallRejectedError: it may not run.
@@ -215,8 +216,10 @@ class ToolRunner:
         if decision.verdict is Verdict.ALLOW:
             return ApprovedToolCall(decision, arguments)
         pending_call = PendingToolCall(tool.spec.name, arguments, self._context, decision.host, decision.danger)
-        if approval := self._find_approval(pending_call):
-            return ApprovedToolCall(Decision(Verdict.ALLOW, f"approved: {approval}"), arguments)
+        if not decision.danger:
+            with self._report_file_error():
+                if approval := self._app.approvals.find(pending_call, self._policy.allow):
+                    return ApprovedToolCall(Decision(Verdict.ALLOW, f"approved: {approval}"), arguments)
         response = self._request_approval(pending_call)
         if response is None:
             self.unattended_denial = decision
@@ -227,47 +230,26 @@ class ToolRunner:
         if response.choice is ApprovalChoice.NO:
             raise ToolCallRejectedError(f"{decision.rule}: no", "the user declined this call")
         if response.choice is ApprovalChoice.ALWAYS:
-            self._remember_approval(pending_call, response)
-        approved = ApprovedToolCall(
-            Decision(Verdict.ALLOW, f"{decision.rule}: {response.choice}"),
-            arguments,
-            approved_file=response.approved_file,
-        )
-        return (
-            self._authorize_edited_command(tool, approved, response.edited_command)
-            if response.choice is ApprovalChoice.EDITED
-            else approved
-        )
-
-    def _find_approval(self, pending_call: PendingToolCall) -> str:
-        """Describe the remembered approval that covers a call; "" if there is none. A dangerous command has none."""
-        if pending_call.danger:
-            return ""
-        try:
-            return self._app.approvals.find(pending_call, self._policy.allow)
-        except FileError as error:
-            self._on_event(Notice(str(error)))
-            return ""
-
-    def _remember_approval(self, pending_call: PendingToolCall, response: ApprovalResponse) -> None:
-        try:
-            self._app.approvals.add(pending_call, response.scope, response.duration)
-        except FileError as error:
-            self._on_event(Notice(str(error)))
-
-    def _authorize_edited_command(self, tool: Tool, approved_call: ApprovedToolCall, command: str) -> ApprovedToolCall:
-        """Authorize a command that the user edited. The policy still applies.
-
-        Raises:
-            ToolCallRejectedError: it may not run.
-        """
-        arguments = {**approved_call.arguments, "command": command}
+            with self._report_file_error():
+                self._app.approvals.add(pending_call, response.scope, response.duration)
+        rule = f"{decision.rule}: {response.choice}"
+        approved = ApprovedToolCall(Decision(Verdict.ALLOW, rule), arguments, approved_file=response.approved_file)
+        if response.choice is not ApprovalChoice.EDITED:
+            return approved
+        command = response.edited_command
+        arguments = {**arguments, "command": command}
         decision = self._policy.decide(tool, arguments)
         if decision.verdict is Verdict.DENY:
-            raise ToolCallRejectedError(
-                f"{approved_call.decision.rule}, {decision.rule}", format_edited_result(command, decision.reason)
-            )
-        return approved_call._replace(arguments=arguments, edited_command=command)
+            raise ToolCallRejectedError(f"{rule}, {decision.rule}", format_edited_result(command, decision.reason))
+        return approved._replace(arguments=arguments, edited_command=command)
+
+    @contextmanager
+    def _report_file_error(self) -> Iterator[None]:
+        """Notify the user if the approvals cannot be read or written, which does not end the run."""
+        try:
+            yield
+        except FileError as error:
+            self._on_event(Notice(str(error)))
 
     def _finish_call(
         self, call: ToolCall, result: ToolResult, decision: Decision, start_time: float

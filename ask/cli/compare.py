@@ -55,10 +55,17 @@ def command(**flags: Any) -> None:
         answers = collect_answers(requests, app, view, race=flags["race"])
         try:
             complete = select_complete(answers, console)
-            if len(complete) > 1:
-                review_answers(judge, combiner, complete, app, view)
-            elif judge or combiner:
+            if len(complete) == 1 and (judge or combiner):
                 console.print_notice("only one model answered, so there is nothing to judge or combine")
+                return
+            if judge:
+                console.show_status(f"waiting for {judge.endpoint.full_name} to judge the answers")
+                view.show_verdict(judge_answers(judge, complete, app, view.show_notice))
+            if combiner:
+                console.show_status(f"waiting for {combiner.endpoint.full_name} to combine the answers")
+                combined = ask_model(combine_answers(combiner, complete), app, view.show_combined)
+                view.show_combined(combined)
+                combined.check()
         finally:
             console.show_status("")
             view.finish()
@@ -118,28 +125,6 @@ def select_complete(answers: Sequence[ModelAnswer | None], console: StderrConsol
     if not complete:
         failed[0].check()
     return complete
-
-
-def review_answers(
-    judge: RunRequest | None,
-    combiner: RunRequest | None,
-    answers: Sequence[ModelAnswer],
-    app: AppContext,
-    view: JsonComparison,
-) -> None:
-    """Have the answers judged and combined.
-
-    Raises:
-        AskError: the judge or the model that combines them did not answer.
-    """
-    if judge:
-        app.console.show_status(f"waiting for {judge.endpoint.full_name} to judge the answers")
-        view.show_verdict(judge_answers(judge, answers, app, view.show_notice))
-    if combiner:
-        app.console.show_status(f"waiting for {combiner.endpoint.full_name} to combine the answers")
-        combined = ask_model(combine_answers(combiner, answers), app, view.show_combined)
-        view.show_combined(combined)
-        combined.check()
 
 
 def create_view(flags: Mapping[str, Any], requests: Sequence[RunRequest], console: StderrConsole) -> JsonComparison:
