@@ -468,7 +468,7 @@ def _resolve_safe_mode(flags: Mapping[str, Any], is_enabled: bool, config: Confi
 
 
 def _resolve_setting(key: str, flag: Any, environment: Mapping[str, str], config: Config) -> Any:
-    setting, default = SETTINGS[key], get_default_value(key)
+    setting, default = SETTINGS[key], Settings._field_defaults[SETTINGS[key].field]
     value = config.get(key, default)
     if key == "fallback":  # a sequence, not a set: the option replaces it, and --fallback "" empties it
         return tuple(filter(None, flag or value))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -82,15 +82,14 @@ class AppContext:
         self.console.print_notice(self.collect_secrets().redact(text))
 
     def collect_secrets(self, *extra_keys: str) -> Secrets:
-        """Collect all API keys, for redaction and for the environment of child processes."""
+        """Collect all secrets, for redaction and for the environment of child processes.
+
+        These are the API keys, and the tokens of sign-ins to MCP servers.
+        """
         variables = [table["key_env"] for table in self.config.providers.values() if "key_env" in table]
-        keys = (*self.key_store.list_known_keys(), *self._read_sign_in_tokens(), *extra_keys)
+        keys = [*self.key_store.list_known_keys(), *extra_keys]
+        if self.app_dirs.sign_ins.is_dir():
+            from ask.mcp.sign_in_store import list_tokens
+
+            keys += list_tokens(self.app_dirs.sign_ins)
         return Secrets(self.provider_names, variables, keys, self.environment)
-
-    def _read_sign_in_tokens(self) -> Iterable[str]:
-        """Read the tokens of all sign-ins to MCP servers."""
-        if not self.app_dirs.sign_ins.is_dir():
-            return ()
-        from ask.mcp.sign_in_store import list_tokens
-
-        return list_tokens(self.app_dirs.sign_ins)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from ask.errors import UsageError
@@ -14,7 +14,6 @@ from ask.text import format_one_line
 
 if TYPE_CHECKING:
     from ask.cli.chat.session import ChatSession
-    from ask.history.listing import ConversationTitle
 
 SLASH_COMMAND_PATTERN = re.compile(r"/([A-Za-z][\w-]*)(?:\s+(.*))?", re.DOTALL)
 """Matches input that is meant as a command, unlike /etc/passwd or a comment."""
@@ -249,20 +248,14 @@ def resume(session: ChatSession, reference: str) -> None:
         session.print_line(f"Resumed {format_one_line(found[0].title)} ({format_count(messages, 'message')})")
         print_endpoint(session)
         return
-    print_titles(session, found)
-    session.draft = "/resume "
-
-
-def print_titles(session: ChatSession, titles: Sequence[ConversationTitle]) -> None:
-    """Print a line for each conversation, as wide as the terminal at most."""
     from shutil import get_terminal_size
 
     from ask.render.text_layout import truncate_text
 
-    width = get_terminal_size().columns
-    for title in titles:
+    for title in found:
         line = f"{title.position:>4}  {format_local_time(title.updated)}  {format_one_line(title.title)}"
-        session.print_line(truncate_text(line, width))
+        session.print_line(truncate_text(line, get_terminal_size().columns))
+    session.draft = "/resume "
 
 
 @slash_command("", "Start a new conversation.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ask.agent.app_context import AppContext
 from ask.agent.model_selection import ModelSelection, fetch_first_model, resolve_other_endpoint
@@ -32,11 +32,9 @@ from ask.history.deletion import delete_run, replace_run
 from ask.history.entries import Run, generate_conversation_id, read_runs
 from ask.history.listing import ConversationTitle, find_titles
 from ask.history.store import Store
+from ask.inputs.prompt_inputs import PromptInputs
 from ask.messages import SUMMARY_PREFIX, Message, ReportedUsage
 from ask.text import split_prompt
-
-if TYPE_CHECKING:
-    from ask.inputs.prompt_inputs import PromptInputs
 
 MAX_LISTED_CONVERSATIONS = 15
 
@@ -80,9 +78,9 @@ class ChatSession:
         self.request = prepare_without_prompt(self.flags, app)
         template = self.request.template
         self._pending_template = template if template and template.has_prompt else None
-        self._pending_inputs = template.inputs if template else None
+        self._pending_inputs = (template and template.inputs) or PromptInputs()
         if flags["files"]:
-            self._add_pending_inputs(self._read_inputs(flags["files"]))
+            self._pending_inputs = self._pending_inputs.merge(self._read_inputs(flags["files"]))
         self._tools_override: bool | None = None
         self.totals = RunResult([], app)
         self.message_count = 0
@@ -103,13 +101,9 @@ class ChatSession:
 
         The files are dropped even if the model does not support them, so that the next message can be sent.
         """
-        inputs, template = self._pending_inputs, self._pending_template
-        self._pending_inputs = None
-        if inputs is None:
-            self._pending_template = None
-            return Message("user", template.render_prompt(text) if template else text)
+        inputs, self._pending_inputs = self._pending_inputs, PromptInputs()
         check_attachments_supported(inputs.attachments, self.request.endpoint)
-        self._pending_template = None
+        template, self._pending_template = self._pending_template, None
         return compose_message(text, template, inputs.texts, inputs.stdin_text, inputs.attachments)
 
     def resend_last_message(self, new_words: str = "") -> None:
@@ -267,11 +261,8 @@ class ChatSession:
 
         inputs = self._read_inputs(parse_dropped_paths(text))
         check_attachments_supported(inputs.attachments, self.request.endpoint)
-        self._add_pending_inputs(inputs)
+        self._pending_inputs = self._pending_inputs.merge(inputs)
         return inputs
-
-    def _add_pending_inputs(self, inputs: PromptInputs) -> None:
-        self._pending_inputs = self._pending_inputs.merge(inputs) if self._pending_inputs else inputs
 
     def _read_inputs(self, sources: Sequence[str]) -> PromptInputs:
         """Read files for the next message, but not standard input, from which messages are read."""
