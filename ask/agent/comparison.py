@@ -22,7 +22,6 @@ from ask.client.cost import Cost
 from ask.errors import AskError, RunInterruptedError, to_ask_error
 from ask.events import Event
 from ask.messages import Usage
-from ask.schemas.schema import JsonSchema
 from ask.text import format_block
 
 
@@ -129,14 +128,12 @@ def judge_answers(
     shuffled = random.SystemRandom().sample(answers, len(answers))
     labeled = {f"#{number}": answer for number, answer in enumerate(shuffled, start=1)}
     schema = ResponseSchema(
-        JsonSchema(
-            {
-                "type": "object",
-                "properties": {"reason": {"type": "string"}, "best": {"type": "string", "enum": [*labeled]}},
-                "required": ["reason", "best"],
-                "additionalProperties": False,
-            }
-        )
+        {
+            "type": "object",
+            "properties": {"reason": {"type": "string"}, "best": {"type": "string", "enum": [*labeled]}},
+            "required": ["reason", "best"],
+            "additionalProperties": False,
+        }
     )
     judge_request = quote_answers(request, "judge", labeled)._replace(output_format="schema", response_schema=schema)
     response = ask_model(judge_request, app, on_event)

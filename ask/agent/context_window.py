@@ -126,24 +126,26 @@ class ContextWindow:
     def select_messages(self, messages: Sequence[Message]) -> list[Message]:
         """Return the messages for the next request."""
         selected = []
-        for index in self._list_kept_indexes(messages):
-            message = messages[index]
-            if message.provider_state and index < self._truncated_before:
-                message = message._replace(provider_state=message.provider_state._replace(context_truncated=True))
-            selected.append(message)
+        for index, message in enumerate(messages):
+            if index in self._removed_indexes:
+                continue
+            state = message.provider_state
+            if state and index < self._truncated_before:
+                state = state._replace(context_truncated=True)
+            selected.append(message._replace(provider_state=state))
         return merge_user_messages(selected)
 
     def calibrate(self, messages: Sequence[Message], reported_tokens: int | None) -> None:
         """Correct the estimates by the tokens reported for a request with these messages."""
         if reported_tokens:
-            estimate = self._overhead_tokens + sum(self._estimate_kept_messages(messages))
-            ratio = reported_tokens / max(estimate, 1)
+            self._token_ratio = 1.0
+            ratio = reported_tokens / max(self.estimate_size(messages), 1)
             self._token_ratio = ratio if MIN_RATIO <= ratio <= MAX_RATIO else 1
             self._calibrated_messages = len(messages)
 
     def estimate_size(self, messages: Sequence[Message]) -> int:
         """Estimate the tokens of the next request."""
-        return self._scaled_overhead + sum(self._scale_estimates(messages))
+        return self._scaled_overhead + sum(self._estimate_kept(messages).values())
 
     def shrink(self, messages: Sequence[Message], max_tokens: int) -> int:
         """Leave out the oldest messages if the next request would exceed `max_tokens`.
@@ -162,34 +164,28 @@ class ContextWindow:
         return self._truncate(messages, 0, size // 2 - self._scaled_overhead)
 
     def _truncate(self, messages: Sequence[Message], max_tokens: int, target_tokens: int) -> int:
-        indexes = self._list_kept_indexes(messages)
-        kept = select_kept_indexes(
-            [messages[index] for index in indexes], self._scale_estimates(messages), max_tokens, target_tokens
-        )
-        removed = {*indexes}.difference(indexes[index] for index in kept)
+        sizes = self._estimate_kept(messages)
+        indexes = [*sizes]
+        kept = select_kept_indexes([messages[index] for index in indexes], [*sizes.values()], max_tokens, target_tokens)
+        removed = sizes.keys() - {indexes[position] for position in kept}
         if removed:
             self._removed_indexes |= removed
             self._truncated_before = len(messages)
         return len(removed)
 
-    def _list_kept_indexes(self, messages: Sequence[Message]) -> list[int]:
-        return [index for index in range(len(messages)) if index not in self._removed_indexes]
-
-    def _estimate_kept_messages(self, messages: Sequence[Message]) -> list[int]:
-        self._estimates += map(estimate_message_tokens, messages[len(self._estimates) :])
-        return [self._estimates[index] for index in self._list_kept_indexes(messages)]
-
     @property
     def _scaled_overhead(self) -> int:
         return int(self._overhead_tokens * self._token_ratio)
 
-    def _scale_estimates(self, messages: Sequence[Message]) -> list[int]:
+    def _estimate_kept(self, messages: Sequence[Message]) -> dict[int, int]:
+        """Estimate the tokens of the messages that are not left out, by their indexes."""
+        self._estimates += map(estimate_message_tokens, messages[len(self._estimates) :])
         uncalibrated_ratio = max(self._token_ratio, 1)
-        estimates = zip(self._list_kept_indexes(messages), self._estimate_kept_messages(messages), strict=True)
-        return [
-            int(estimate * (self._token_ratio if index < self._calibrated_messages else uncalibrated_ratio))
-            for index, estimate in estimates
-        ]
+        return {
+            index: int(estimate * (self._token_ratio if index < self._calibrated_messages else uncalibrated_ratio))
+            for index, estimate in enumerate(self._estimates[: len(messages)])
+            if index not in self._removed_indexes
+        }
 
 
 def format_removed_messages(count: int) -> str:

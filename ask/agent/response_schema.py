@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
-from typing import Any
 
 from ask.errors import IncompleteResponseError, UsageError
 from ask.inputs.readers import read_text_file
@@ -21,23 +19,19 @@ FILE_NAME_PATTERN = re.compile(r"\S*\.json|\S*/\S*|~\S*")
 """Text that can only be a file name."""
 
 
-class ResponseSchema:
+class ResponseSchema(JsonSchema):
     """The JSON Schema that an answer must match."""
 
-    def __init__(self, schema: JsonSchema) -> None:
-        self._schema = schema
-        self.json_schema: Mapping[str, Any] = schema.value
-
     @property
-    def schema_text(self) -> str:
+    def text(self) -> str:
         """The schema as it is included in the system prompt."""
-        return json.dumps(self.json_schema, ensure_ascii=False)
+        return json.dumps(self.value, ensure_ascii=False)
 
     def find_problem(self, answer: str) -> str:
         """Return why an answer does not match, on one line; "" if it does."""
         from ask.answer_extraction import extract_json
 
-        return extract_json(answer, self._schema.describe_problems)[1]
+        return extract_json(answer, self.describe_problems)[1]
 
     def extract_json(self, answer: str, indent: int | None = None) -> str:
         """Return the JSON value in an answer, on one line or indented.
@@ -47,7 +41,7 @@ class ResponseSchema:
         """
         from ask.answer_extraction import extract_json
 
-        value, problem = extract_json(answer, self._schema.describe_problems)
+        value, problem = extract_json(answer, self.describe_problems)
         if problem:
             raise IncompleteResponseError(f"the answer does not match the schema ({problem})")
         separators = None if indent else (",", ":")
@@ -72,8 +66,8 @@ def read_response_schema(option_value: str) -> ResponseSchema:
         value = STRICT_DECODER.decode(text)
     except JSON_ERRORS as error:
         if not JSON_OBJECT_START.match(text):
-            return ResponseSchema(JsonSchema(parse_short_form(text)))
+            return ResponseSchema(parse_short_form(text))
         raise UsageError(f"--schema: invalid JSON: {error}", "correct it there") from None
     return ResponseSchema(
-        parse_schema(value) if isinstance(value, dict | list | bool) else JsonSchema(parse_short_form(text))
+        parse_schema(value).value if isinstance(value, dict | list | bool) else parse_short_form(text)
     )

@@ -69,7 +69,7 @@ def build_system_prompt(
         "shell": os.path.basename(environment.get("SHELL", "")) or "unknown",
         "command_shell": os.path.basename(find_shell(environment)),
         "directory": _to_utf8(directory),
-        "schema": request.response_schema.schema_text if request.response_schema else "",
+        "schema": request.response_schema.text if request.response_schema else "",
         "other_sources": f", and after them {' and '.join(sources)}," if sources else "",
         "tools": TOOLS_TEXT.format(lines=lines) if lines else NO_TOOLS_TEXT,
     }

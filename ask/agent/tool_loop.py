@@ -205,7 +205,7 @@ class ToolLoop:
         self._endpoint, self._client = endpoint, client
         self._tried_endpoints.append(endpoint)
         schema = self._request.response_schema
-        self._schema = schema.json_schema if schema else None
+        self._schema = schema.value if schema else None
         """None also once the provider has rejected it; then only the system prompt contains it."""
         self._listed_limits: list[int | None] = []
         """The model's context limit according to the provider's list, once that was read."""

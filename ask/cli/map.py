@@ -281,7 +281,7 @@ class MapCommand:
         job, schema = self.job, self.job.requests[0].response_schema
         agent_options = self._make_agent_options() if self.flags["with_tools"] else None
         has_patch = agent_options is not None and agent_options.directory_template is not None
-        names = ColumnNames(tuple(first_row.columns), schema.json_schema if schema else None, has_patch=has_patch)
+        names = ColumnNames(tuple(first_row.columns), schema.value if schema else None, has_patch=has_patch)
         writer = FileWriter(job.output, names) if job.output else StdoutWriter(names)
         self.app.cleanup.callback(writer.close)
         endpoints = [request.endpoint for request in job.requests]
@@ -372,7 +372,7 @@ class MapCommand:
         schema = request.response_schema
         texts = {
             "--system": request.extra_system_prompt,
-            "--schema": schema.schema_text if schema else "",
+            "--schema": schema.text if schema else "",
             "--max-rounds": str(flags["max_rounds"] or ""),
             "--timeout": str(flags["timeout"] or ""),
         }

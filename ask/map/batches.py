@@ -126,7 +126,7 @@ class BatchRunner:
             messages=(self._system_message, message),
             options=request.settings.options,
             stream=False,
-            schema=schema.json_schema if schema else None,
+            schema=schema.value if schema else None,
         )
 
     def _save_results(self, rows: Sequence[tuple[RowKey, RowResult]]) -> None:

@@ -31,7 +31,6 @@ from ask.map.agent_runner import AgentOptions, AgentRunner
 from ask.map.job import Job, RowTask, TaskResult
 from ask.map.row_runner import RowRunner
 from ask.messages import Message
-from ask.schemas.schema import JsonSchema
 from ask.secrets import Redactor
 from ask.settings import Settings
 
@@ -108,7 +107,7 @@ class JobRunner:
             secrets=self._app.collect_secrets(endpoint.key),
             toolset=Toolset(self._app),
             output_format="schema" if job.json_schema else "",
-            response_schema=ResponseSchema(JsonSchema(job.json_schema)) if job.json_schema else None,
+            response_schema=ResponseSchema(job.json_schema) if job.json_schema else None,
         )
 
     def run(self, task: RowTask) -> TaskResult:
@@ -310,6 +309,6 @@ def describe_job(
         base_url=base_url,
         system_prompts=tuple(map(redact, system_prompts)),
         settings=first.settings._replace(system="", options=redact_value({**first.settings.options})),
-        json_schema=redact_value(first.response_schema.json_schema) if first.response_schema else None,
+        json_schema=redact_value(first.response_schema.value) if first.response_schema else None,
         agent_options=agent_options,
     )

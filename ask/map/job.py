@@ -246,7 +246,7 @@ def prepare_job(flags: Mapping[str, Any], app: AppContext) -> Job:
         first.extra_system_prompt,
         [[each.endpoint.provider_name, each.endpoint.model] for each in requests],
         sorted(first.settings.options.items(), key=lambda item: item[0]),
-        first.response_schema.json_schema if first.response_schema else None,
+        first.response_schema.value if first.response_schema else None,
         [flags["with_tools"], flags["safe_rows"], flags["context"], str(flags["workdir_template"] or "")],
         str(output or ""),
     ]
