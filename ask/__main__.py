@@ -56,14 +56,14 @@ def run_process() -> int:
 
 def run_and_report_errors(arguments: Sequence[str]) -> int:
     """Run a command line, print its error if it fails, and return the exit code."""
-    from ask.errors import AskError, BrokenOutputError, to_ask_error
+    from ask.errors import BrokenOutputError, to_ask_error
 
     try:
         return _dispatch(arguments)
     except (BrokenPipeError, BrokenOutputError):
         return 0
     except Exception as error:  # noqa: BLE001 - the last resort
-        ask_error = error if isinstance(error, AskError) else to_ask_error(error)
+        ask_error = to_ask_error(error)
         _print_error(str(ask_error))
         return ask_error.exit_code
 

@@ -79,7 +79,9 @@ def walk_causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def to_ask_error(error: Exception) -> AskError:
-    """Convert an unexpected exception to an `AskError`."""
+    """Return an `AskError` unchanged, and convert any other exception to one."""
+    if isinstance(error, AskError):
+        return error
     if isinstance(error.__cause__, KeyboardInterrupt):  # Python 3.11 wraps one that is raised while a class is created
         return RunInterruptedError("interrupted")
     if isinstance(error, ModuleNotFoundError):

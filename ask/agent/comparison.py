@@ -106,7 +106,7 @@ def ask_model(request: RunRequest, app: AppContext, on_event: Callable[[Event], 
         text, usage, error = get_last_answer(result.messages), result.usage, result.error
         cost = result.cost
     except Exception as exception:  # noqa: BLE001 - the other models still answer
-        error = exception if isinstance(exception, AskError) else to_ask_error(exception)
+        error = to_ask_error(exception)
         error.redact(request.secrets.redact)
     return ModelAnswer(request.endpoint, text, usage, cost, time.monotonic() - start, error)
 

@@ -94,8 +94,6 @@ def get_exit_code(error: BaseException) -> int:
             return RunInterruptedError.exit_code
         case BrokenPipeError():
             return BrokenOutputError.exit_code
-        case AskError():
-            return error.exit_code
         case Exception():
             return to_ask_error(error).exit_code
     return AskError.exit_code

@@ -20,7 +20,6 @@ from ask.text import decode_argument
 from ask.tools.base import Tool
 
 if TYPE_CHECKING:
-    from ask.agent.safe_mode import SafeModeContext
     from ask.undo.backups import FileBackups
 
 SLOW_BACKUP_DELAY = 2.0
@@ -63,13 +62,11 @@ class RunBackups:
         This is done for a sandbox, where commands run; otherwise `before_write` backs up single files.
         """
         safe_mode = self._request.safe_mode
-        if not safe_mode or safe_mode.level != SANDBOX_LEVEL:
+        if not safe_mode or safe_mode.level != SANDBOX_LEVEL or self._has_tried_folder_backup:
             return
-        if self._request.settings.save and tool.has_side_effects and not self._has_tried_folder_backup:
-            self._has_tried_folder_backup = True
-            self._back_up_folders(safe_mode)
-
-    def _back_up_folders(self, safe_mode: SafeModeContext) -> None:
+        if not (self._request.settings.save and tool.has_side_effects):
+            return
+        self._has_tried_folder_backup = True
         from ask.undo.snapshots import FoldersTooLargeError, back_up_folders, format_folders
 
         folders, protected_paths = safe_mode.writable_folders, safe_mode.list_protected_paths()

@@ -125,7 +125,7 @@ def run_checks(app: AppContext, *, offline: bool) -> list[CheckResult]:
         try:
             results += check(app)
         except Exception as error:  # noqa: BLE001 - a failed check must not prevent the others
-            ask_error = error if isinstance(error, AskError) else to_ask_error(error)
+            ask_error = to_ask_error(error)
             results.append(problem(name, ask_error.summary, ask_error.hint or "check its permissions"))
     redact = app.collect_secrets().redact
     return [result._replace(found=redact(result.found), fix=redact(result.fix)) for result in results]
@@ -180,9 +180,11 @@ def check_config_file(app: AppContext) -> Iterator[CheckResult]:
             yield problem(variable, error.message, error.hint)
 
 
-def is_public(path: Path) -> bool:
-    """Check whether other users may do anything with a file."""
-    return bool(path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO))
+def report_private_file(check: str, found: str, path: Path, hint: str = "") -> CheckResult:
+    """Report a file that only the user should be able to access."""
+    if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        return warning(check, f"{found}; other users can read it", f"run chmod 600 {path}")
+    return ok(check, found, hint)
 
 
 def check_keys(app: AppContext) -> Iterator[CheckResult]:
@@ -197,12 +199,11 @@ def check_keys(app: AppContext) -> Iterator[CheckResult]:
         app.key_store.path = Path(os.devnull)
         yield problem("keys.toml", str(error), f"correct {path}, or move it away")
         return
-    if saved_keys and is_public(path):
-        yield warning("keys.toml", f"other users can read {path}", f"run chmod 600 {path}")
-    elif saved_keys:
+    if saved_keys:
         in_keyring = [*saved_keys.values()].count(None)
         keyring_count = f"; {format_count(in_keyring, 'key')} in {KEYRING}" if in_keyring else ""
-        yield ok("keys.toml", f"{format_count(len(saved_keys) - in_keyring, 'key')} in {path}{keyring_count}")
+        found = f"{format_count(len(saved_keys) - in_keyring, 'key')} in {path}{keyring_count}"
+        yield report_private_file("keys.toml", found, path)
     else:
         yield ok("keys.toml", "no saved keys", "ask keys set PROVIDER saves one")
     for name in sorted(saved_keys.keys() - {*app.provider_names, *KEYED_ENGINES}):
@@ -249,10 +250,7 @@ def check_history(app: AppContext) -> Iterator[CheckResult]:
     with Store(path, create=False, lock_timeout=HISTORY_LOCK_TIMEOUT) as store:
         [(count,)] = store.fetch_rows("SELECT count(*) FROM conversations")
     found = f"{format_count(count, 'conversation')} in {format_compact_number(path.stat().st_size)} bytes"
-    if is_public(path):
-        yield warning("history", f"{found}; other users can read it", f"run chmod 600 {path}")
-    else:
-        yield ok("history", found)
+    yield report_private_file("history", found, path)
 
 
 def check_map_jobs(app: AppContext) -> Iterator[CheckResult]:
@@ -301,10 +299,10 @@ def check_approvals(app: AppContext) -> Iterator[CheckResult]:
     if not (policy.allow or policy.deny or remembered):
         return
     found = f"{len(policy.allow)} allowed, {len(policy.deny)} denied, {len(remembered)} remembered"
-    if remembered and is_public(path):
-        yield warning("approvals", f"{found}; others can read them", f"chmod 600 {path}")
+    if remembered:
+        yield report_private_file("approvals", found, path, "ask tools approvals lists them")
     else:
-        yield ok("approvals", found, "ask tools approvals lists them" if remembered else "")
+        yield ok("approvals", found)
 
 
 def check_tool_plugins(app: AppContext) -> Iterator[CheckResult]:

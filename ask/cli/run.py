@@ -14,7 +14,7 @@ from ask.agent.request import RunRequest, prepare_request
 from ask.agent.run import record_exit_code, record_exit_code_on_error, run_request
 from ask.agent.tool_loop import RunResult
 from ask.console import StandardOutput, StderrConsole, can_redraw
-from ask.errors import AskError, BrokenOutputError, RunInterruptedError, to_ask_error
+from ask.errors import BrokenOutputError, RunInterruptedError, to_ask_error
 from ask.render.plain import PlainRenderer
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def redact_errors(console: StderrConsole, *, verbose: bool) -> Iterator[None]:
             import traceback
 
             console.print_line("".join(traceback.format_exception(error)).rstrip())
-        ask_error = error if isinstance(error, AskError) else to_ask_error(error)
+        ask_error = to_ask_error(error)
         ask_error.redact(console.redact)
         raise ask_error from None
 

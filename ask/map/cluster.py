@@ -117,7 +117,7 @@ class JobRunner:
         try:
             result: TaskResult = self._local.run(task)
         except Exception as error:  # noqa: BLE001 - reported by the client
-            result = TaskResult(None, error if isinstance(error, AskError) else to_ask_error(error))
+            result = TaskResult(None, to_ask_error(error))
         if result.error:
             result.error.redact(self._requests[task.model_number].secrets.redact)
             if isinstance(result.error, ProviderError):

@@ -178,7 +178,7 @@ class Engine:
                 runner = runner or self._open_runner()
                 outcome = runner(task)
             except Exception as error:  # noqa: BLE001 - reported by the main thread
-                outcome = TaskResult(None, error if isinstance(error, AskError) else to_ask_error(error))
+                outcome = TaskResult(None, to_ask_error(error))
             self._results.put((task, outcome))
 
     def _collect(self, *, wait: bool) -> None:
