@@ -32,7 +32,7 @@ from ask.settings import (
 from ask.text import decode_argument
 
 
-@click.group("config", cls=CommandGroup, default="list")
+@click.group("config", cls=CommandGroup)
 def command() -> None:
     """Show and change the settings in config.toml. Without a command, list them."""
 

@@ -17,7 +17,7 @@ from ask.settings import get_working_directory
 from ask.text import decode_argument
 
 
-@click.group("context", cls=CommandGroup, default="list")
+@click.group("context", cls=CommandGroup)
 def command() -> None:
     """List or forget the projects whose instructions are sent. Without a command, list them."""
 

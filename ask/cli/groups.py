@@ -38,18 +38,13 @@ class PromptHintCommand(click.Command):
 
 
 class CommandGroup(click.Group):
-    """A group of subcommands, listed as they are defined.
-
-    Args:
-        default: the subcommand to run when none is given; "" for none.
-    """
+    """A group of subcommands, shown in the order of their definition. "list" is run when none is given."""
 
     command_class = PromptHintCommand
     get_help = format_help
 
-    def __init__(self, *args: Any, default: str = "", **attributes: Any) -> None:
+    def __init__(self, *args: Any, **attributes: Any) -> None:
         super().__init__(*args, context_settings=dict(HELP_OPTIONS), **attributes)
-        self._default_command = default
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
@@ -62,8 +57,8 @@ class CommandGroup(click.Group):
             )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if self._default_command and (not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names)):
-            args = [self._default_command, *args]
+        if not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names):
+            args = ["list", *args]
         return super().parse_args(ctx, args)
 
     def resolve_command(

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ask.history.importer import ImportResult
 
 
-@click.group("history", cls=CommandGroup, default="list")
+@click.group("history", cls=CommandGroup)
 def command() -> None:
     """List, search, export and delete conversations. Without a command, list them."""
 

@@ -15,7 +15,7 @@ from ask.secrets import KEYRING
 from ask.tools.builtin import KEYED_ENGINES
 
 
-@click.group("keys", cls=CommandGroup, default="list")
+@click.group("keys", cls=CommandGroup)
 def command() -> None:
     """Manage API keys. Without a command, list them. A key in the environment takes precedence over a saved one."""
 

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-@click.group("mcp", cls=CommandGroup, default="list")
+@click.group("mcp", cls=CommandGroup)
 def command() -> None:
     """Manage MCP servers, whose tools a model can call. Without a command, list them."""
 

@@ -15,7 +15,7 @@ from ask.suggestions import format_suggestion
 from ask.text import decode_argument
 
 
-@click.group("skills", cls=CommandGroup, default="list")
+@click.group("skills", cls=CommandGroup)
 def command() -> None:
     """List and show the skills that a model may read. Without a command, list them."""
 

@@ -28,7 +28,7 @@ from ask.templates.files import (
 from ask.text import decode_argument
 
 
-@click.group("templates", cls=CommandGroup, default="list")
+@click.group("templates", cls=CommandGroup)
 def command() -> None:
     """Manage prompt templates, which ask -t NAME uses. Without a command, list them."""
 

@@ -30,7 +30,7 @@ If it is allowed, safe mode also loads the tools of plugins, because one of them
 """
 
 
-@click.group("tools", cls=CommandGroup, default="list")
+@click.group("tools", cls=CommandGroup)
 def command() -> None:
     """List the tools available to models, and manage approvals. Without a command, list the tools."""
 
