@@ -228,8 +228,8 @@ class Toolset:
                 problem = f"no provider accepts the name {name!r}"
             elif name in owners:
                 problem = f"{owners[name]} has a tool of the same name"
-            else:
-                problem = find_schema_problem(tool)
+            else:  # built-in schemas need no check
+                problem = find_schema_problem(tool) if origin != "ask" else ""
             if not problem:
                 owners[name] = origin
                 yield tool
@@ -242,8 +242,6 @@ class Toolset:
 
 def find_schema_problem(tool: Tool) -> str:
     """Return why providers reject a tool's parameters; "" if they do not."""
-    if tool.origin == "ask":  # built-in schemas need no check
-        return ""
     from ask.plugin_api.tool_schemas import UnusableToolError, normalize_tool
 
     try:
