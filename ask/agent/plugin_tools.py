@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from ask.agent.app_context import AppContext
 from ask.errors import ConfigError, FileError, UsageError
@@ -24,6 +23,8 @@ ToolTarget = tuple[str, str, bool]
 """The fields of `ask.tools.plugins.loader.ToolTarget`, which is imported only in the worker process."""
 ToolSource = tuple[str, Sequence[ToolTarget], Sequence[str]]
 """A file, module or package with tools: its displayed origin, its targets, and folders to import from."""
+LoadedSource = tuple[str, Sequence[Tool] | PluginLoadError]
+"""The displayed origin of a source, and its tools or why they cannot be loaded."""
 
 
 def load_function_tools(option_values: Sequence[str], app: AppContext, settings: Settings) -> list[Tool]:
@@ -44,11 +45,11 @@ def load_function_tools(option_values: Sequence[str], app: AppContext, settings:
         origin = decode_argument(location) if is_file else f"module {location}"
         targets = [(absolute_location, attribute, is_file) for attribute in attributes]
         sources.append((origin, targets, () if is_file else (str(get_working_directory()),)))
-    tools = []
-    for tool in load_sources(sources, app, settings):
-        if isinstance(tool, ToolLoadFailure):
-            raise ConfigError(f"cannot load the tools of {tool.origin}", tool.reason)
-        tools.append(tool)
+    tools: list[Tool] = []
+    for origin, loaded in load_sources(sources, app, settings):
+        if isinstance(loaded, PluginLoadError):
+            raise ConfigError(f"cannot load the tools of {origin}", str(loaded))
+        tools += loaded
     return tools
 
 
@@ -78,7 +79,7 @@ def parse_tool_option(option_value: str) -> ToolTarget:
     return location, attribute, is_file
 
 
-def load_plugin_tools(app: AppContext, settings: Settings) -> Iterator[Tool | ToolLoadFailure]:
+def load_plugin_tools(app: AppContext, settings: Settings) -> Iterator[LoadedSource]:
     """Load the tools of installed plugins."""
     sources: list[ToolSource] = []
     for distribution, entries in app.plugins.tools.items():
@@ -90,9 +91,7 @@ def load_plugin_tools(app: AppContext, settings: Settings) -> Iterator[Tool | To
     return load_sources(sources, app, settings)
 
 
-def load_sources(
-    sources: Iterable[ToolSource], app: AppContext, settings: Settings
-) -> Iterator[Tool | ToolLoadFailure]:
+def load_sources(sources: Iterable[ToolSource], app: AppContext, settings: Settings) -> Iterator[LoadedSource]:
     """Start a process for each source; then yield the tools of each, or the reason why it cannot be loaded.
 
     Closing the `cleanup` of `app` ends the processes.
@@ -105,7 +104,7 @@ def load_sources(
         try:
             plugin = ToolPlugin(origin, targets, environment, import_path)
         except PluginLoadError as error:
-            yield ToolLoadFailure(origin, str(error))
+            yield origin, error
         else:
             app.cleanup.callback(plugin.close)
             plugins.append(plugin)
@@ -114,16 +113,9 @@ def load_sources(
             with report_slow_loading(plugin.origin, app.notify):
                 tools = plugin.load_tools()
         except PluginLoadError as error:
-            yield ToolLoadFailure(plugin.origin, str(error))
+            yield plugin.origin, error
         else:
-            yield from tools
-
-
-class ToolLoadFailure(NamedTuple):
-    """The reason why the tools of a source cannot be loaded."""
-
-    origin: str
-    reason: str
+            yield plugin.origin, tools
 
 
 def format_origin(distribution: str) -> str:

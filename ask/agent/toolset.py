@@ -206,14 +206,15 @@ class Toolset:
         if settings.safe and not unknown_allowed:
             self._missing_prefixes.append("")
             return
-        from ask.agent.plugin_tools import ToolLoadFailure, load_plugin_tools
+        from ask.agent.plugin_tools import load_plugin_tools
+        from ask.tools.plugins.source import PluginLoadError
 
-        for tool in load_plugin_tools(self._app, settings):
-            if isinstance(tool, ToolLoadFailure):
+        for origin, loaded in load_plugin_tools(self._app, settings):
+            if isinstance(loaded, PluginLoadError):
                 self._missing_prefixes.append("")
-                self._app.console.print_notice(f"cannot load the tools of {tool.origin}: {tool.reason}")
+                self._app.console.print_notice(f"cannot load the tools of {origin}: {loaded}")
             else:
-                yield tool
+                yield from loaded
 
     def _filter_usable(self, tools: Iterable[Tool]) -> Iterator[Tool]:
         """Yield the tools that providers accept. Of several with the same name, the first is used.

@@ -9,7 +9,7 @@ import shutil
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from copy import copy
 from functools import partial
@@ -30,7 +30,7 @@ from ask.agent.model_selection import (
     resolve_endpoint,
     resolve_fallbacks,
 )
-from ask.agent.plugin_tools import ToolLoadFailure, format_origin, load_plugin_tools
+from ask.agent.plugin_tools import format_origin, load_plugin_tools
 from ask.agent.project_context import UNTRUSTED, list_all_skills
 from ask.agent.safe_mode import parse_allowed_host, prepare_sandbox_config
 from ask.agent.toolset import find_search_engine, format_search_setup_hint
@@ -59,6 +59,7 @@ from ask.settings import SANDBOX_LEVEL, SETTINGS, Config, Settings, read_switch,
 from ask.text import decode_argument
 from ask.tools.base import Tool
 from ask.tools.builtin import BUILTIN_TOOLS, DUCKDUCKGO, KEYED_ENGINES, SEARCH_WEB
+from ask.tools.plugins.source import PluginLoadError
 
 OK, WARNING, PROBLEM = "ok", "warning", "problem"
 NO_KEY = ": no key"
@@ -277,7 +278,8 @@ def check_tools(app: AppContext) -> Iterator[CheckResult]:
     # A name with two underscores may be a tool of an MCP server, and no server is started here.
     unknown_names = {name for name in settings.disabled_tools.difference(names) if "__" not in name}
     if unknown_names:
-        unknown_names -= {tool.spec.name for tools in load_tool_plugins(app)[0].values() for tool in tools}
+        loaded = [tools for tools in load_tool_plugins(app).values() if not isinstance(tools, PluginLoadError)]
+        unknown_names -= {tool.spec.name for tools in loaded for tool in tools}
     for name in sorted(unknown_names):
         yield warning("tools", f"tools.disabled contains the unknown tool {name}", "ask tools lists them")
     if engine:
@@ -307,15 +309,14 @@ def check_approvals(app: AppContext) -> Iterator[CheckResult]:
 
 def check_tool_plugins(app: AppContext) -> Iterator[CheckResult]:
     """Check each package with tools."""
-    tools, load_errors = load_tool_plugins(app)
-    if not app.plugins.tools:
+    loaded = load_tool_plugins(app)
+    if not loaded:
         yield ok("tool plugins", "none installed")
-    for distribution in app.plugins.tools:
-        if distribution in load_errors:
-            found = f"cannot load its tools: {load_errors[distribution]}"
-            yield problem(distribution, found, "contact its author, or uninstall it")
+    for distribution, tools in loaded.items():
+        if isinstance(tools, PluginLoadError):
+            yield problem(distribution, f"cannot load its tools: {tools}", "contact its author, or uninstall it")
         else:
-            names = ", ".join(tool.spec.name for tool in tools.get(distribution, ()))
+            names = ", ".join(tool.spec.name for tool in tools)
             yield ok(distribution, f"tools: {names}" if names else "it has no tools")
 
 
@@ -334,19 +335,12 @@ def check_context(app: AppContext) -> Iterator[CheckResult]:
         yield ok("skills", usable_names)
 
 
-def load_tool_plugins(app: AppContext) -> tuple[dict[str, list[Tool]], dict[str, str]]:
-    """Load the tools of each package; return the tools and errors by distribution."""
-    tools: dict[str, list[Tool]] = {}
-    load_errors: dict[str, str] = {}
+def load_tool_plugins(app: AppContext) -> dict[str, Sequence[Tool] | PluginLoadError]:
+    """Load the tools of each package; return them, or why they cannot be loaded, by distribution."""
     settings = resolve_settings({}, app.environment, app.config)
     distributions = {format_origin(distribution): distribution for distribution in app.plugins.tools}
     with app.cleanup:
-        for tool in load_plugin_tools(app, settings):
-            if isinstance(tool, ToolLoadFailure):
-                load_errors[distributions[tool.origin]] = tool.reason
-            else:
-                tools.setdefault(distributions[tool.origin], []).append(tool)
-    return tools, load_errors
+        return {distributions[origin]: loaded for origin, loaded in load_plugin_tools(app, settings)}
 
 
 def check_mcp_servers(app: AppContext) -> Iterator[CheckResult]:
