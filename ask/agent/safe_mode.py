@@ -32,6 +32,7 @@ class SafeModeContext:
         allowed_hosts: the hosts that may be reached without asking.
         level: `SANDBOX_LEVEL` or `FILES_LEVEL`.
         sandbox_config: what confined calls can access.
+        writable_folders: the folders that calls can change, none of them inside another.
 
     Raises:
         SafetyError: safe mode is not available here.
@@ -51,6 +52,7 @@ class SafeModeContext:
         for folder in (app.app_dirs.data, overflow_directory.parent):
             create_private_folder(folder)
         self.sandbox_config = prepare_sandbox_config(settings, directory, overflow_directory, app)
+        self.writable_folders: Sequence[Path] = self.sandbox_config.outermost_folders
         self._confinement = (
             Sandbox(self.sandbox_config, during_start=partial(import_module, "requests"))
             if self.level == SANDBOX_LEVEL
@@ -78,11 +80,6 @@ class SafeModeContext:
             return context
         # Another name of a file may be outside the folders.
         return context._replace(confinement=self._confinement.context, keep_hard_links=False)
-
-    @property
-    def writable_folders(self) -> Sequence[Path]:
-        """The folders that calls can change, none of them inside another."""
-        return self.sandbox_config.outermost_folders
 
     @property
     def placeholders(self) -> Collection[Path]:
