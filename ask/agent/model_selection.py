@@ -281,7 +281,7 @@ def find_provider_with_key(app: AppContext, base_url: str) -> str:
         if is_local_url(base_url or app.environment.get(f"{format_variable_prefix(name)}_BASE_URL") or configured):
             return name
     for name, provider in load_providers(app):
-        if app.key_store.find_origin(name, app.find_key_variables(name, provider.info.key_env)):
+        if app.key_store.find_origin(name, provider.info.key_env):
             return name
     raise ConfigError("no API key is set", f"{format_key_hint(PREFERRED_PROVIDER)}; -p demo works without a key")
 
