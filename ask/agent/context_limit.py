@@ -24,8 +24,18 @@ FAILED_LIST_RETRY_DELAY = 600.0
 
 
 def read_listed_limit(endpoint: ModelEndpoint, cache_directory: Path, settings: Settings) -> int | None:
-    """Return the model's context limit, in tokens; None if it is unknown."""
-    models = load_models_list(endpoint, cache_directory, settings)
+    """Return the model's context limit, in tokens; None if it is unknown.
+
+    The provider's models list is fetched if the cached one is too old. If that fails, the old one is used.
+    """
+    file = get_cache_file(cache_directory, endpoint.provider_name, endpoint.base_url)
+    models, age = read_models(file)
+    max_age = REMOTE_LIST_MAX_AGE if endpoint.provider.info.needs_key else LOCAL_LIST_MAX_AGE
+    if age >= max_age:
+        try:
+            models = fetch_models_list(endpoint, cache_directory, settings)
+        except AskError:
+            write_models(file, models, max(max_age - FAILED_LIST_RETRY_DELAY, 0))
     return add_listed_model(endpoint, models).provider.find_profile(endpoint.model).context_length
 
 
@@ -38,23 +48,6 @@ def add_cached_model(endpoint: ModelEndpoint, cache_directory: Path) -> ModelEnd
 def add_listed_model(endpoint: ModelEndpoint, models: Sequence[ModelInfo]) -> ModelEndpoint:
     model = find_model(models, endpoint.model)
     return endpoint._replace(provider=endpoint.provider.with_listed_model(model, endpoint.model)) if model else endpoint
-
-
-def load_models_list(endpoint: ModelEndpoint, cache_directory: Path, settings: Settings) -> tuple[ModelInfo, ...]:
-    """Return the provider's models list, from the cache while it is valid.
-
-    If it cannot be fetched, this is an old list or ().
-    """
-    file = get_cache_file(cache_directory, endpoint.provider_name, endpoint.base_url)
-    cached = read_models(file)
-    max_age = REMOTE_LIST_MAX_AGE if endpoint.provider.info.needs_key else LOCAL_LIST_MAX_AGE
-    if cached.age < max_age:
-        return cached.models
-    try:
-        return fetch_models_list(endpoint, cache_directory, settings)
-    except AskError:
-        write_models(file, cached.models, max(max_age - FAILED_LIST_RETRY_DELAY, 0))
-        return cached.models
 
 
 def fetch_models_list(endpoint: ModelEndpoint, cache_directory: Path, settings: Settings) -> tuple[ModelInfo, ...]:
