@@ -122,7 +122,8 @@ class ToolLoop:
         app: the user's installation.
         on_event: receives the events.
         client: sends requests to the request's model; None to create one.
-        system_prompt: the system prompt; "" to build it from the request and the tools that are actually offered.
+        system_prompt: the system prompt of a row of `ask map`, which is never shortened; "" to build the system prompt
+            from the request and the tools that are actually offered.
     """
 
     _endpoint: ModelEndpoint
@@ -344,8 +345,8 @@ class ToolLoop:
     def _truncate_context(self) -> None:
         """Leave messages out of requests if they exceed the model's context."""
         window, settings, messages = self._context_window, self._request.settings, self._result.messages
-        if len(messages) == 1 or self._result.corrections:
-            return  # the question is needed
+        if self._system_prompt:
+            return
         limit = self._find_context_limit(window.estimate_size(messages))
         removed_count = window.shrink(messages, calculate_input_limit(limit, settings.options)) if limit else 0
         if removed_count and not self._truncation_reported:
