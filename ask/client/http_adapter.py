@@ -10,6 +10,8 @@ from io import BufferedReader, RawIOBase
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from requests.adapters import HTTPAdapter
+
     from ask.client.preconnect import Preconnection
 
 MAX_HEADER_BYTES = 65_536
@@ -72,35 +74,43 @@ class LimitedResponse(HTTPResponse):
         self.reader.bytes_left = math.inf
 
 
-def create_adapter(preconnection: Preconnection | None) -> Any:
-    """Return a `requests` adapter whose connections, including those through proxies, read with limits.
+class ConnectionCounter:
+    """Counts the connections that an adapter opens, and provides the first one if it was opened early.
 
-    Its `connection_count` is the number of connections opened, of which `preconnection` may be the first.
+    If connections referred to the adapter itself, this cycle would keep them open until the garbage collector runs.
     """
+
+    def __init__(self, preconnection: Preconnection | None) -> None:
+        self.preconnection = preconnection
+        self.count = 0
+
+
+def create_adapter(counter: ConnectionCounter) -> HTTPAdapter:
+    """Return an adapter whose connections, including those through proxies, use limits."""
     from requests.adapters import HTTPAdapter
 
     class LimitedAdapter(HTTPAdapter):
-        connection_count = 0
-
         def get_connection_with_tls_context(self, *args: Any, **kwargs: Any) -> Any:
             pool: Any = super().get_connection_with_tls_context(*args, **kwargs)
             if pool.ConnectionCls.response_class is not LimitedResponse:
-                pool.ConnectionCls = limit_connection(pool.ConnectionCls)
+                pool.ConnectionCls = limit_connection(pool.ConnectionCls, counter)
             return pool
 
-    def limit_connection(connection_class: Any) -> Any:
-        class LimitedConnection(connection_class):  # type: ignore[misc]
-            response_class = LimitedResponse
+    return LimitedAdapter()
 
-            def _new_conn(self) -> socket.socket:
-                adapter.connection_count += 1
-                preconnected = take_preconnection(preconnection, self) if preconnection else None
-                return preconnected or super()._new_conn()
 
-        return LimitedConnection
+def limit_connection(connection_class: Any, counter: ConnectionCounter) -> Any:
+    """Return a subclass of a urllib3 connection class that reads with limits."""
 
-    adapter = LimitedAdapter()
-    return adapter
+    class LimitedConnection(connection_class):  # type: ignore[misc]
+        response_class = LimitedResponse
+
+        def _new_conn(self) -> socket.socket:
+            counter.count += 1
+            preconnected = take_preconnection(counter.preconnection, self) if counter.preconnection else None
+            return preconnected or super()._new_conn()
+
+    return LimitedConnection
 
 
 def take_preconnection(preconnection: Preconnection, connection: Any) -> socket.socket | None:

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from ask import __version__
 from ask.client.certificates import CaBundle, find_ca_bundle
 from ask.client.decoding import ChunkedDecoder, GzipDecoder, InvalidChunkError
-from ask.client.http_adapter import create_adapter
+from ask.client.http_adapter import ConnectionCounter, create_adapter
 from ask.client.network_errors import (
     explain_connection_error,
     find_proxy,
@@ -78,11 +78,11 @@ class Transport:
         self.address = parts.netloc.rpartition("@")[2]
         self.stall_timeout = stall_timeout
         self._scheme = parts.scheme
-        self._adapter = create_adapter(preconnection)
+        self._connection_counter = ConnectionCounter(preconnection)
         self._session = requests.Session()
         # Otherwise `requests` reads the body of a redirect, of any length, even if it does not follow it.
         self._session.get_redirect_target = lambda resp: None  # type: ignore[method-assign]
-        self._session.mount(f"{parts.scheme}://", self._adapter)
+        self._session.mount(f"{parts.scheme}://", create_adapter(self._connection_counter))
         # Read once: `requests` would read the whole environment for each request.
         self._session.proxies = requests.utils.get_environ_proxies(self.base_url, no_proxy=None)
         self._session.trust_env = False
@@ -125,7 +125,7 @@ class Transport:
     ) -> requests.Response:
         """Send a request, and resend it if the server had closed a reused connection."""
         for may_reconnect in (True, False):
-            connection_count = self._adapter.connection_count
+            connection_count = self._connection_counter.count
             try:
                 return self._session.request(
                     request.method,
@@ -139,7 +139,7 @@ class Transport:
                     verify=bundle.path if bundle else True,
                 )
             except OSError as error:
-                is_new_connection = self._adapter.connection_count > connection_count
+                is_new_connection = self._connection_counter.count > connection_count
                 if not may_reconnect or is_new_connection or not is_closed_connection(error):
                     raise
         raise AssertionError("unreachable")
