@@ -183,10 +183,16 @@ def test_a_missing_package_is_one_line_and_exits_with_3(ask: Ask, tmp_path: Path
     assert "the package click is not installed" in one_line(ask("--version", env=env), 3)
 
 
-def test_tracebacks_contain_no_key(ask: Ask, server: ModelServer) -> None:
+def test_only_errors_with_another_cause_have_a_traceback(ask: Ask) -> None:
+    results = [ask("-v", *arguments) for arguments in (["-p", "nobody", "hi"], ["-o", "x", "hi"], [])]
+    assert [(result.code, "Traceback" in result.stderr) for result in results] == [(4, False), (2, False), (2, False)]
+    refused = ask("-v", "hi", env={"OPENROUTER_BASE_URL": "http://127.0.0.1:9/v1", "ASK_TRIES": "1"})
+    assert (refused.code, "Traceback" in refused.stderr) == (5, True)
+
+
+def test_verbose_errors_contain_no_key(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.fails(401, f"no such key: {TEST_KEY}"))
     result = ask("-v", "--key", "sk-given-0123456789", "hi", env={"DEEPSEEK_API_KEY": "sk-other-0123456789"})
-    assert "Traceback" in result.stderr
     server.reply(wire.fails(401, "no such key: sk-given-0123456789 sk-other-0123456789"))
     again = ask("-v", "--key", "sk-given-0123456789", "hi", env={"DEEPSEEK_API_KEY": "sk-other-0123456789"})
     for key in (TEST_KEY, "sk-given-0123456789", "sk-other-0123456789"):
