@@ -27,10 +27,10 @@ COMMANDS = {
     "--complete providers": (CLICK, 9, 3),
     "tools": (CLICK, 40, 19),
     "history list": (CLICK, 23, 9),
-    "providers": (WIRED, 50, 4),
+    "providers": (WIRED, 47, 4),
     "hi": (WIRED, 55, 4),
     "-p demo hi": (LOCAL, 47, 13),
-    "chat -p demo hi": (LOCAL, 56, 13),
+    "chat -p demo hi": (LOCAL, 58, 13),
 }
 """For each command line: the script to compare with, our additional modules, and additional other packages."""
 ROUNDS = 20
