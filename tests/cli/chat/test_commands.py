@@ -383,7 +383,7 @@ def test_undo_restores_files_changed_by_the_last_run(ask: Ask, server: ModelServ
         chat.type_in("/undo\r")
         chat.running.wait_for("[y/N]")
         chat.type_in("y\r")
-        assert "ask: done" in chat.wait_for_prompt()
+        assert "ask: removed 1 file" in chat.wait_for_prompt()
         assert not new.exists()
         chat.send("/undo --redo --yes")
         assert new.exists()
