@@ -279,7 +279,7 @@ def add_stored_results(job: Job, ledger: Ledger, tasks: Sequence[RowTask]) -> It
     for task in tasks:
         if task.can_be_sent:
             key, stored = next(found)
-            yield task._replace(key=key, stored=stored)
+            yield RowTask(*task[:4], key, stored)  # much faster than _replace()
         else:
             yield task
 

@@ -12,6 +12,7 @@ INPUT_NAME = "input"
 VARIABLE_PATTERN = re.compile(r"(\\?)\{\{ *([^\W\d][\w-]*) *(?:\|((?:(?!\}\}).)*))?\}\}", re.DOTALL)
 COLUMN_PATTERN = re.compile(r"(\\?)\{\{ *([^{}|]*?) *(?:\|((?:(?!\}\}).)*))?\}\}", re.DOTALL)
 """The placeholders of `ask map`, where a column may have any name."""
+encode_json = json.JSONEncoder(ensure_ascii=False).encode  # json.dumps() would create an encoder for each value
 
 
 class Placeholder(NamedTuple):
@@ -51,6 +52,6 @@ def fill_placeholders(text: str, values: Mapping[str, Any], pattern: re.Pattern[
         value = values[name]
         if isinstance(value, str):
             return value
-        return "" if value is None else json.dumps(value, ensure_ascii=False)
+        return "" if value is None else encode_json(value)
 
     return pattern.sub(replace_match, text)
