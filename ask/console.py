@@ -312,13 +312,13 @@ def identify_terminal(environment: Mapping[str, str]) -> str:
     session = environment.get("ASK_SESSION")
     if session:
         return f"session:{repair_surrogates(session)}"
-    process_stat = _read_process_stat("self")
+    process_stat = read_process_stat("self")
     if not process_stat:
         return _identify_without_proc()
     leader, device = process_stat[3], process_stat[4]
     if device == "0":
         return ""
-    start_time = _read_process_stat(leader)[19:20]
+    start_time = read_process_stat(leader)[19:20]
     return ":".join(("terminal", device, leader, _read_boot_id(), *start_time))
 
 
@@ -329,7 +329,7 @@ def _read_boot_id() -> str:
         return ""
 
 
-def _read_process_stat(pid: str) -> list[str]:
+def read_process_stat(pid: str) -> list[str]:
     """Read the fields of /proc/PID/stat from the process state on; [] if it cannot be read."""
     try:
         # The command name, in parentheses, may itself contain spaces and parentheses.

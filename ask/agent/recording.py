@@ -24,6 +24,7 @@ from ask import errors
 from ask.app_dirs import AppDirs
 from ask.atomic_files import PRIVATE_FILE_MODE, create_private_folder
 from ask.client.provider_client import ProviderClient, RequestResult
+from ask.console import read_process_stat
 from ask.errors import (
     AskError,
     BrokenOutputError,
@@ -329,20 +330,13 @@ def identify_run() -> str:
     sets the variable itself, it is the leader of the process group; also where there is no /proc.
     """
     variable = b"ASK_REPLAY=" + os.fsencode(os.environ.get("ASK_REPLAY", ""))
-    process, start_time = os.getpgrp(), ""
-    ancestor = os.getppid()
-    with suppress(OSError):  # it belongs to another user, or has just ended
+    process, ancestor = os.getpgrp(), os.getppid()
+    with suppress(OSError, IndexError):  # it belongs to another user, or has just ended
         while variable in Path(f"/proc/{ancestor}/environ").read_bytes().split(b"\0"):
             process = ancestor
-            ancestor = int(read_process_status(process)[1])
-    with suppress(OSError):  # the start time tells a process from an earlier one with the same id
-        start_time = read_process_status(process)[19]
-    return f"{process} {start_time}"
-
-
-def read_process_status(process: int) -> Sequence[str]:
-    """Read the fields of /proc/PID/stat that follow the program's name."""
-    return Path(f"/proc/{process}/stat").read_text(errors="replace").rpartition(")")[2].split()
+            ancestor = int(read_process_stat(str(process))[1])
+    # The start time tells a process from an earlier one with the same id.
+    return " ".join((str(process), *read_process_stat(str(process))[19:20]))
 
 
 # Differences

@@ -14,8 +14,10 @@ from ask.console import RESET, format_hyperlink
 Row = list[tuple[str, str]]
 """The spans of a row: a piece of text and its style, "" for none."""
 WORD_PATTERN = re.compile(r"\S+\s*|\s+")
-STREAM_PART_PATTERN = re.compile(r"\n|[^\S\n]+|[\u1100-\uffef]|[^\s\u1100-\uffef]+")
-"""A newline, spaces, a word, or one character of a script that is written without spaces."""
+UNSPACED_CHARACTERS = r"\u2e80-\u9fff\uf900-\ufaff\uff00-\uff60\U00020000-\U0003ffff"
+"""Chinese and Japanese, which are written without spaces."""
+STREAM_PART_PATTERN = re.compile(rf"\n|[^\S\n]+|[{UNSPACED_CHARACTERS}]|[^\s{UNSPACED_CHARACTERS}]+")
+"""A newline, spaces, a word, or one character of a script without spaces."""
 WIDENING_CHARACTERS = "\ufe0f\u200d"
 """Characters that some terminals combine with their neighbors into one wider symbol."""
 

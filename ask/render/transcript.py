@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ask.console import BOLD, DIM, StandardOutput
+from ask.console import BOLD, DIM, STDOUT, StandardOutput
 from ask.history.conversations import ToolCallStep, extract_summary, pair_calls_with_results
 from ask.history.entries import Conversation, HistoryEntry, Run
 from ask.messages import ToolCall, Usage
@@ -87,9 +87,9 @@ class TranscriptWriter:
         self._write_text(f"· {text}\n", DIM)
 
     def _write_text(self, text: str, style: str = "") -> None:
-        self._output.write(
-            wrap_markdown(text, get_terminal_size(1).columns) if self._output.is_terminal else text, style
-        )
+        if self._output.is_terminal:
+            text = wrap_markdown(text, get_terminal_size(STDOUT).columns)
+        self._output.write(text, style)
         self._output.end_line()
 
     def _write_indented(self, text: str, prefix: str, style: str) -> None:

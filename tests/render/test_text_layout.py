@@ -50,6 +50,12 @@ def test_stream_is_wrapped_between_words_and_between_characters_of_scripts_witho
     assert wrapper.finish() == "漢"
 
 
+@pytest.mark.parametrize("text", ["it is a “quoted” word", "한국어 문장을 띄어 씁니다"])
+def test_streamed_words_with_typographic_quotes_and_korean_words_are_not_divided(text: str) -> None:
+    wrapper = StreamWrapper(10)
+    assert "".join([*map(wrapper.feed, text), wrapper.finish()]).split() == text.split()
+
+
 def test_streamed_word_wider_than_a_row_is_not_divided() -> None:
     wrapper = StreamWrapper(10)
     url = "https://example.org/a/long/path"
