@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from typing import NamedTuple
 
 from ask.messages import Attachment, Message
+from ask.records import NamedTuple
 from ask.text import format_one_line
 
 SNIFF_BYTES = 4_096

@@ -24,7 +24,9 @@ Any code may raise them; only `ask.__main__` turns them into a message and an ex
 from __future__ import annotations
 
 import copyreg
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ask.records import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ask.messages import Message, ModelResponse, ToolCall
 from ask.plugin_api.provider import ReasoningDelta, TextDelta, ToolCallDelta
+from ask.records import NamedTuple
 
 
 class MessageAdded(NamedTuple):

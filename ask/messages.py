@@ -9,7 +9,9 @@ from binascii import b2a_base64
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
+
+from ask.records import NamedTuple
 
 SUMMARY_PREFIX = "[This summary replaces the conversation so far.]\n\n"
 """The beginning of a summary, which is a user message."""

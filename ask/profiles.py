@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from ask.errors import ParameterError
+from ask.records import NamedTuple
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 """The values of the option `reasoning_effort`, in ascending order; "none" turns reasoning off."""

@@ -12,10 +12,11 @@ import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ask.errors import ConfigError, FileError, ParameterError, UsageError
 from ask.messages import EMPTY_MAPPING
+from ask.records import NamedTuple
 
 if TYPE_CHECKING:
     from ask.profiles import ModelProfile

@@ -6,7 +6,8 @@ import json
 import os
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+
+from ask.records import NamedTuple
 
 CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """Characters that can move, hide or reverse what a terminal shows."""

@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from queue import SimpleQueue
-from typing import NamedTuple
 
 from ask.agent.app_context import AppContext
 from ask.agent.model_selection import ModelEndpoint
@@ -22,6 +21,7 @@ from ask.client.cost import Cost
 from ask.errors import AskError, RunInterruptedError, to_ask_error
 from ask.events import Event
 from ask.messages import Usage
+from ask.records import NamedTuple
 from ask.text import format_block
 
 

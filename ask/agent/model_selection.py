@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ask.agent.app_context import AppContext
@@ -19,6 +19,7 @@ from ask.plugin_api.loaded_provider import LoadedProvider
 from ask.plugin_api.loader import check_alternative, check_provider
 from ask.plugin_api.loader import load_provider as load_plugin
 from ask.plugin_api.provider import ProviderInfo
+from ask.records import NamedTuple
 from ask.secrets import NO_SECRETS, Redactor, format_variable_prefix
 from ask.settings import Settings
 

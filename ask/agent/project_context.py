@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from ask.agent.app_context import AppContext
 from ask.console import StderrConsole
@@ -18,6 +17,7 @@ from ask.context.instructions import (
 from ask.context.skills import Skill, find_project_skills, find_user_skills, mark_hidden_skills
 from ask.context.trust import TrustStore
 from ask.errors import FileError
+from ask.records import NamedTuple
 from ask.text import decode_argument, escape_non_ascii, format_one_line
 
 

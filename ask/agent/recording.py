@@ -18,7 +18,7 @@ from difflib import SequenceMatcher
 from functools import cache
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from ask import errors
 from ask.app_dirs import AppDirs
@@ -38,6 +38,7 @@ from ask.errors import (
 from ask.messages import FinishReason, Message, ModelResponse, ToolCall, ToolSpec, Usage
 from ask.parsing import generate_call_id
 from ask.plugin_api.provider import ChatRequest, Delta, HttpRequest, ReasoningDelta, TextDelta, ToolCallDelta
+from ask.records import NamedTuple
 from ask.secrets import Redactor
 from ask.settings import get_working_directory
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ask.agent.app_context import AppContext
 from ask.agent.model_selection import (
@@ -21,6 +21,7 @@ from ask.errors import ParameterError, UsageError
 from ask.history.entries import generate_conversation_id
 from ask.inputs.readers import decode_text, read_stdin, read_text_file
 from ask.messages import Attachment, Message, ReportedUsage, ResumedConversation
+from ask.records import NamedTuple
 from ask.secrets import Secrets
 from ask.settings import FILES_LEVEL, Settings, get_working_directory, parse_model_options, resolve_settings
 from ask.text import INVISIBLE_CHARACTERS, decode_argument, format_blocks

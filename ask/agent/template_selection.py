@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from ask.errors import AskError, ConfigError, UsageError
 from ask.inputs.prompt_inputs import PromptInputs
 from ask.messages import Message
+from ask.records import NamedTuple
 from ask.settings import check_model_option
 from ask.suggestions import format_suggestion
 from ask.templates.files import find_template

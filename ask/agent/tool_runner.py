@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ask.agent.app_context import AppContext
 from ask.agent.request import RunRequest
@@ -18,6 +18,7 @@ from ask.atomic_files import create_private_folder
 from ask.errors import AskError, FileError, RunInterruptedError
 from ask.events import Event, Notice, ToolCallFinished, ToolCallOutput, ToolCallRequested, ToolCallStarted
 from ask.messages import EMPTY_MAPPING, ToolCall
+from ask.records import NamedTuple
 from ask.safety.policy import Decision, PendingToolCall, ToolPolicy, Verdict
 from ask.text import repair_surrogates
 from ask.tools.arguments import parse_arguments

@@ -8,13 +8,14 @@ word, short options are text, and ask's own long options are an error, because t
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
 from ask import __version__
 from ask.cli import COMMANDS, is_on_terminal
 from ask.errors import RunInterruptedError, UsageError
+from ask.records import NamedTuple
 
 MAX_SECONDS = 31_536_000.0
 MAX_DOLLARS = 1_000_000_000.0

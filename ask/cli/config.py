@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
@@ -15,6 +15,7 @@ from ask.cli.editor import edit_file
 from ask.cli.groups import JSON_OPTION, CommandGroup, print_notice, print_text
 from ask.config_file import UNSET, find_existing_key, find_value, set_value, update_config_file
 from ask.errors import ConfigError, UsageError
+from ask.records import NamedTuple
 from ask.render.table import write_table
 from ask.secrets import format_variable_prefix
 from ask.settings import (

@@ -15,7 +15,6 @@ from copy import copy
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
 
 from ask import __distribution__, __version__
 from ask.agent.app_context import AppContext
@@ -46,6 +45,7 @@ from ask.history.store import Store
 from ask.installation import find_launcher, format_install_command
 from ask.map.ledger import Ledger
 from ask.mcp.server_config import MCP_EXTRA, expand_variables, find_servers
+from ask.records import NamedTuple
 from ask.render.amounts import format_compact_number, format_count
 from ask.render.table import write_table
 from ask.safety.approval_store import ApprovalStore

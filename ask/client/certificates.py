@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ask.errors import ConfigError, walk_causes
+from ask.records import NamedTuple
 
 if TYPE_CHECKING:
     from ssl import SSLContext

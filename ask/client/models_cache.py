@@ -11,11 +11,11 @@ import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 from zlib import crc32
 
 from ask.atomic_files import write_private_file
 from ask.plugin_api.provider import ModelInfo
+from ask.records import NamedTuple
 
 
 class CachedModels(NamedTuple):

@@ -6,13 +6,14 @@ import os
 import re
 import socket
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, urlsplit
 
 from ask.client.certificates import explain_certificate_error
 from ask.client.http_adapter import HeadersTooLargeError
 from ask.errors import AskError, ConfigError, MissingDependencyError, NetworkError, walk_causes
 from ask.parsing import RETRY_STATUSES
+from ask.records import NamedTuple
 
 if TYPE_CHECKING:
     from ask.client.certificates import CaBundle

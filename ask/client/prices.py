@@ -14,13 +14,14 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from ask.atomic_files import write_private_file
 from ask.client.cost import UNKNOWN_COST, Cost
 from ask.messages import Usage
 from ask.plugin_api.provider import ModelInfo
+from ask.records import NamedTuple
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelPrice

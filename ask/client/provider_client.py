@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ask.errors import (
     AskError,
@@ -34,6 +34,7 @@ from ask.plugin_api.provider import (
     format_tool_results,
 )
 from ask.profiles import adapt_options
+from ask.records import NamedTuple
 from ask.secrets import NO_SECRETS, Redactor
 from ask.text import SurrogateJoiner, format_one_line, repair_surrogates
 

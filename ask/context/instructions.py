@@ -6,9 +6,9 @@ import json
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from ask.context.trusted_files import UntrustedFileError, read_trusted_file
+from ask.records import NamedTuple
 from ask.text import decode_argument, format_block
 
 MAX_INSTRUCTIONS_SIZE = 32 * 1024

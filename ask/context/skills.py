@@ -9,12 +9,13 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ask.context.front_matter import FrontMatterError, read_values, split_front_matter
 from ask.context.instructions import list_project_folders
 from ask.context.trusted_files import UntrustedFileError, read_trusted_file
 from ask.messages import ToolSpec
+from ask.records import NamedTuple
 from ask.suggestions import format_suggestion
 from ask.text import decode_argument, format_one_line
 from ask.tools.base import Tool, ToolContext, ToolError, ToolResult, build_parameters_schema

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ask.atomic_files import lock_file, read_decisions, write_decisions
+from ask.records import NamedTuple
 
 
 class TrustDecision(NamedTuple):

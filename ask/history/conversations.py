@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from ask.errors import UsageError
 from ask.history.entries import Conversation, HistoryEntry, Run, ToolCallRecord, read_runs
 from ask.history.store import Store
 from ask.messages import SUMMARY_PREFIX, Message, ReportedUsage, ResumedConversation
+from ask.records import NamedTuple
 
 MAX_POSITION_DIGITS = 9
 """Longer numbers are not list positions, and may be beyond what SQLite can store."""

@@ -6,10 +6,11 @@ import json
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ask.history.store import Store
 from ask.messages import Attachment, Message, ProviderState, ToolCall, Usage
+from ask.records import NamedTuple
 from ask.text import repair_surrogates
 
 if TYPE_CHECKING:

@@ -6,11 +6,12 @@ import json
 import re
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 from ask.errors import FileError
 from ask.history.entries import MAX_SQLITE_INTEGER, Conversation, HistoryEntry, Run, ToolCallRecord
 from ask.messages import Attachment, ProviderState, Usage
+from ask.records import NamedTuple
 from ask.text import repair_surrogates
 
 FORMAT, FORMAT_VERSION = "ask-conversation", 1

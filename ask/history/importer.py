@@ -5,12 +5,13 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterable
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ask.errors import FileError, RunInterruptedError
 from ask.history.entries import Conversation, Run, insert_entry, insert_row, read_runs
 from ask.history.export_format import RUN_REFERENCES, ConversationExport, to_json_line
 from ask.history.store import TERMINATION_SIGNALS, Store
+from ask.records import NamedTuple
 
 if TYPE_CHECKING:
     import sqlite3

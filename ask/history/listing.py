@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from ask.history.store import Store
+from ask.records import NamedTuple
 
 NO_LIMIT = -1  # as in SQL's LIMIT
 

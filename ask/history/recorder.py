@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from ask import __version__
 from ask.errors import AskError, FileError
@@ -25,6 +24,7 @@ from ask.history.entries import (
 )
 from ask.history.store import HistoryLockedError, Store
 from ask.messages import Message, Usage
+from ask.records import NamedTuple
 from ask.text import format_one_line, repair_surrogates
 
 MAX_TITLE_LENGTH = 80

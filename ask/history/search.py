@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from ask.history.entries import Conversation
 from ask.history.store import Store
+from ask.records import NamedTuple
 
 MATCH_START, MATCH_END = "\x01", "\x02"
 """Mark the beginning and the end of each match in an excerpt."""

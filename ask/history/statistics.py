@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import NamedTuple
 
 from ask.client.cost import Cost
 from ask.history.entries import parse_usage
 from ask.history.store import Store
 from ask.messages import Usage
+from ask.records import NamedTuple
 
 DAY = "date(runs.started, 'unixepoch', 'localtime')"
 USAGE_QUERY = """

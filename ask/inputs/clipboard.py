@@ -9,9 +9,9 @@ from binascii import a2b_base64, unhexlify
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import NamedTuple
 
 from ask.errors import FileError, MissingDependencyError
+from ask.records import NamedTuple
 
 READ_TIMEOUT = 10.0
 IMAGE_TYPES = ("image/png", "image/jpeg", "image/webp", "image/gif")

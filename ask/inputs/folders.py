@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
 
 from pathspec import GitIgnoreSpec
 
@@ -14,6 +13,7 @@ from ask.attachments import SNIFF_BYTES, describe_media_type, detect_media_type
 from ask.errors import FileError
 from ask.inputs.prompt_inputs import MAX_FILES, PromptInputs
 from ask.inputs.readers import FILE_LIMIT, decode_text
+from ask.records import NamedTuple
 from ask.text import decode_argument
 
 GIT_FOLDER = ".git"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from operator import add
 from pathlib import PurePath
-from typing import NamedTuple
 
 from ask.attachments import (
     ATTACHABLE_MEDIA_TYPES,
@@ -18,6 +17,7 @@ from ask.attachments import (
 from ask.errors import FileError
 from ask.inputs.readers import decode_text
 from ask.messages import Attachment
+from ask.records import NamedTuple
 from ask.text import format_one_line
 
 MAX_FILES = 10_000

@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ask.agent.request import RunRequest
 from ask.errors import AskError
@@ -23,6 +23,7 @@ from ask.installation import find_launcher
 from ask.map.job import RowTask, TaskResult
 from ask.map.ledger import RowResult
 from ask.messages import Usage
+from ask.records import NamedTuple
 from ask.secrets import format_variable_prefix
 
 PR_SET_PDEATHSIG = 1

@@ -17,7 +17,7 @@ from concurrent.futures import CancelledError as FutureCancelledError
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ask import __version__
 from ask.agent.app_context import AppContext
@@ -31,6 +31,7 @@ from ask.map.agent_runner import AgentOptions, AgentRunner
 from ask.map.job import Job, RowTask, TaskResult
 from ask.map.row_runner import RowRunner
 from ask.messages import Message
+from ask.records import NamedTuple
 from ask.secrets import Redactor
 from ask.settings import Settings
 

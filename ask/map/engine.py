@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from queue import Empty, SimpleQueue
-from typing import Any, NamedTuple
+from typing import Any
 
 from ask.errors import AskError, LimitReachedError, NetworkError, ProviderError, RunInterruptedError, to_ask_error
 from ask.map.job import BATCH_ROWS, Job, RowTask, TaskResult
@@ -16,6 +16,7 @@ from ask.map.ledger import Ledger, RowResult
 from ask.map.output import RowWriter
 from ask.map.rate_limit import MAX_CONCURRENCY, RateLimiter
 from ask.messages import Usage
+from ask.records import NamedTuple
 from ask.retries import choose_retry_delay
 
 WINDOW = 4 * MAX_CONCURRENCY

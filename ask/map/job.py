@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ask.agent.app_context import AppContext
 from ask.agent.context_window import estimate_text_tokens
@@ -26,6 +26,7 @@ from ask.map.ledger import Ledger, RowKey, RowResult
 from ask.map.output import check_output_path
 from ask.map.rows import INDEX, PATH, Row
 from ask.messages import EMPTY_MAPPING, Message, Usage
+from ask.records import NamedTuple
 from ask.suggestions import format_suggestion
 from ask.templates.placeholders import COLUMN_PATTERN, INPUT_NAME, fill_placeholders, find_placeholders
 from ask.text import decode_argument

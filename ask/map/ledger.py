@@ -7,10 +7,11 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
 
 from ask.atomic_files import create_private_folder, write_private_file
 from ask.errors import FileError
+from ask.records import NamedTuple
 
 SCHEMA = """\
 CREATE TABLE IF NOT EXISTS jobs (

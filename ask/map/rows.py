@@ -12,10 +12,11 @@ from io import BufferedReader
 from pathlib import Path
 from queue import Empty, Queue
 from threading import Thread
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 from ask.errors import FileError, UsageError
 from ask.messages import EMPTY_MAPPING
+from ask.records import NamedTuple
 
 InputFormat = Literal["jsonl", "csv", "tsv", "lines", "nul", "files"]
 INPUT_FORMATS: tuple[str, ...] = get_args(InputFormat)

@@ -6,10 +6,11 @@ https://modelcontextprotocol.io/specification/2025-11-25/server/prompts
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from ask.mcp.connection import RequestError, iterate_pages
 from ask.mcp.resources import ResourceContent, decode_base64, read_resource, to_content
+from ask.records import NamedTuple
 from ask.text import repair_surrogates
 
 if TYPE_CHECKING:

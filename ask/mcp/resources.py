@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from binascii import Error as Base64Error
 from binascii import a2b_base64
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ask.mcp.connection import RequestError, iterate_pages
+from ask.records import NamedTuple
 from ask.text import repair_surrogates
 
 if TYPE_CHECKING:

@@ -11,12 +11,13 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ask.atomic_files import create_private_folder, write_private_file
 from ask.errors import FileError
 from ask.mcp.server_config import ServerConfig
 from ask.parsing import read_dict
+from ask.records import NamedTuple
 
 _LOCK_POLL_INTERVAL = 0.02
 

@@ -6,11 +6,12 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ask.mcp.server_config import ServerConfig
 from ask.messages import ToolSpec
 from ask.parsing import read_dict
+from ask.records import NamedTuple
 from ask.text import format_one_line, repair_surrogates
 from ask.tools.base import Tool, ToolContext, ToolResult
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote
 
 from ask.parsing import read_dict, read_list, read_str
 from ask.plugin_api.provider import HttpRequest
+from ask.records import NamedTuple
 
 
 class BatchRequest(NamedTuple):

@@ -16,7 +16,7 @@ from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pluggy
 
@@ -25,6 +25,7 @@ from ask.errors import ConfigError
 from ask.plugin_api.loaded_provider import LoadedProvider
 from ask.plugin_api.provider import MODULE_HOOKS, REQUIRED_HOOKS, TOOL_HOOKS, Provider, ProviderInfo
 from ask.profiles import ModelProfile
+from ask.records import NamedTuple
 
 if TYPE_CHECKING:
     from ask.plugin_api.import_guard import NotifyCallback

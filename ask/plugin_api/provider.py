@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ask.errors import ProviderError, RetryAction
 from ask.messages import EMPTY_MAPPING, Message, ModelResponse, ToolCall, ToolSpec
@@ -25,6 +25,7 @@ from ask.parsing import (
     read_str,
 )
 from ask.profiles import UNKNOWN_MODEL, ModelProfile, find_profile
+from ask.records import NamedTuple
 
 if TYPE_CHECKING:
     from ask.plugin_api.batches import BatchApi

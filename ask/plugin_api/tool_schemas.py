@@ -6,10 +6,11 @@ import json
 import re
 from binascii import crc32
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ask.messages import ToolSpec
 from ask.parsing import read_dict, read_list
+from ask.records import NamedTuple
 
 SchemaDict = dict[str, Any]
 

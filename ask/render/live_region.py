@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+
+from ask.records import NamedTuple
 
 CLEAR_BELOW = "\x1b[J"
 REFLOW_VARIABLES = ("TMUX", "TERM_PROGRAM", "VTE_VERSION", "KITTY_WINDOW_ID", "KONSOLE_VERSION", "ALACRITTY_WINDOW_ID")

@@ -9,12 +9,12 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import pairwise, zip_longest
-from typing import NamedTuple
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 
+from ask.records import NamedTuple
 from ask.render.code_rows import BOLD, CYAN, DIM, highlight_code
 from ask.render.markdown_tables import parse_with_all_cells
 from ask.render.text_layout import Row, get_plain_text, measure_width, wrap_row

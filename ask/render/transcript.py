@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from ask.console import BOLD, DIM, STDOUT, StandardOutput
 from ask.history.conversations import ToolCallStep, extract_summary, pair_calls_with_results
 from ask.history.entries import Conversation, HistoryEntry, Run
 from ask.messages import ToolCall, Usage
 from ask.parsing import parse_json, read_dict
+from ask.records import NamedTuple
 from ask.render.amounts import format_local_time
 from ask.render.live_region import get_terminal_size
 from ask.render.plain import MAX_ARGUMENTS_LENGTH, format_call

@@ -9,9 +9,9 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from pathlib import Path
-from typing import NamedTuple
 
 from ask.history.statistics import ToolUsageRow, UsageRow, UsageStatistics
+from ask.records import NamedTuple
 from ask.render.amounts import format_compact_number, format_cost, format_dollars, format_duration
 from ask.render.html_page import escape_html, render_page_frame
 from ask.text import format_one_line

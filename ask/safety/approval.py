@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ask.errors import AskError
+from ask.records import NamedTuple
 from ask.safety.approval_store import ApprovalDuration, ApprovalScope, list_approvable
 from ask.safety.policy import PendingToolCall
 from ask.text import escape_non_ascii

@@ -9,10 +9,11 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ask.atomic_files import lock_file, read_decisions, write_decisions
 from ask.errors import FileError
+from ask.records import NamedTuple
 from ask.safety.command_rules import ANY_ARGUMENTS, SHELLS, WRAPPERS, CallRule, find_allow_rules
 from ask.safety.policy import COMMAND_TOOL, PendingToolCall
 from ask.safety.shell_syntax import parse_command_line

@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from itertools import islice
-from typing import NamedTuple
 
 from ask.errors import ConfigError
+from ask.records import NamedTuple
 from ask.safety.shell_syntax import CommandLine, ShellWord, parse_command_line
 
 ANY_ARGUMENTS = "*"

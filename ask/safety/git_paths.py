@@ -14,7 +14,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Self
+
+from ask.records import NamedTuple
 
 _TIMEOUT = 5.0
 _MAX_PROCESSES = 16

@@ -10,9 +10,9 @@ import os
 import re
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from ask.errors import SafetyError
+from ask.records import NamedTuple
 from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
 from ask.tools.file_access import open_existing_folder
 

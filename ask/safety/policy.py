@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ask.messages import EMPTY_MAPPING
+from ask.records import NamedTuple
 from ask.settings import SANDBOX_LEVEL, Settings
 from ask.tools.base import Tool, ToolContext, ToolError
 from ask.tools.builtin import FILE_TOOL_NAMES

@@ -9,8 +9,9 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from ask.records import NamedTuple
 from ask.safety.policy import PendingToolCall
 from ask.text import escape_non_ascii
 from ask.text_diff import format_unified_diff

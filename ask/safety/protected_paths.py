@@ -12,9 +12,9 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from ask.errors import SafetyError
+from ask.records import NamedTuple
 from ask.tools.file_access import is_empty
 
 PlaceholderCreator = Callable[[Mapping[Path, bool]], None]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+
+from ask.records import NamedTuple
 
 
 class Limits(NamedTuple):

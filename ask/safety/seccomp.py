@@ -12,7 +12,8 @@ import csv
 import struct
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+
+from ask.records import NamedTuple
 
 MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 """The names that `uname -m` prints, each with the AUDIT_ARCH constant of its native system calls.

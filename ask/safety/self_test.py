@@ -10,7 +10,9 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
+
+from ask.records import NamedTuple
 
 if TYPE_CHECKING:
     from socket import socket

@@ -9,7 +9,8 @@ a complete parser, whose mistakes would approve commands, gives that guarantee.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+
+from ask.records import NamedTuple
 
 
 class ShellWord(NamedTuple):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
+
+from ask.records import NamedTuple
 
 INPUT_NAME = "input"
 """The placeholder for the user's prompt, files and piped text, or for the whole row of `ask map`."""

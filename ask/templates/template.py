@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ask.errors import ConfigError
 from ask.messages import EMPTY_MAPPING
+from ask.records import NamedTuple
 from ask.settings import check_options, format_unknown_key
 from ask.templates.placeholders import INPUT_NAME, find_placeholders
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ask.messages import EMPTY_MAPPING, ToolSpec
+from ask.records import NamedTuple
 from ask.secrets import NO_SECRETS, Redactor
 
 MAX_RESULT_LENGTH = 30_000

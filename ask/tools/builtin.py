@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
 from ask.messages import ToolSpec
+from ask.records import NamedTuple
 from ask.tools.base import Tool, build_parameters_schema
 
 READ_SKILL_NAME = "read_skill"

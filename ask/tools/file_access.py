@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
 
 from ask.atomic_files import Ownership, replace_file
+from ask.records import NamedTuple
 from ask.suggestions import find_similar
 from ask.tools.base import ApprovedFile, FolderConfinement, ToolContext, ToolError
 

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass, field
 from http.client import HTTPException
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
 from ask import __version__
@@ -20,6 +20,7 @@ from ask.client.network_errors import find_connect_reason
 from ask.client.transport import skip_authentication
 from ask.errors import ConfigError
 from ask.messages import EMPTY_MAPPING
+from ask.records import NamedTuple
 from ask.tools.base import ToolError
 from ask.tools.network_policy import HttpTarget, NetworkPolicy, is_ip_address, parse_url
 

@@ -10,9 +10,9 @@ import re
 import socket
 from collections.abc import Callable, Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
-from typing import NamedTuple
 
 from ask.client.network_errors import find_connect_reason
+from ask.records import NamedTuple
 from ask.tools.base import ToolError
 
 _URL_PATTERN = re.compile(r"(https?)://([^/?#]*)([^#]*)", re.IGNORECASE)

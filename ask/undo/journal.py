@@ -15,10 +15,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from ask.atomic_files import Ownership
 from ask.errors import FileError
+from ask.records import NamedTuple
 
 BACKUPS_FOLDER = "originals"
 """The folder in the data folder that contains the backup sets."""

@@ -9,10 +9,10 @@ from contextlib import ExitStack, contextmanager, suppress
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from ask.atomic_files import Ownership, open_replacement
 from ask.errors import FileError
+from ask.records import NamedTuple
 from ask.tools.file_access import escape_for_display, rewrite_file_in_place
 from ask.undo.backups import FileBackups
 from ask.undo.journal import (

@@ -14,10 +14,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
 from ask.atomic_files import Ownership
 from ask.errors import FileError
+from ask.records import NamedTuple
 from ask.settings import get_working_directory
 from ask.tools.file_access import escape_for_display
 from ask.undo.backups import Journal

@@ -14,8 +14,9 @@ from contextlib import contextmanager, suppress
 from hashlib import file_digest
 from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
+from ask.records import NamedTuple
 from ask.tools.file_access import open_existing_folder, open_folders
 from ask.undo.journal import ABSENT_STATE, FOLDER_MARKER, LINK_PREFIX, MAX_BACKUP_SIZE, SPECIAL_FILE, PathState
 

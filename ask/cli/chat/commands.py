@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ask.errors import UsageError
+from ask.records import NamedTuple
 from ask.render.amounts import format_count, format_local_time
 from ask.suggestions import format_suggestion
 from ask.text import format_one_line

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ask.agent.app_context import AppContext
 from ask.agent.model_selection import ModelSelection, fetch_first_model, resolve_other_endpoint
@@ -34,6 +34,7 @@ from ask.history.listing import ConversationTitle, find_titles
 from ask.history.store import Store
 from ask.inputs.prompt_inputs import PromptInputs
 from ask.messages import SUMMARY_PREFIX, Message, ReportedUsage
+from ask.records import NamedTuple
 from ask.text import split_prompt
 
 MAX_LISTED_CONVERSATIONS = 15

@@ -12,9 +12,10 @@ import json
 from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args, get_origin, overload
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, overload
 
 from ask.messages import ToolSpec
+from ask.records import NamedTuple
 from ask.tools.base import Tool, ToolContext, ToolResult
 from ask.tools.plugins.type_hints import (
     UNION_TYPES,

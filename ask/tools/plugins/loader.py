@@ -12,9 +12,10 @@ from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 from traceback import extract_tb
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 from ask.messages import ToolSpec
+from ask.records import NamedTuple
 from ask.tools.base import Tool
 from ask.tools.plugins.functions import create_tool, get_tool_options
 from ask.tools.plugins.type_hints import ToolDefinitionError

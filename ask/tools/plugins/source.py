@@ -15,10 +15,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ask.messages import ToolSpec
 from ask.process_tree import describe_exit, kill_process_tree, mark_environment
+from ask.records import NamedTuple
 from ask.tools.base import Tool, ToolContext, ToolError, ToolResult
 from ask.worker_channel import CALL, READ_SIZE, START, WorkerChannel, WorkerDiedError, WorkerTimeoutError
 

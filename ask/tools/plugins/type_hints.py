@@ -11,7 +11,9 @@ from collections import abc
 from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, NotRequired, Required, Union, get_args, get_origin
+from typing import Any, Literal, NotRequired, Required, Union, get_args, get_origin
+
+from ask.records import NamedTuple
 
 SchemaDict = dict[str, Any]
 
