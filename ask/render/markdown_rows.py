@@ -32,6 +32,8 @@ BULLETS = "•◦▪"
 LIST_TYPES = ("bullet_list_open", "bullet_list_close", "ordered_list_open", "ordered_list_close")
 LINKABLE_TARGET = re.compile(r"(?:https?://|mailto:)[!-~]{1,2000}", re.IGNORECASE)
 """A URL that becomes a hyperlink. Terminals limit its length to about 2,000 characters."""
+PLAIN_TEXT = re.compile(r"[^\n\\`*_~\[\]!<>&]+")
+"""A text in which nothing needs the parser, which takes ten times as long."""
 INLINE_STYLES = {"strong_open": BOLD, "em_open": "3", "s_open": "9", "link_open": "4"}
 
 
@@ -66,8 +68,12 @@ def get_parser() -> MarkdownIt:
 
 def _parse_inline(state: StateCore) -> None:
     for token in state.tokens:
-        if token.type == "inline" and token.content.count("[") <= MAX_BRACKETS:
-            token.children = []
+        if token.type != "inline" or token.content.count("[") > MAX_BRACKETS:
+            continue
+        token.children = []
+        if PLAIN_TEXT.fullmatch(token.content):
+            token.children.append(Token("text", "", 0, content=token.content))
+        else:
             state.md.inline.parse(token.content, state.md, state.env, token.children)
 
 
