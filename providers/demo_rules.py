@@ -12,10 +12,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from ask.parsing import read_dict, read_str
-from ask.records import NamedTuple
 
 PATTERN_FLAGS = re.IGNORECASE | re.DOTALL
 MAX_PROMPT_LENGTH = 2_000

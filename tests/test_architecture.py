@@ -18,7 +18,7 @@ import ask
 
 ROOT = Path(__file__).parents[1]
 LAYERS = [
-    {"__distribution__", "__version__"},
+    {"__distribution__", "__version__", "records"},
     {"messages", "process_tree", "suggestions", "text", "text_diff", "worker_channel"},
     {"errors"},
     {"parsing"},

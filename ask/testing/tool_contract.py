@@ -9,12 +9,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import pytest
 
 from ask import Provider, Tool, ToolContext, ToolError, ToolResult
-from ask.records import NamedTuple
 from ask.secrets import Redactor
 from ask.testing.conversation import KEY
 from ask.testing.hook_guard import fail
