@@ -7,9 +7,11 @@ import re
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from markdown_it.token import Token
 
 from ask.render.live_region import LiveRegion
 from ask.render.markdown_answer import MarkdownStreamRenderer
+from ask.render.markdown_rows import PLAIN_TEXT, get_parser
 from tests.screen import Screen
 
 BLOCKS = [
@@ -149,3 +151,11 @@ def test_html_is_shown_as_written() -> None:
     html = "<pre>\nx = a*b*2\n\n__init__ and `this`\n</pre>"
     shown = stream_lines(f"*Above*\n{html}\n**below** <i title='*a*'>__x__</i>")
     assert "\n".join(line.rstrip() for line in shown) == f"Above\n{html}\nbelow <i title='*a*'>x</i>"
+
+
+@given(st.from_regex(PLAIN_TEXT, fullmatch=True))
+@example("a https://example.org/?a=1 (c) -- 'x' {#id} $y$ | ^ @z")
+def test_plain_text_is_what_the_parser_makes_of_it(text: str) -> None:
+    parser, tokens = get_parser(), list[Token]()
+    parser.inline.parse(text, parser, {}, tokens)
+    assert [(token.type, token.content) for token in tokens] == [("text", text)]
