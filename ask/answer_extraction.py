@@ -66,7 +66,7 @@ def extract_command(response_text: str) -> str:
     if not command:
         excerpt = format_one_line(re.sub(r"(?m)^#+", "", text), MAX_EXCERPT_LENGTH)
         raise IncompleteResponseError("the answer contains no command", excerpt)
-    if CONTROL_CHARACTERS.search(command):
+    if re.search(CONTROL_CHARACTERS, command):
         excerpt = format_one_line(escape_non_ascii(command), MAX_EXCERPT_LENGTH)
         raise IncompleteResponseError("the command contains control characters", excerpt)
     return command

@@ -19,10 +19,10 @@ STDOUT, STDERR = 1, 2
 CLEAR_LINE = "\r\x1b[2K"
 
 
-SGR_PATTERN = re.compile(r"\x1b\[([0-9;]*)m")
-COLOR_PARAMETER = re.compile(r"[349][0-7]|10[0-7]")
-HYPERLINK_PATTERN = re.compile(r"\x1b\]8;[^\x1b]*\x1b\\")
-NO_HYPERLINK_TERMINALS = re.compile(r"|dumb|unknown|linux|vt\d+.*")
+SGR_PATTERN = r"\x1b\[([0-9;]*)m"
+COLOR_PARAMETER = r"[349][0-7]|10[0-7]"
+HYPERLINK_PATTERN = r"\x1b\]8;[^\x1b]*\x1b\\"
+NO_HYPERLINK_TERMINALS = r"|dumb|unknown|linux|vt\d+.*"
 NO_HYPERLINK_COLORTERMS = ("gnome-terminal", "xfce4-terminal")
 PROC = Path("/proc")
 
@@ -41,10 +41,10 @@ def remove_colors(text: str) -> str:
     """Remove colors from the escape sequences in a text; keep bold, dim and the like."""
 
     def replace(match: re.Match[str]) -> str:
-        kept = [parameter for parameter in match[1].split(";") if not COLOR_PARAMETER.fullmatch(parameter)]
+        kept = [parameter for parameter in match[1].split(";") if not re.fullmatch(COLOR_PARAMETER, parameter)]
         return f"\x1b[{';'.join(kept)}m" if kept else ""
 
-    return SGR_PATTERN.sub(replace, text)
+    return re.sub(SGR_PATTERN, replace, text)
 
 
 def can_use_hyperlinks(environment: Mapping[str, str]) -> bool:
@@ -60,7 +60,7 @@ def can_use_hyperlinks(environment: Mapping[str, str]) -> bool:
     if forced := environment.get("FORCE_HYPERLINK"):
         return forced != "0"
     return not (
-        NO_HYPERLINK_TERMINALS.fullmatch(term)
+        re.fullmatch(NO_HYPERLINK_TERMINALS, term)
         or (term == "xterm" and not color_term)
         or color_term in NO_HYPERLINK_COLORTERMS
         or environment.get("TERM_PROGRAM") == "Apple_Terminal"
@@ -189,7 +189,7 @@ class StandardOutput:
         Raises:
             AskError: as from `write`.
         """
-        sequences = sequences if self._use_hyperlinks else HYPERLINK_PATTERN.sub("", sequences)
+        sequences = sequences if self._use_hyperlinks else re.sub(HYPERLINK_PATTERN, "", sequences)
         self._write_to_stream(sequences if self._use_color else remove_colors(sequences))
 
     def end_line(self) -> None:

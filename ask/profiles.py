@@ -19,7 +19,7 @@ EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 NEUTRAL_VALUES = {"temperature": 1, "top_p": 1, "n": 1, "presence_penalty": 0, "frequency_penalty": 0}
 """The values that models accept for options that they otherwise refuse, because they change nothing."""
 PATTERN_TOKEN = re.compile(r"(\*|\{[^}]*\})")
-VERSION_RANGE = re.compile(r"\{(\d+(?:\.\d+)?)(\+|-\d+(?:\.\d+)?)?\}")
+VERSION_RANGE = r"\{(\d+(?:\.\d+)?)(\+|-\d+(?:\.\d+)?)?\}"
 VERSION_NUMBER = re.compile(r"(\d{1,2})(?:[.-](\d{1,2})(?!\d))?(?!\d)")
 """A version in a model's name, such as 5.6, or 4-5 before a release date."""
 Version = tuple[float, ...]
@@ -112,7 +112,7 @@ def parse_pattern(pattern: str) -> list[str | tuple[Version, Version]]:
     """
     tokens: list[str | tuple[Version, Version]] = []
     for text in filter(None, PATTERN_TOKEN.split(pattern)):
-        version_range = VERSION_RANGE.fullmatch(text)
+        version_range = re.fullmatch(VERSION_RANGE, text)
         if version_range:
             last = version_range[2] or version_range[1]
             tokens.append((parse_version(version_range[1]), parse_version(last.removeprefix("-"))))

@@ -107,7 +107,7 @@ OAUTH_KEYS = (
 )
 """The keys of a table `[mcp.servers.NAME.oauth]`, all strings."""
 GRANT_TYPES = ("authorization_code", "client_credentials")
-SERVER_NAME_PATTERN = re.compile(r"(?!.*__)[A-Za-z0-9_-]{1,32}")
+SERVER_NAME_PATTERN = r"(?!.*__)[A-Za-z0-9_-]{1,32}"
 """Valid names of MCP servers.
 
 The names of a server's tools begin with its name and two underscores.
@@ -288,7 +288,7 @@ def check_server_tables(path: Path, servers: Any) -> list[str]:
     warnings: list[str] = []
     for name, table in servers.items():
         key = f"mcp.servers.{name}"
-        if not SERVER_NAME_PATTERN.fullmatch(name):
+        if not re.fullmatch(SERVER_NAME_PATTERN, name):
             hint = "use letters, digits, - and single _, at most 32"
             raise ConfigError(f"{path}: {name!r} is not a valid name for an MCP server", hint)
         warnings += check_table(path, key, table, SERVER_KEYS)

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 
 from ask.records import NamedTuple
 
-CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+# Patterns that not every run needs are strings: `re` compiles them when they are first used.
+CONTROL_CHARACTERS = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 """Characters that can move, hide or reverse what a terminal shows."""
-LONG_GAP = re.compile(r" {20,}")
-EMPTY_LINES = re.compile(r"\n(?: *\n){4,}")
+LONG_GAP = r" {20,}"
+EMPTY_LINES = r"\n(?: *\n){4,}"
 INVISIBLE_CHARACTERS = re.compile(r"[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 OPENING_TAG_PATTERN = re.compile(r'(?:\A|\n\n)<(?P<mark>(?:file|stdin)(?:-\d+)?)(?: name=(?P<name>"[^\n]*"))?>\n')
 """The opening tag of a file or of piped text in a prompt, as `ask.inputs` writes it."""
@@ -43,7 +44,7 @@ class SurrogateJoiner:
 
 def escape_control_characters(text: str) -> str:
     """Escape control characters except newline and tab, and drop carriage returns."""
-    return CONTROL_CHARACTERS.sub(_escape_match, text.replace("\r", ""))
+    return re.sub(CONTROL_CHARACTERS, _escape_match, text.replace("\r", ""))
 
 
 def format_one_line(text: str, limit: int = 0) -> str:
@@ -61,8 +62,8 @@ def escape_non_ascii(text: str) -> str:
     Other characters become escapes; wide and tall gaps are replaced by their size.
     """
     escaped = re.sub(r"[^ -~\n]", _escape_match, text)
-    escaped = EMPTY_LINES.sub(lambda match: f"\n[{match[0].count(chr(10)) - 1} empty lines]\n", escaped)
-    return LONG_GAP.sub(lambda match: f"[{len(match[0])} spaces]", escaped)
+    escaped = re.sub(EMPTY_LINES, lambda match: f"\n[{match[0].count(chr(10)) - 1} empty lines]\n", escaped)
+    return re.sub(LONG_GAP, lambda match: f"[{len(match[0])} spaces]", escaped)
 
 
 def _escape_match(match: re.Match[str]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -93,7 +95,7 @@ def test_commands_with_invisible_characters_are_rejected(sign: str) -> None:
     for answer in (f"rm -rf x{sign}; ls", f"```\nrm -rf x{sign}; ls\n```"):
         with pytest.raises(IncompleteResponseError) as failure:
             extract_command(answer)
-        assert not CONTROL_CHARACTERS.search(str(failure.value))
+        assert not re.search(CONTROL_CHARACTERS, str(failure.value))
 
 
 @given(st.text("`~$%# \n>-ab'\"A.\\<|", max_size=80) | st.text(max_size=40))
@@ -104,5 +106,5 @@ def test_any_text_yields_a_command_or_an_error(answer: str) -> None:
         return
     assert command
     assert command == command.strip()
-    assert not CONTROL_CHARACTERS.search(command)
+    assert not re.search(CONTROL_CHARACTERS, command)
     assert not all(line.lstrip().startswith("#") for line in command.split("\n"))

@@ -19,7 +19,7 @@ STDIN_NOTICE_DELAY = 2.0
 """Seconds of silence on standard input or a pipe before the user is notified."""
 PIPE_WRITER_TIMEOUT = 30.0
 """Seconds to wait for a program to open a named pipe for writing."""
-INHERITED_DESCRIPTOR_PATTERN = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
+INHERITED_DESCRIPTOR_PATTERN = r"/(?:dev|proc/self)/fd/(\d+)"
 """A descriptor that the shell has opened, as for `<(command)`."""
 FILE_LIMIT = 10_000_000
 
@@ -96,7 +96,7 @@ def read_bytes(
     if not stat.S_ISFIFO(path.stat().st_mode):
         with path.open("rb") as file:
             return file.read(limit + 1)
-    inherited = INHERITED_DESCRIPTOR_PATTERN.fullmatch(str(path))
+    inherited = re.fullmatch(INHERITED_DESCRIPTOR_PATTERN, str(path))
     descriptor = os.dup(int(inherited[1])) if inherited else os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         wait_notice = f"reading {path} until it ends (Ctrl-C stops)"

@@ -176,10 +176,10 @@ def normalize_server_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 def normalize_server_name(name: str) -> str:
     """Convert the name of a server in another program to a valid name."""
-    if SERVER_NAME_PATTERN.fullmatch(name):
+    if re.fullmatch(SERVER_NAME_PATTERN, name):
         return name
     valid_name = re.sub(r"_{2,}", "_", re.sub(r"[^A-Za-z0-9_-]", "_", name))[:32]
-    return valid_name if SERVER_NAME_PATTERN.fullmatch(valid_name) else "server"
+    return valid_name if re.fullmatch(SERVER_NAME_PATTERN, valid_name) else "server"
 
 
 BRACED_PATTERN = r"\$\{(?:env:)?(?P<name>\w+|input:[^}]*)(?::-(?P<default>[^}]*))?\}"

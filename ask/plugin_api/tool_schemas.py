@@ -181,7 +181,7 @@ def _iter_objects(pending: list[Any]) -> Iterator[Mapping[str, Any]]:
             pending += value
 
 
-OLD_DRAFT_PATTERN = re.compile(r"draft-0[3467]\b")
+OLD_DRAFT_PATTERN = r"draft-0[3467]\b"
 """Drafts in which keywords next to a `$ref` are ignored."""
 MAX_REFERENCE_DEPTH = 5
 """The limit for nested references when they are inlined."""
@@ -309,7 +309,7 @@ class _Normalizer:
 
     def _rewrite_reference(self, schema: Mapping[str, Any], scope: _Scope) -> SchemaDict:
         siblings = {name: value for name, value in schema.items() if name != "$ref"}
-        if OLD_DRAFT_PATTERN.search(self._draft):
+        if re.search(OLD_DRAFT_PATTERN, self._draft):
             siblings = {name: value for name, value in siblings.items() if name in {*ANNOTATION_KEYWORDS, "nullable"}}
         resolved = self._resolve_reference(schema["$ref"], scope)
         is_nullable = siblings.pop("nullable", None) is True

@@ -16,7 +16,7 @@ Row = list[tuple[str, str]]
 WORD_PATTERN = re.compile(r"\S+\s*|\s+")
 UNSPACED_CHARACTERS = r"\u2e80-\u9fff\uf900-\ufaff\uff00-\uff60\U00020000-\U0003ffff"
 """Chinese and Japanese, which are written without spaces."""
-STREAM_PART_PATTERN = re.compile(rf"\n|[^\S\n]+|[{UNSPACED_CHARACTERS}]|[^\s{UNSPACED_CHARACTERS}]+")
+STREAM_PART_PATTERN = rf"\n|[^\S\n]+|[{UNSPACED_CHARACTERS}]|[^\s{UNSPACED_CHARACTERS}]+"
 """A newline, spaces, a word, or one character of a script without spaces."""
 WIDENING_CHARACTERS = "\ufe0f\u200d"
 """Characters that some terminals combine with their neighbors into one wider symbol."""
@@ -91,7 +91,7 @@ class StreamWrapper:
 
     def feed(self, text: str) -> str:
         """Add a piece of text; return what can be printed."""
-        parts = STREAM_PART_PATTERN.findall(self._word + text)
+        parts = re.findall(STREAM_PART_PATTERN, self._word + text)
         has_word = bool(parts) and not parts[-1].isspace()
         is_wide = has_word and measure_width(parts[-1]) >= self._width
         self._word = parts.pop() if has_word and not is_wide else ""
