@@ -50,10 +50,3 @@ class HelpFormatter(click.HelpFormatter):
                     break_on_hyphens=False,
                 )
                 self.write(f"{filled}\n")
-
-
-def format_help(command: click.Command, ctx: click.Context) -> str:
-    """Format the help of a command for the terminal's width."""
-    formatter = HelpFormatter()
-    command.format_help(ctx, formatter)
-    return formatter.getvalue().rstrip("\n")
