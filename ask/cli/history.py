@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from datetime import date, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
@@ -23,11 +23,12 @@ from ask.console import StandardOutput, StderrConsole
 from ask.errors import BrokenOutputError, FileError, UsageError
 from ask.history.conversations import find_conversation, find_newest_conversation
 from ask.history.entries import Conversation, generate_conversation_id, read_runs
-from ask.history.listing import NO_LIMIT, list_conversations
+from ask.history.listing import NO_LIMIT, ConversationOverview, list_conversations
 from ask.history.store import Store
-from ask.render.amounts import format_count
-from ask.render.conversation_table import to_overview_dict, to_overview_row
+from ask.messages import Usage
+from ask.render.amounts import format_age, format_count, format_dollars, format_timestamp
 from ask.render.table import write_table
+from ask.render.text_layout import truncate_text
 from ask.settings import get_working_directory
 from ask.text import decode_argument, format_one_line
 
@@ -51,6 +52,7 @@ def open_history() -> Iterator[Store]:
 
 TERMINAL_LIST_LIMIT = 20
 """Default number of conversations that are listed on a terminal."""
+MIN_MODEL_WIDTH = 12
 
 
 @command.command("list", short_help="List conversations, newest first.")
@@ -76,6 +78,43 @@ def list_command(*, limit: int | None, here: bool, as_json: bool) -> None:
     elif is_terminal and limit is None and len(overviews) > len(listed):
         console = StderrConsole(os.environ, quiet=False, plain=False)
         console.print_dim(f"· the newest {TERMINAL_LIST_LIMIT}; -n 0 lists all\n")
+
+
+def to_overview_dict(overview: ConversationOverview) -> dict[str, Any]:
+    """Convert an overview with all details to a dict for JSON; times are in ISO 8601."""
+    fields = overview._asdict()
+    names = ("id", "title", "created", "updated", "directory", "provider", "model", "runs", "rounds")
+    return {
+        "number": overview.position,
+        **{name: fields[name] for name in names},
+        "created": format_timestamp(overview.created),
+        "updated": format_timestamp(overview.updated),
+        "usage": {name: fields[name] for name in Usage._fields},
+    }
+
+
+def to_overview_row(overview: ConversationOverview, *, is_terminal: bool) -> dict[str, Any]:
+    """Convert an overview to a table row.
+
+    On a terminal, provider and vendor are left out of a long model name, which leaves more columns for the title.
+    """
+    row: dict[str, Any] = {
+        "n": overview.position,
+        "id": overview.id,
+        "title": overview.title,
+        "age": format_timestamp(overview.updated),
+        "model": f"{overview.provider}:{overview.model}",
+        "rounds": overview.rounds,
+        "cost": overview.cost,
+    }
+    if is_terminal:
+        from shutil import get_terminal_size  # slow to load, and only needed for a terminal
+
+        width = max(MIN_MODEL_WIDTH, get_terminal_size().columns // 5)
+        model = row["model"] if len(row["model"]) <= width else overview.model.rpartition("/")[2]
+        row["model"] = truncate_text(model, width)
+        row |= {"age": format_age(overview.updated, time.time()), "cost": format_dollars(overview.cost)}
+    return row
 
 
 @command.command("show", short_help="Show a conversation.")
