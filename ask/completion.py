@@ -143,7 +143,7 @@ def complete_conversations(app_dirs: AppDirs, *_: object) -> Iterator[Completion
 
 def complete_templates(app_dirs: AppDirs, *_: object) -> Iterator[CompletionItem]:
     """Yield the templates: the user's own and those that come with the program."""
-    from ask.templates.files import list_template_files
+    from ask.templates.template import list_template_files
 
     with suppress(AskError):
         for name, file in list_template_files(app_dirs.templates).items():

@@ -14,7 +14,7 @@ from ask.cli.groups import JSON_OPTION, CommandGroup, print_notice, print_text
 from ask.config_file import replace_file_content
 from ask.errors import UsageError
 from ask.render.table import write_table
-from ask.templates.files import (
+from ask.templates.template import (
     check_template_name,
     find_template,
     find_template_file,
