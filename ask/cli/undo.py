@@ -179,20 +179,19 @@ def format_change_name(change: PathChange) -> str:
     return format_path(change.path) + "/" * change.is_folder_change
 
 
-PROGRESS_DELAY = 1.0
-PROGRESS_INTERVAL = 0.1
-"""Time between two updates on a terminal, in seconds."""
+PROGRESS_DELAY, PROGRESS_INTERVAL = 1.0, 0.1
+"""Time before the first report, and between two updates on a terminal, in seconds."""
 
 
 class ProgressLine:
     """Reports the progress of long work.
 
-    On a terminal, it updates one line; otherwise it reports once. `delay` is the time before that, in seconds.
+    On a terminal, it updates one line; otherwise it reports once.
     """
 
-    def __init__(self, app: AppContext, delay: float = PROGRESS_DELAY) -> None:
+    def __init__(self, app: AppContext) -> None:
         self._console = app.console
-        self._due = time.monotonic() + delay
+        self._due = time.monotonic() + PROGRESS_DELAY
 
     def __call__(self, work: str, done: int, total: int) -> None:
         """Report that `done` of `total` files are done."""
