@@ -12,10 +12,12 @@ import click
 from ask.cli import CommandContext
 from ask.console import StandardOutput, StderrConsole
 from ask.errors import UsageError
-from ask.text import format_one_line
+from ask.text import decode_argument, format_one_line
 
 MAX_SUMMARY = 200
 JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
+TEXT = decode_argument
+"""The type of arguments and options that are text in UTF-8, whatever the locale."""
 
 
 class Subcommand(click.Command):
