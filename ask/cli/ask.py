@@ -304,11 +304,7 @@ def parse_comma_list(_: click.Context, __: click.Parameter, value: tuple[str, ..
 @click.option("--safe-files", is_flag=True, help="Like --safe, but without a sandbox or commands.")
 @click.option("--allow-dir", "allow_dirs", metavar="DIR", multiple=True, help="With --safe: make this folder writable.")
 @click.option(
-    "--allow-host",
-    "allow_hosts",
-    metavar="HOST",
-    multiple=True,
-    help="With --safe: allow web access to this host.",
+    "--allow-host", "allow_hosts", metavar="HOST", multiple=True, help="With --safe: allow web access to this host."
 )
 @click.option(
     "--allow-tool",
