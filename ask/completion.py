@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,24 +41,48 @@ CompletionItem = tuple[str, str]
 """A word and its description."""
 
 
-def write_completions(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> int:
+def write_completions(arguments: Sequence[str]) -> int:
     """Write one line per completion: the word, a tab, its description. Returns the exit code.
 
     Errors print nothing: what cannot be read offers no completions.
     """
     kind, word, provider, *_ = (*arguments, "", "", "")
-    app_dirs = AppDirs.from_environment(environment)
-    items = COMPLETERS[kind](app_dirs, environment, word, provider) if kind in COMPLETERS else iter(())
     lines = [
         f"{value}\t{format_one_line(description, MAX_TITLE_LENGTH)}\n"
-        for value, description in items
+        for value, description in complete(kind, word, provider)
         if SAFE_WORD.fullmatch(value)
     ]
     sys.stdout.buffer.write(repair_surrogates("".join(lines)).encode())
     return 0
 
 
-def complete_providers(app_dirs: AppDirs, *_: object) -> Iterator[CompletionItem]:
+def complete(kind: str, word: str, provider: str) -> Iterator[CompletionItem]:
+    """Yield the completions of this kind; `provider` is the value of -p, or "".
+
+    Those for -f are only the resources of MCP servers: the shell itself completes files.
+    """
+    app_dirs = AppDirs.from_environment(os.environ)
+    match kind:
+        case "providers":
+            yield from complete_providers(app_dirs)
+        case "models":
+            yield from complete_models(app_dirs, os.environ, word, provider)
+        case "fallbacks":
+            yield from complete_models(app_dirs, os.environ, word, "")
+            if provider:
+                yield from complete_models(app_dirs, os.environ, word, provider)
+        case "conversations":
+            yield from complete_conversations(app_dirs)
+        case "templates":
+            yield from complete_templates(app_dirs)
+        case "prompts":
+            yield from complete_templates(app_dirs)
+            yield from complete_mcp_addresses(app_dirs, "prompts", word)
+        case "resources":
+            yield from complete_mcp_addresses(app_dirs, "resources", word)
+
+
+def complete_providers(app_dirs: AppDirs) -> Iterator[CompletionItem]:
     """Yield the installed providers, then those configured in config.toml."""
     try:
         rows = json.loads((app_dirs.cache / "plugins.json").read_bytes())["rows"]  # the last run's index
@@ -98,15 +122,6 @@ def complete_models(
         yield from ((model, "") for model in list_model_ids(app_dirs, str(default_provider)))
 
 
-def complete_fallbacks(
-    app_dirs: AppDirs, environment: Mapping[str, str], incomplete: str, provider: str
-) -> Iterator[CompletionItem]:
-    """Yield values for --fallback: those for -m without -p, and the models of the `provider` given by -p."""
-    yield from complete_models(app_dirs, environment, incomplete, "")
-    if provider:
-        yield from complete_models(app_dirs, environment, incomplete, provider)
-
-
 def list_model_ids(app_dirs: AppDirs, provider: str) -> list[str]:
     """List the model ids in a provider's cache. An old list is refreshed in the background."""
     from ask.client.models_cache import find_newest_file, read_models
@@ -132,7 +147,7 @@ def refresh_models_in_background(stamp_file: Path, provider: str) -> None:
         Popen(command, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL, start_new_session=True)
 
 
-def complete_conversations(app_dirs: AppDirs, *_: object) -> Iterator[CompletionItem]:
+def complete_conversations(app_dirs: AppDirs) -> Iterator[CompletionItem]:
     """Yield the newest conversations with their titles. A locked history is not waited for."""
     from ask.history.store import Store
 
@@ -141,28 +156,13 @@ def complete_conversations(app_dirs: AppDirs, *_: object) -> Iterator[Completion
         yield from ((str(number), str(title)) for number, title in store.fetch_rows(query, (MAX_CONVERSATIONS,)))
 
 
-def complete_templates(app_dirs: AppDirs, *_: object) -> Iterator[CompletionItem]:
+def complete_templates(app_dirs: AppDirs) -> Iterator[CompletionItem]:
     """Yield the templates: the user's own and those that come with the program."""
-    from ask.templates.files import list_template_files
+    from ask.templates.template import list_template_files
 
     with suppress(AskError):
         for name, file in list_template_files(app_dirs.templates).items():
             yield name, "yours" if file.is_relative_to(app_dirs.config) else ""
-
-
-def complete_prompts(
-    app_dirs: AppDirs, environment: Mapping[str, str], incomplete: str, _: str
-) -> Iterator[CompletionItem]:
-    """Yield values for -t: the templates, and the prompts of MCP servers."""
-    yield from complete_templates(app_dirs)
-    yield from complete_mcp_addresses(app_dirs, "prompts", incomplete)
-
-
-def complete_resources(
-    app_dirs: AppDirs, environment: Mapping[str, str], incomplete: str, _: str
-) -> Iterator[CompletionItem]:
-    """Yield values for -f that are no files: the resources of MCP servers."""
-    yield from complete_mcp_addresses(app_dirs, "resources", incomplete)
 
 
 def complete_mcp_addresses(app_dirs: AppDirs, kind: AddressKind, incomplete: str) -> Iterator[CompletionItem]:
@@ -191,14 +191,3 @@ def load_config(app_dirs: AppDirs) -> Config:
     with suppress(AskError):
         return read_config(app_dirs.config_file)
     return Config()
-
-
-COMPLETERS: Mapping[str, Callable[[AppDirs, Mapping[str, str], str, str], Iterator[CompletionItem]]] = {
-    "providers": complete_providers,
-    "models": complete_models,
-    "fallbacks": complete_fallbacks,
-    "conversations": complete_conversations,
-    "templates": complete_templates,
-    "prompts": complete_prompts,
-    "resources": complete_resources,
-}

@@ -76,7 +76,7 @@ def describe_with_subcommands(name: str, command: click.Command, parent: click.C
         return
     yield describe_command(name, command, parent)
     if isinstance(command, click.Group):
-        with click.Context(command, info_name=name, parent=parent, **command.context_settings) as context:
+        with command.context_class(command, info_name=name, parent=parent) as context:
             for below in command.list_commands(context):
                 found = command.get_command(context, below)
                 assert found, f"{name} lists {below}, and has no such command"
@@ -84,7 +84,7 @@ def describe_with_subcommands(name: str, command: click.Command, parent: click.C
 
 
 def describe_command(name: str, command: click.Command, parent: click.Context | None) -> CommandReference:
-    with click.Context(command, info_name=name, parent=parent, **command.context_settings) as context:
+    with command.context_class(command, info_name=name, parent=parent) as context:
         text = inspect.cleandoc(command.help or "").partition("\f")[0]
         paragraphs = [paragraph.strip() for paragraph in re.split(r"\n\s*\n", text) if paragraph.strip()]
         options = [

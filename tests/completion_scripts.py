@@ -94,7 +94,7 @@ def list_commands() -> Iterator[CompletionCommand]:
 def list_with_subcommands(path: str, command: click.Command) -> Iterator[CompletionCommand]:
     parts: dict[str, click.Command] = {}
     if isinstance(command, click.Group):
-        with click.Context(command, **command.context_settings) as context:
+        with command.context_class(command) as context:
             found = ((name, command.get_command(context, name)) for name in command.list_commands(context))
             parts = {name: part for name, part in found if part is not None and not part.hidden}
     yield describe_command(path, command, {name: part.get_short_help_str(80) for name, part in parts.items()})
@@ -105,7 +105,7 @@ def list_with_subcommands(path: str, command: click.Command) -> Iterator[Complet
 def describe_command(path: str, command: click.Command, parts: dict[str, str]) -> CompletionCommand:
     command = copy(command)
     vars(command)["_help_option"] = None  # Click caches it with the command name used first in this process
-    with click.Context(command, help_option_names=["-h", "--help"]) as context:
+    with command.context_class(command) as context:
         params = command.get_params(context)
     options = [describe_option(path, param) for param in params if isinstance(param, click.Option) and not param.hidden]
     arguments = [param for param in params if isinstance(param, click.Argument)]

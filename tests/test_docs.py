@@ -76,7 +76,7 @@ def subcommands() -> Iterator[click.Command]:
         one: click.Command = import_module(f"ask.cli.{name}").command
         yield one
         if isinstance(one, click.Group):
-            with click.Context(one, **one.context_settings) as context:
+            with one.context_class(one) as context:
                 yield from filter(None, (one.get_command(context, each) for each in one.list_commands(context)))
 
 

@@ -9,9 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask.errors import ConfigError, UsageError
-from ask.templates.files import find_template, list_template_files, read_template
 from ask.templates.placeholders import Placeholder, fill_placeholders, find_placeholders
-from ask.templates.template import FIELD_TYPES, Template, parse_template
+from ask.templates.template import (
+    FIELD_TYPES,
+    Template,
+    find_template,
+    list_template_files,
+    parse_template,
+    read_template,
+)
 from ask.tools.builtin import BUILTIN_TOOLS
 
 FILE = Path("/prompts/mine.md")
@@ -43,7 +49,7 @@ Now.
 
 
 def test_front_matter_and_text_are_parsed() -> None:
-    assert parse_template("mine", FILE, WHOLE) == Template(
+    assert parse_template(FILE, WHOLE) == Template(
         name="mine",
         file=FILE,
         description="Sings",
@@ -55,12 +61,12 @@ def test_front_matter_and_text_are_parsed() -> None:
         options={"temperature": 0.5},
         tasks={"low": "Sing low: {{input}}"},
     )
-    assert parse_template("mine", FILE, WHOLE).variables == ["what", "how"]
+    assert parse_template(FILE, WHOLE).variables == ["what", "how"]
 
 
 @pytest.mark.parametrize("text", ["Sing.\n\n+++\nx\n+++", " +++\n", "", "++++\n"])
 def test_a_file_without_front_matter_is_all_text(text: str) -> None:
-    assert parse_template("mine", FILE, text) == Template("mine", FILE, prompt=text.strip())
+    assert parse_template(FILE, text) == Template("mine", FILE, prompt=text.strip())
 
 
 def test_every_key_of_the_front_matter_is_a_field() -> None:
@@ -91,7 +97,7 @@ def test_every_key_of_the_front_matter_is_a_field() -> None:
 )
 def test_an_error_names_the_line(front: str, line: int, expected: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        parse_template("mine", FILE, f"+++\n{front}\n+++\nSing.")
+        parse_template(FILE, f"+++\n{front}\n+++\nSing.")
     assert caught.value.message.startswith(f"{FILE}, line {line}: ")
     assert expected in caught.value.message
     assert caught.value.hint
@@ -100,14 +106,14 @@ def test_an_error_names_the_line(front: str, line: int, expected: str) -> None:
 @pytest.mark.parametrize("text", ["+++\nmodel = 'a'\n", "+++", "---\nmodel: a\n---\nSing."])
 def test_unterminated_or_yaml_front_matter_is_an_error_in_line_1(text: str) -> None:
     with pytest.raises(ConfigError, match=r"line 1: .*\+\+\+"):
-        parse_template("mine", FILE, text)
+        parse_template(FILE, text)
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_any_text_is_a_prompt_or_a_config_error(text: str) -> None:
     for whole in (text, f"+++\n{text}\n+++\nx"):
         try:
-            parse_template("mine", FILE, whole)
+            parse_template(FILE, whole)
         except ConfigError as error:
             assert "line " in error.message
 
@@ -212,7 +218,7 @@ def test_the_built_in_templates_have_the_expected_names() -> None:
 
 @pytest.mark.parametrize("name", BUILTIN)
 def test_every_built_in_template_has_a_short_description_and_text(name: str) -> None:
-    template = read_template(name, BUILTIN[name])
+    template = read_template(BUILTIN[name])
     assert template.description
     assert template.tasks
     assert (template.provider, template.model, template.options) == ("", "", {})

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ask.templates.files import list_template_files, read_template
-from ask.templates.template import FIELD_TYPES, parse_template
+from ask.templates.template import FIELD_TYPES, list_template_files, parse_template, read_template
 from ask.tools.builtin import BUILTIN_TOOLS
 from tests.doc_pages import (
     find_code_blocks,
@@ -21,7 +20,7 @@ from tests.program import Ask, Home, run
 
 PAGE = (Path(__file__).parents[1] / "docs" / "templates.md").read_text()
 ROWS = dict(re.findall(r"^\| `(\w+)` \|(.* \|.* \|.*) \|$", PAGE, re.MULTILINE))
-BUILTIN = {name: read_template(name, file) for name, file in list_template_files(Path("/no/such/folder")).items()}
+BUILTIN = {name: read_template(file) for name, file in list_template_files(Path("/no/such/folder")).items()}
 (RELEASE,) = find_code_blocks(PAGE, "text")
 HISTORY = """
 git init -q
@@ -48,7 +47,7 @@ def test_the_page_lists_exactly_the_built_in_prompts() -> None:
 
 def test_the_page_lists_exactly_the_front_matter_keys() -> None:
     assert [name for row in read_table(PAGE, "key") for name in find_code_spans(row)] == [*FIELD_TYPES]
-    assert parse_template("release", Path("release.md"), RELEASE).variables == ["program", "version"]
+    assert parse_template(Path("release.md"), RELEASE).variables == ["program", "version"]
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,8 @@ from ask.messages import Message
 from ask.records import NamedTuple
 from ask.settings import check_model_option
 from ask.suggestions import format_suggestion
-from ask.templates.files import find_template
 from ask.templates.placeholders import INPUT_NAME, fill_placeholders, find_placeholders
-from ask.templates.template import Template
+from ask.templates.template import Template, find_template
 from ask.text import decode_argument
 
 

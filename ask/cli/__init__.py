@@ -5,8 +5,11 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import click
+
+from ask.errors import UsageError
 
 COMMANDS = {
     "chat": "Chat with a model.",
@@ -33,6 +36,18 @@ COMMANDS = {
 """The subcommands with their summaries; each is `command` in the module of its name, imported on demand."""
 
 
+class CommandContext(click.Context):
+    """The context of every command: -h is --help, whose layout suits terminals of any width."""
+
+    def __init__(self, command: click.Command, **settings: Any) -> None:
+        super().__init__(command, help_option_names=["-h", "--help"], **settings)
+
+    def make_formatter(self) -> click.HelpFormatter:
+        from ask.cli.help_format import HelpFormatter
+
+        return HelpFormatter()
+
+
 def run_command_line(arguments: Sequence[str]) -> int:
     """Run a command line; return its exit code.
 
@@ -50,6 +65,20 @@ def run_command_line(arguments: Sequence[str]) -> int:
             return command.invoke(context) or 0
     except click.exceptions.Exit as exit_request:
         return exit_request.exit_code
+    except click.UsageError as error:
+        if name in ("ask", "chat"):
+            raise
+        raise make_usage_error(error, arguments) from None
+
+
+def make_usage_error(error: click.UsageError, arguments: Sequence[str]) -> UsageError:
+    """Create the error for invalid arguments of a subcommand, with how to send them as a prompt instead."""
+    hint = f"see {error.ctx.command_path if error.ctx else 'ask'} --help"
+    if not any(word.startswith("-") for word in arguments):
+        import shlex
+
+        hint += f"; to ask it as a question: ask -- {shlex.join(arguments)}"
+    return UsageError(error.format_message().rstrip("."), hint)
 
 
 def find_command(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:

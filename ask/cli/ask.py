@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from ask import __version__
-from ask.cli import COMMANDS, is_on_terminal
+from ask.cli import COMMANDS, CommandContext, is_on_terminal
 from ask.errors import RunInterruptedError, UsageError
 from ask.records import NamedTuple
 
@@ -187,6 +187,8 @@ OPTION_GROUPS = {
 class AskCommand(click.Command):
     """Separates the options from the prompt before Click parses the options, and groups them in its help."""
 
+    context_class = CommandContext
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
         flags = {name for option in options if option.is_flag for name in option.opts}
@@ -205,11 +207,6 @@ class AskCommand(click.Command):
         ctx.params |= {"words": parsed.words, "literal_options": parsed.literal_options}
         ctx.meta["ask.explicit"] = parsed.explicit
         return rest
-
-    def get_help(self, ctx: click.Context) -> str:
-        from ask.cli.help_format import format_help
-
-        return format_help(self, ctx)
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         return ["[OPTIONS]", "[PROMPT]..."]
@@ -275,7 +272,7 @@ def parse_comma_list(_: click.Context, __: click.Parameter, value: tuple[str, ..
     return tuple(name.strip() for part in value for name in part.split(",") if name.strip())
 
 
-@click.command("ask", cls=AskCommand, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command("ask", cls=AskCommand)
 @click.option("-p", "--provider", metavar="NAME", help="Provider to use (see ask providers).")
 @click.option("-m", "--model", metavar="NAME", help="Model to use; without -p also as provider:model.")
 @click.option("--fallback", metavar="MODEL", multiple=True, help="Model to try next if one cannot answer.")
@@ -307,11 +304,7 @@ def parse_comma_list(_: click.Context, __: click.Parameter, value: tuple[str, ..
 @click.option("--safe-files", is_flag=True, help="Like --safe, but without a sandbox or commands.")
 @click.option("--allow-dir", "allow_dirs", metavar="DIR", multiple=True, help="With --safe: make this folder writable.")
 @click.option(
-    "--allow-host",
-    "allow_hosts",
-    metavar="HOST",
-    multiple=True,
-    help="With --safe: allow web access to this host.",
+    "--allow-host", "allow_hosts", metavar="HOST", multiple=True, help="With --safe: allow web access to this host."
 )
 @click.option(
     "--allow-tool",

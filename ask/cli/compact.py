@@ -6,8 +6,12 @@ from typing import Any
 
 import click
 
+from ask.agent.compaction import compact_conversation
+from ask.agent.request import RunRequest, prepare_without_prompt
+from ask.agent.tool_loop import RunResult
 from ask.cli.ask import get_default_options, select_options
 from ask.cli.groups import subcommand
+from ask.cli.run import create_renderer, open_session, run_and_render
 
 OPTIONS = select_options(
     *("provider", "model", "base_url", "key", "options"),
@@ -26,6 +30,10 @@ def command(*, conversation: str | None, **flags: Any) -> None:
     \b
     ask compact && ask -c "where were we?"
     """
-    from ask.cli.run import run_compaction
+    options = {**get_default_options(), **flags, "resume": conversation, "go_on": conversation is None}
+    with open_session(options) as app:
 
-    run_compaction({**get_default_options(), **flags, "resume": conversation, "go_on": conversation is None})
+        def summarize(request: RunRequest) -> RunResult:
+            return run_and_render(request, app, create_renderer(options, request, app.console))
+
+        compact_conversation(prepare_without_prompt(options, app), app, summarize)

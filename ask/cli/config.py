@@ -12,7 +12,7 @@ import click
 
 from ask.agent.app_context import AppContext
 from ask.cli.editor import edit_file
-from ask.cli.groups import JSON_OPTION, CommandGroup, print_notice, print_text
+from ask.cli.groups import JSON_OPTION, TEXT, CommandGroup, print_notice, print_text
 from ask.config_file import UNSET, find_existing_key, find_value, set_value, update_config_file
 from ask.errors import ConfigError, UsageError
 from ask.records import NamedTuple
@@ -30,7 +30,6 @@ from ask.settings import (
     read_switch,
     read_toml,
 )
-from ask.text import decode_argument
 
 
 @click.group("config", cls=CommandGroup)
@@ -246,7 +245,7 @@ def list_command(*, as_json: bool) -> None:
 
 
 @command.command("get", short_help="Print the value of a setting.")
-@click.argument("key")
+@click.argument("key", type=TEXT)
 @click.option("--json", "as_json", is_flag=True, help="Print the value as JSON.")
 def get_command(*, key: str, as_json: bool) -> None:
     """Print the effective value of KEY: from the environment, config.toml or the default.
@@ -254,20 +253,20 @@ def get_command(*, key: str, as_json: bool) -> None:
     The format is that of `ask config set`; a table such as providers.groq is printed as JSON. If KEY is not set, the
     exit code is 4.
     """
-    app, dotted_key = AppContext(), decode_argument(key)
-    existing_key = () if dotted_key in SETTINGS else find_existing_key(app.config.values, dotted_key)
-    value, _ = find_effective_value(app, existing_key or parse_key(dotted_key).parts)
+    app = AppContext()
+    existing_key = () if key in SETTINGS else find_existing_key(app.config.values, key)
+    value, _ = find_effective_value(app, existing_key or parse_key(key).parts)
     if value is None or value == "":
-        raise ConfigError(f"{dotted_key} is not set", "ask config list shows which settings are set")
-    text = json.dumps(value, ensure_ascii=False) if as_json else format_value(dotted_key, value)
+        raise ConfigError(f"{key} is not set", "ask config list shows which settings are set")
+    text = json.dumps(value, ensure_ascii=False) if as_json else format_value(key, value)
     print_text(text)
 
 
 @command.command(
     "set", short_help="Change a setting in config.toml.", context_settings={"ignore_unknown_options": True}
 )
-@click.argument("key")
-@click.argument("value")
+@click.argument("key", type=TEXT)
+@click.argument("value", type=TEXT)
 def set_command(*, key: str, value: str) -> None:
     """Set KEY to VALUE in config.toml. Lists are written a,b; model parameters may be JSON.
 
@@ -277,23 +276,23 @@ def set_command(*, key: str, value: str) -> None:
     ask config set options.temperature 0.2
     ask config set aliases.fast openrouter:vendor/model
     """
-    app, config_key = AppContext(), parse_key(decode_argument(key))
-    change_setting(app, config_key.parts, parse_value(config_key, decode_argument(value)))
+    app, config_key = AppContext(), parse_key(key)
+    change_setting(app, config_key.parts, parse_value(config_key, value))
     print_change_notices(app, ".".join(config_key.parts))
 
 
 @command.command("unset", short_help="Remove a setting from config.toml.")
-@click.argument("key")
+@click.argument("key", type=TEXT)
 def unset_command(*, key: str) -> None:
     """Remove KEY from config.toml: a setting, a table such as providers.groq, or an unknown key."""
-    app, dotted_key = AppContext(), decode_argument(key)
-    parts = find_existing_key(read_toml(app.app_dirs.config_file), dotted_key)
+    app = AppContext()
+    parts = find_existing_key(read_toml(app.app_dirs.config_file), key)
     if not parts:
-        parse_key(dotted_key)
+        parse_key(key)
         hint = "ask config list shows where each value comes from"
-        raise ConfigError(f"{dotted_key} is not set in {app.app_dirs.config_file}", hint)
+        raise ConfigError(f"{key} is not set in {app.app_dirs.config_file}", hint)
     change_setting(app, parts, UNSET)
-    print_change_notices(app, dotted_key)
+    print_change_notices(app, key)
 
 
 @command.command("path", short_help="Print the path of config.toml.")

@@ -3,48 +3,41 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
 
-from ask.cli.help_format import format_help
+from ask.cli import CommandContext
 from ask.console import StandardOutput, StderrConsole
 from ask.errors import UsageError
-from ask.messages import EMPTY_MAPPING
-from ask.text import format_one_line
+from ask.text import decode_argument, format_one_line
 
 MAX_SUMMARY = 200
-HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
+TEXT = decode_argument
+"""The type of arguments and options that are text in UTF-8, whatever the locale."""
 
 
-class PromptHintCommand(click.Command):
-    """A subcommand whose usage errors say how to send the arguments as a prompt instead."""
+class Subcommand(click.Command):
+    """A command other than `ask` and `ask chat`."""
 
-    get_help = format_help
-
-    def __init__(self, name: str, *, context_settings: Mapping[str, Any] = EMPTY_MAPPING, **attributes: Any) -> None:
-        super().__init__(name, context_settings={**HELP_OPTIONS, **context_settings}, **attributes)
+    context_class = CommandContext
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        arguments = list(args)
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as error:
-            raise make_usage_error(error, ctx, arguments) from None
+            error.ctx = error.ctx or ctx  # Click leaves it out if an option lacks its value
+            raise
 
 
 class CommandGroup(click.Group):
     """A group of subcommands, shown in the order of their definition. "list" is run when none is given."""
 
-    command_class = PromptHintCommand
-    get_help = format_help
-
-    def __init__(self, *args: Any, **attributes: Any) -> None:
-        super().__init__(*args, context_settings=dict(HELP_OPTIONS), **attributes)
+    command_class = Subcommand
+    context_class = CommandContext
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
@@ -61,27 +54,10 @@ class CommandGroup(click.Group):
             args = ["list", *args]
         return super().parse_args(ctx, args)
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as error:
-            raise make_usage_error(error, ctx, args) from None
-
-
-def make_usage_error(error: click.UsageError, ctx: click.Context, arguments: list[str]) -> UsageError:
-    """Create the error for invalid arguments of a subcommand."""
-    words = [*ctx.command_path.split()[1:], *arguments]
-    hint = f"see {ctx.command_path} --help"
-    if not any(word.startswith("-") for word in arguments):
-        hint += f"; to ask it as a question: ask -- {shlex.join(words)}"
-    return UsageError(error.format_message().rstrip("."), hint)
-
 
 def subcommand(name: str, params: Sequence[click.Parameter] = ()) -> Callable[[Callable[..., Any]], click.Command]:
     """Declare a subcommand that belongs to no group; `params` come before those of its decorators."""
-    return click.command(name, cls=PromptHintCommand, params=list(params))
+    return click.command(name, cls=Subcommand, params=list(params))
 
 
 def parse_whole_number(minimum: int, maximum: int = sys.maxsize) -> Callable[[str], int]:

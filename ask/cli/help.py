@@ -18,4 +18,4 @@ def command(command: tuple[str, ...]) -> None:
     target = load_command(command)
     if target is not None:
         name = " ".join(("ask", *command))
-        click.echo(target.get_help(click.Context(target, info_name=name, **target.context_settings)))
+        click.echo(target.get_help(target.context_class(target, info_name=name)))

@@ -14,11 +14,10 @@ NARROW_WIDTH = 50
 class HelpFormatter(click.HelpFormatter):
     """Formats help for terminals of any width; Click's own needs 50 columns."""
 
-    def __init__(self, indent_increment: int = 2, width: int | None = None, max_width: int | None = None) -> None:
+    def __init__(self) -> None:
         from shutil import get_terminal_size
 
-        available = min(get_terminal_size().columns, max_width or MAX_HELP_WIDTH) - indent_increment
-        super().__init__(indent_increment, width or available, max_width)
+        super().__init__(width=min(get_terminal_size().columns, MAX_HELP_WIDTH) - 2)
 
     def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
         if self.width >= NARROW_WIDTH:
@@ -50,10 +49,3 @@ class HelpFormatter(click.HelpFormatter):
                     break_on_hyphens=False,
                 )
                 self.write(f"{filled}\n")
-
-
-def format_help(command: click.Command, ctx: click.Context) -> str:
-    """Format the help of a command for the terminal's width."""
-    formatter = HelpFormatter()
-    command.format_help(ctx, formatter)
-    return formatter.getvalue().rstrip("\n")

@@ -12,22 +12,31 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from datetime import date, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
 from ask.app_dirs import AppDirs
 from ask.atomic_files import Ownership, replace_file
-from ask.cli.groups import JSON_OPTION, CommandGroup, parse_whole_number, print_notice, print_text, require_confirmation
+from ask.cli.groups import (
+    JSON_OPTION,
+    TEXT,
+    CommandGroup,
+    parse_whole_number,
+    print_notice,
+    print_text,
+    require_confirmation,
+)
 from ask.console import StandardOutput, StderrConsole
 from ask.errors import BrokenOutputError, FileError, UsageError
 from ask.history.conversations import find_conversation, find_newest_conversation
 from ask.history.entries import Conversation, generate_conversation_id, read_runs
-from ask.history.listing import NO_LIMIT, list_conversations
+from ask.history.listing import NO_LIMIT, ConversationOverview, list_conversations
 from ask.history.store import Store
-from ask.render.amounts import format_count
-from ask.render.conversation_table import to_overview_dict, to_overview_row
+from ask.messages import Usage
+from ask.render.amounts import format_age, format_count, format_dollars, format_timestamp
 from ask.render.table import write_table
+from ask.render.text_layout import truncate_text
 from ask.settings import get_working_directory
 from ask.text import decode_argument, format_one_line
 
@@ -51,6 +60,7 @@ def open_history() -> Iterator[Store]:
 
 TERMINAL_LIST_LIMIT = 20
 """Default number of conversations that are listed on a terminal."""
+MIN_MODEL_WIDTH = 12
 
 
 @command.command("list", short_help="List conversations, newest first.")
@@ -78,8 +88,45 @@ def list_command(*, limit: int | None, here: bool, as_json: bool) -> None:
         console.print_dim(f"· the newest {TERMINAL_LIST_LIMIT}; -n 0 lists all\n")
 
 
+def to_overview_dict(overview: ConversationOverview) -> dict[str, Any]:
+    """Convert an overview with all details to a dict for JSON; times are in ISO 8601."""
+    fields = overview._asdict()
+    names = ("id", "title", "created", "updated", "directory", "provider", "model", "runs", "rounds")
+    return {
+        "number": overview.position,
+        **{name: fields[name] for name in names},
+        "created": format_timestamp(overview.created),
+        "updated": format_timestamp(overview.updated),
+        "usage": {name: fields[name] for name in Usage._fields},
+    }
+
+
+def to_overview_row(overview: ConversationOverview, *, is_terminal: bool) -> dict[str, Any]:
+    """Convert an overview to a table row.
+
+    On a terminal, provider and vendor are left out of a long model name, which leaves more columns for the title.
+    """
+    row: dict[str, Any] = {
+        "n": overview.position,
+        "id": overview.id,
+        "title": overview.title,
+        "age": format_timestamp(overview.updated),
+        "model": f"{overview.provider}:{overview.model}",
+        "rounds": overview.rounds,
+        "cost": overview.cost,
+    }
+    if is_terminal:
+        from shutil import get_terminal_size  # slow to load, and only needed for a terminal
+
+        width = max(MIN_MODEL_WIDTH, get_terminal_size().columns // 5)
+        model = row["model"] if len(row["model"]) <= width else overview.model.rpartition("/")[2]
+        row["model"] = truncate_text(model, width)
+        row |= {"age": format_age(overview.updated, time.time()), "cost": format_dollars(overview.cost)}
+    return row
+
+
 @command.command("show", short_help="Show a conversation.")
-@click.argument("conversation_id", metavar="[ID]", required=False)
+@click.argument("conversation_id", metavar="[ID]", type=TEXT, required=False)
 @click.option("-n", "--last", metavar="N", type=parse_whole_number(1), help="Show the last N runs.")
 @click.option("--tools", is_flag=True, help="Show full tool arguments and results.")
 @click.option("--json", "as_json", is_flag=True, help="Print the conversation as JSON, in the export format.")
@@ -95,7 +142,7 @@ def show_command(*, conversation_id: str | None, last: int | None, tools: bool, 
         if conversation_id is None:
             conversation = find_newest_conversation(store)
         else:
-            conversation = find_conversation(store, decode_argument(conversation_id))
+            conversation = find_conversation(store, conversation_id)
         runs = read_runs(store, conversation)
     runs = runs[-last:] if last else runs
     if as_json:
@@ -106,7 +153,7 @@ def show_command(*, conversation_id: str | None, last: int | None, tools: bool, 
 
 
 @command.command("search", short_help="Search all conversations.")
-@click.argument("words", nargs=-1, required=True)
+@click.argument("words", type=TEXT, nargs=-1, required=True)
 @click.option(
     "-n", "--limit", metavar="N", type=parse_whole_number(0), default=20, help="Show N results (20); 0 shows all."
 )
@@ -121,11 +168,10 @@ def search_command(*, words: tuple[str, ...], limit: int, as_json: bool) -> None
     from ask.render.search_results import to_hit_row, write_hit
 
     output = StandardOutput(os.environ)
-    decoded_words = list(map(decode_argument, words))
-    if not build_match_expression(decoded_words):
+    if not build_match_expression(words):
         raise UsageError("a search needs at least one letter or digit", "see ask history search --help")
     with open_history() as store:
-        hits = search_conversations(store, decoded_words, limit or -1)
+        hits = search_conversations(store, words, limit or -1)
     if as_json or not output.is_terminal:
         write_table([to_hit_row(hit) for hit in hits], as_json=as_json)
         return
@@ -142,7 +188,7 @@ STDOUT = STDIN = "-"
 
 
 @command.command("export", short_help="Export conversations as Markdown, JSON or HTML.")
-@click.argument("ids", metavar="[ID]...", nargs=-1)
+@click.argument("ids", metavar="[ID]...", type=TEXT, nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="Export all conversations, oldest first.")
 @click.option(
     "--format", "format_name", type=click.Choice(FORMATS), help="Output format (default: by the file name, or md)."
@@ -180,7 +226,7 @@ def export_conversations(ids: Iterable[str], output: str, format_name: str = "",
             rows = store.fetch_rows("SELECT * FROM conversations ORDER BY number")
             conversations = [Conversation(*row) for row in rows]
         elif ids:
-            conversations = list(dict.fromkeys(find_conversation(store, decode_argument(wanted)) for wanted in ids))
+            conversations = list(dict.fromkeys(find_conversation(store, wanted) for wanted in ids))
         else:
             conversations = [find_newest_conversation(store)]
         write_output(output, format_export(format_name, store, conversations))
@@ -310,7 +356,7 @@ def parse_age(text: str) -> float:
 
 
 @command.command("delete", short_help="Delete conversations.")
-@click.argument("ids", metavar="[ID]...", nargs=-1)
+@click.argument("ids", metavar="[ID]...", type=TEXT, nargs=-1)
 @click.option(
     "--older-than", metavar="AGE", type=parse_age, help="Delete conversations unused for this long: 12h, 30d, 8w, 1y."
 )
@@ -330,7 +376,7 @@ def delete_command(*, ids: tuple[str, ...], older_than: float | None, yes: bool,
     app_dirs, console = AppDirs.from_environment(os.environ), StderrConsole(os.environ, quiet=False, plain=False)
     with Store(app_dirs.history_file, create=False) as store:
         with store.read_transaction():
-            conversations = [find_conversation(store, decode_argument(wanted)) for wanted in ids]
+            conversations = [find_conversation(store, wanted) for wanted in ids]
             if older_than is not None:
                 conversations += find_unused_conversations(store, time.time() - older_than)
             conversations = list(dict.fromkeys(conversations))

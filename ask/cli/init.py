@@ -12,7 +12,7 @@ import click
 
 from ask.cli.groups import subcommand
 from ask.config_file import replace_file_content
-from ask.errors import FileError
+from ask.errors import FileError, UsageError
 
 SHELLS = ("bash", "zsh", "fish")
 COMPLETIONS_MARKER = "# ask: completions for "
@@ -46,7 +46,7 @@ def command(*, shell: str, key: str | None, explain_key: str | None, install: bo
     and -c continues this shell's conversation.
     """
     if install and uninstall:
-        raise click.UsageError("--install and --uninstall cannot be combined")
+        raise UsageError("--install and --uninstall cannot be combined; see ask init --help")
     if install:
         install_completions(shell, os.environ)
     elif uninstall:

@@ -38,7 +38,7 @@ from ask.errors import AskError, RowsFailedError, RunInterruptedError, UsageErro
 from ask.map.engine import Engine, Progress
 from ask.map.job import Job, RowTask, TaskResult, estimate_input, identify_rows, prepare_job
 from ask.map.ledger import Ledger
-from ask.map.output import OUTPUT_SUFFIXES, ColumnNames, FileWriter, RowWriter, StdoutWriter
+from ask.map.output import OUTPUT_SUFFIXES, ColumnNames, FileWriter, StdoutWriter
 from ask.map.rate_limit import MAX_CONCURRENCY, RateLimiter
 from ask.map.rows import (
     INPUT_FORMATS,
@@ -291,7 +291,20 @@ class MapCommand:
             # Also what plugins print in the processes that the runner starts.
             secrets = self.app.collect_secrets(*[endpoint.key for endpoint in endpoints])
             self.app.cleanup.enter_context(redact_output(secrets))
-        engine = self._create_engine(writer, *self._choose_runner(agent_options))
+        open_runner, max_concurrency = self._choose_runner(agent_options)
+        models = [to_priced_model(self.app, endpoint) for endpoint in endpoints]
+        flags, finder = self.flags, self.app.price_finder
+        engine = Engine(
+            job,
+            self.ledger,
+            RateLimiter(flags["jobs"], flags["rpm"], flags["tpm"], max_concurrency),
+            writer,
+            open_runner=open_runner,
+            calculate_cost=lambda number, usage: finder.calculate_cost(models[number], [usage]).dollars,
+            ordered=not flags["unordered"],
+            retry_failed=flags["retry_failed"] and not flags["batch"],
+            max_failures=flags["max_failures"],
+        )
         available_rows = read_in_background(rows) if self.reads_stdin else rows
         with stop_on_interrupt(engine, self.app.console):
             tasks = identify_rows(job, self.ledger, available_rows)
@@ -387,26 +400,6 @@ class MapCommand:
         if folder and not folder.is_dir():
             raise UsageError(f"there is no folder {folder}", "name an existing one with --workdir-template")
         return AgentOptions(folder, tuple(arguments))
-
-    def _create_engine(
-        self,
-        writer: RowWriter,
-        open_runner: Callable[[], Callable[[RowTask], TaskResult]],
-        max_concurrency: int,
-    ) -> Engine:
-        flags, job, finder = self.flags, self.job, self.app.price_finder
-        models = [to_priced_model(self.app, request.endpoint) for request in job.requests]
-        return Engine(
-            job,
-            self.ledger,
-            RateLimiter(flags["jobs"], flags["rpm"], flags["tpm"], max_concurrency),
-            writer,
-            open_runner=open_runner,
-            calculate_cost=lambda number, usage: finder.calculate_cost(models[number], [usage]).dollars,
-            ordered=not flags["unordered"],
-            retry_failed=flags["retry_failed"] and not flags["batch"],
-            max_failures=flags["max_failures"],
-        )
 
     def _announce_earlier_answers(self) -> None:
         """Print how many rows were answered in earlier runs."""

@@ -22,7 +22,7 @@ from ask.agent.mcp_servers import (
     open_tool_list_cache,
 )
 from ask.cli.config import change_setting
-from ask.cli.groups import JSON_OPTION, CommandGroup, print_notice
+from ask.cli.groups import JSON_OPTION, TEXT, CommandGroup, print_notice
 from ask.cli.tools import to_tool_row
 from ask.config_file import UNSET
 from ask.errors import ConfigError, UsageError
@@ -40,7 +40,6 @@ from ask.mcp.server_config import (
 from ask.render.amounts import format_count
 from ask.render.table import write_table
 from ask.settings import check_server_tables
-from ask.text import decode_argument
 from ask.tools.file_access import escape_for_display
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ def select_servers(app: AppContext, names: Sequence[str]) -> list[ServerConfig]:
 
 
 @command.command("list", short_help="List the MCP servers, or the tools of one.")
-@click.argument("names", metavar="[SERVER]...", nargs=-1)
+@click.argument("names", metavar="[SERVER]...", type=TEXT, nargs=-1)
 @click.option("--tools", is_flag=True, help="Start all servers and list their tools.")
 @JSON_OPTION
 def list_command(*, names: tuple[str, ...], tools: bool, as_json: bool) -> None:
@@ -123,7 +122,7 @@ def to_server_row(server: ServerConfig, *, as_json: bool) -> dict[str, Any]:
 
 
 @command.command("resources", short_help="List the resources of MCP servers, for -f.")
-@click.argument("names", metavar="[SERVER]...", nargs=-1)
+@click.argument("names", metavar="[SERVER]...", type=TEXT, nargs=-1)
 @JSON_OPTION
 def resources_command(*, names: tuple[str, ...], as_json: bool) -> None:
     """Start the MCP servers, all or those that are named, and list their resources.
@@ -146,7 +145,7 @@ def resources_command(*, names: tuple[str, ...], as_json: bool) -> None:
 
 
 @command.command("prompts", short_help="List the prompts of MCP servers, for -t.")
-@click.argument("names", metavar="[SERVER]...", nargs=-1)
+@click.argument("names", metavar="[SERVER]...", type=TEXT, nargs=-1)
 @JSON_OPTION
 def prompts_command(*, names: tuple[str, ...], as_json: bool) -> None:
     """Start the MCP servers, all or those that are named, and list their prompts.
@@ -180,7 +179,7 @@ def query_servers(
     """
     from ask.mcp.connection import RequestError
 
-    configured = select_servers(app, list(map(decode_argument, names)))
+    configured = select_servers(app, names)
     results = []
     with app.cleanup:
         servers = create_lazy_servers(app)
@@ -210,15 +209,15 @@ def request_lists(
 
 
 @command.command("add", short_help="Add an MCP server to config.toml.")
-@click.argument("words", metavar="[SERVER] [URL] [-- COMMAND...]", nargs=-1)
-@click.option("--env", metavar="K=V", multiple=True, help="Environment variable for the command.")
-@click.option("--header", "headers", metavar="K=V", multiple=True, help="HTTP header for the URL.")
-@click.option("--oauth", metavar="K=V", multiple=True, help="Setting for signing in, such as client_id.")
-@click.option("--cwd", metavar="DIR", help="Working directory of the command.")
+@click.argument("words", metavar="[SERVER] [URL] [-- COMMAND...]", type=TEXT, nargs=-1)
+@click.option("--env", metavar="K=V", type=TEXT, multiple=True, help="Environment variable for the command.")
+@click.option("--header", "headers", metavar="K=V", type=TEXT, multiple=True, help="HTTP header for the URL.")
+@click.option("--oauth", metavar="K=V", type=TEXT, multiple=True, help="Setting for signing in, such as client_id.")
+@click.option("--cwd", metavar="DIR", type=TEXT, help="Working directory of the command.")
 @click.option("--timeout", metavar="S", type=float, help="Allow S seconds for starting (10).")
-@click.option("--only", "tools", metavar="TOOL", multiple=True, help="Offer only this tool; repeatable.")
+@click.option("--only", "tools", metavar="TOOL", type=TEXT, multiple=True, help="Offer only this tool; repeatable.")
 @click.option("--sse", "type", flag_value="sse", help="Use the older SSE transport for the URL.")
-@click.option("--from", "source", metavar="FILE", help="Import servers from another program's mcp.json.")
+@click.option("--from", "source", metavar="FILE", type=TEXT, help="Import servers from another program's mcp.json.")
 def add_command(*, words: tuple[str, ...], source: str | None, **options: Any) -> None:
     """Add an MCP server to config.toml: a command, which is started when a model calls its tools, or a URL.
 
@@ -230,13 +229,12 @@ def add_command(*, words: tuple[str, ...], source: str | None, **options: Any) -
     ask mcp add wiki https://example.com/mcp --header 'X-Key=$WIKI_KEY'
     ask mcp add --from .mcp.json
     """
-    words = tuple(map(decode_argument, words))
     app = AppContext()
-    table = {key: decode_option(value) for key, value in options.items() if value}
+    table = {key: list(value) if isinstance(value, tuple) else value for key, value in options.items() if value}
     if source is not None:
         if table:
             raise UsageError("--from cannot be combined with other options", "leave out the other options")
-        servers = read_servers_file(Path(decode_argument(source)).expanduser(), words)
+        servers = read_servers_file(Path(source).expanduser(), words)
     else:
         servers = [parse_server(words, table, app.app_dirs.config_file)]
     for server in servers:
@@ -249,13 +247,6 @@ def add_command(*, words: tuple[str, ...], source: str | None, **options: Any) -
         click.echo(
             f"Added {server.name} to {app.app_dirs.config_file}; ask mcp test {server.name} checks it.", err=True
         )
-
-
-def decode_option(value: Any) -> Any:
-    """Decode the strings of an option."""
-    if isinstance(value, tuple):
-        return list(map(decode_argument, value))
-    return decode_argument(value) if isinstance(value, str) else value
 
 
 def read_servers_file(path: Path, names: Sequence[str]) -> list[ServerConfig]:
@@ -324,11 +315,10 @@ def parse_pairs(values: Sequence[str], option: str, separators: str) -> dict[str
 
 
 @command.command("remove", short_help="Remove an MCP server from config.toml.")
-@click.argument("name", metavar="SERVER")
+@click.argument("name", metavar="SERVER", type=TEXT)
 def remove_command(*, name: str) -> None:
     """Remove an MCP server from config.toml."""
     app = AppContext()
-    name = decode_argument(name)
     server = get_server(read_configured_servers(app), name)
     if name not in app.config.get("mcp.servers", {}):
         raise UsageError(f"the MCP server {name} is configured in {server.origin}", "remove it there")
@@ -339,7 +329,7 @@ def remove_command(*, name: str) -> None:
 
 
 @command.command("login", short_help="Sign in to a remote MCP server in the browser.")
-@click.argument("name", metavar="SERVER")
+@click.argument("name", metavar="SERVER", type=TEXT)
 @click.option("--no-browser", is_flag=True, help="Print the URL, and ask for the one it redirects to.")
 def login_command(*, name: str, no_browser: bool) -> None:
     """Sign in to a remote MCP server (OAuth). Later runs use and refresh the sign-in.
@@ -348,7 +338,7 @@ def login_command(*, name: str, no_browser: bool) -> None:
     URL on any machine and paste the URL to which the browser is redirected; that page need not load.
     """
     app = AppContext()
-    [server] = select_servers(app, [decode_argument(name)])
+    [server] = select_servers(app, [name])
     if not server.url or uses_client_credentials(server):
         problem = "uses client credentials" if server.url else "is a local command"
         raise UsageError(f"{server.name} {problem} and needs no sign-in", f"ask mcp test {server.name} starts it")
@@ -385,10 +375,10 @@ def login_command(*, name: str, no_browser: bool) -> None:
 
 
 @command.command("logout", short_help="Sign out of a remote MCP server.")
-@click.argument("name", metavar="SERVER")
+@click.argument("name", metavar="SERVER", type=TEXT)
 def logout_command(*, name: str) -> None:
     """Delete the sign-in to a remote MCP server, and revoke its tokens if the server offers that."""
-    app, name = AppContext(), decode_argument(name)
+    app = AppContext()
     open_tool_list_cache(app).delete(name)
     if not sign_out(app, name):
         raise UsageError(f"not signed in to {name!r}", f"ask mcp login {name} signs in")
@@ -408,7 +398,7 @@ def sign_out(app: AppContext, name: str) -> bool:
 
 
 @command.command("test", short_help="Start MCP servers and check that they work.")
-@click.argument("names", metavar="[SERVER]...", nargs=-1)
+@click.argument("names", metavar="[SERVER]...", type=TEXT, nargs=-1)
 @JSON_OPTION
 def test_command(*, names: tuple[str, ...], as_json: bool) -> None:
     """Start MCP servers, by default all, and check that they work.

@@ -61,24 +61,6 @@ def run_prompt(flags: Mapping[str, Any]) -> int:
         return exec_in_shell(command, request.secrets.build_child_environment())
 
 
-def run_compaction(flags: Mapping[str, Any]) -> None:
-    """Have a conversation's older messages summarized, and print the summary.
-
-    Raises:
-        AskError: there is no summary; the conversation is unchanged.
-    """
-    from ask.agent.compaction import compact_conversation
-    from ask.agent.request import prepare_without_prompt
-
-    with open_session(flags) as app:
-        request = prepare_without_prompt(flags, app)
-
-        def summarize(summary_request: RunRequest) -> RunResult:
-            return run_and_render(summary_request, app, create_renderer(flags, summary_request, app.console))
-
-        compact_conversation(request, app, summarize)
-
-
 @contextmanager
 def open_session(flags: Mapping[str, Any]) -> Iterator[AppContext]:
     """Open what every command that asks models needs; redact its errors."""

@@ -6,7 +6,7 @@ import click
 
 from ask.agent.app_context import AppContext
 from ask.agent.project_context import list_all_skills
-from ask.cli.groups import JSON_OPTION, CommandGroup, print_text
+from ask.cli.groups import JSON_OPTION, TEXT, CommandGroup, print_text
 from ask.context.trusted_files import UntrustedFileError
 from ask.errors import FileError, UsageError
 from ask.render.table import write_table
@@ -39,10 +39,9 @@ def list_command(*, as_json: bool) -> None:
 
 
 @command.command("show", short_help="Print a skill.")
-@click.argument("name", metavar="NAME")
+@click.argument("name", metavar="NAME", type=TEXT)
 def show_command(*, name: str) -> None:
     """Print the SKILL.md of a skill."""
-    name = decode_argument(name)
     skills = list_all_skills(AppContext(), get_working_directory())
     matching = sorted((skill for skill in skills if skill.name == name), key=lambda skill: bool(skill.problem))
     if not matching:

@@ -10,11 +10,11 @@ from ask.agent.app_context import AppContext
 from ask.atomic_files import lock_file
 from ask.cli import is_on_terminal
 from ask.cli.editor import edit_file
-from ask.cli.groups import JSON_OPTION, CommandGroup, print_notice, print_text
+from ask.cli.groups import JSON_OPTION, TEXT, CommandGroup, print_notice, print_text
 from ask.config_file import replace_file_content
 from ask.errors import UsageError
 from ask.render.table import write_table
-from ask.templates.files import (
+from ask.templates.template import (
     check_template_name,
     find_template,
     find_template_file,
@@ -54,11 +54,11 @@ def list_command(*, as_json: bool) -> None:
 
 
 @command.command("show", short_help="Print a template.")
-@click.argument("name", metavar="NAME")
+@click.argument("name", metavar="NAME", type=TEXT)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def show_command(*, name: str, as_json: bool) -> None:
     """Print the file of a template, or the prompt of NAME:TASK."""
-    template = find_template(decode_argument(name), AppContext().app_dirs.templates)
+    template = find_template(name, AppContext().app_dirs.templates)
     if as_json:
         value = {**template._asdict(), "file": decode_argument(str(template.file)), "variables": template.variables}
         value |= {"options": dict(template.options), "tasks": dict(template.tasks)}
@@ -69,10 +69,9 @@ def show_command(*, name: str, as_json: bool) -> None:
 
 
 @command.command("new", short_help="Create a template.")
-@click.argument("name", metavar="NAME")
+@click.argument("name", metavar="NAME", type=TEXT)
 def new_command(*, name: str) -> None:
     """Create a template and print its path. On a terminal, your editor opens it."""
-    name = decode_argument(name)
     check_template_name(name)
     app = AppContext()
     path = get_user_template_path(name, app.app_dirs.templates)
@@ -87,7 +86,7 @@ def new_command(*, name: str) -> None:
 
 
 @command.command("edit", short_help="Edit a template, or a copy of a built-in one.")
-@click.argument("name", metavar="NAME")
+@click.argument("name", metavar="NAME", type=TEXT)
 def edit_command(*, name: str) -> None:
     """Edit a template in the editor set by VISUAL or EDITOR.
 
@@ -95,6 +94,5 @@ def edit_command(*, name: str) -> None:
     valid: otherwise you can edit again or discard them.
     """
     app = AppContext()
-    name = decode_argument(name)
     file = find_template_file(name, app.app_dirs.templates)
     edit_file(get_user_template_path(name, app.app_dirs.templates), file.read_bytes(), validate_template_file)

@@ -20,9 +20,6 @@ from ask.settings import SANDBOX_LEVEL, Settings, get_working_directory, resolve
 from ask.text import decode_argument, escape_control_characters, repair_surrogates
 from ask.tools.base import Tool
 
-SANDBOXED, ASKS_FOR_HOSTS, NEEDS_ALLOW_TOOL = "sandboxed", "asks for hosts", "only with --allow-tool {}"
-CONFINED, NOT_OFFERED, READS_SKILLS = "confined by path checks", "not with --safe-files", "reads skills only"
-"""How safe mode restricts a tool."""
 ANY_TOOL = "?"
 """A name that no tool has.
 
@@ -114,14 +111,14 @@ def load_every_tool(app: AppContext, settings: Settings, functions: Sequence[str
 def describe_safe_mode(tool: Tool, level: str) -> str:
     """Describe how safe mode restricts a tool at a level."""
     if tool.origin != BUILTIN_ORIGIN:
-        return NEEDS_ALLOW_TOOL.format(tool.spec.name)
+        return f"only with --allow-tool {tool.spec.name}"
     if tool.get_host:
-        return ASKS_FOR_HOSTS
+        return "asks for hosts"
     if not tool.is_sandboxed:
-        return READS_SKILLS
+        return "reads skills only"
     if level == SANDBOX_LEVEL:
-        return SANDBOXED
-    return CONFINED if is_offered(tool, level, ()) else NOT_OFFERED
+        return "sandboxed"
+    return "confined by path checks" if is_offered(tool, level, ()) else "not with --safe-files"
 
 
 def to_tool_row(tool: Tool) -> dict[str, Any]:

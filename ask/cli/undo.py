@@ -17,10 +17,10 @@ from ask.errors import BrokenOutputError, FileError, UsageError
 from ask.history.conversations import find_conversation, find_last_run
 from ask.history.store import Store
 from ask.render.amounts import format_count, format_local_time
-from ask.render.diff import write_diff
 from ask.render.table import write_table
 from ask.settings import get_working_directory
 from ask.text import decode_argument
+from ask.text_diff import format_unified_diff
 from ask.tools.file_access import escape_for_display
 from ask.undo.backups import FileBackups, count_too_large
 from ask.undo.journal import (
@@ -54,6 +54,12 @@ from ask.undo.snapshots import add_folder_changes, format_folders, format_path, 
 
 MAX_DIFFS = 50
 """Maximum number of diffs, unless --dry-run writes them to a file or a pipe."""
+MAX_FILE_SIZE = 2_000_000
+"""Maximum size of a file whose lines are compared, in bytes."""
+MAX_LINES_SHOWN = 200
+"""Maximum number of lines of one file's diff on a terminal."""
+RED, GREEN, CYAN = "\x1b[31m", "\x1b[32m", "\x1b[36m"
+LINE_STYLES = {"-": RED, "+": GREEN, "@": CYAN}
 
 
 def print_diffs(steps: Sequence[RestoreStep], app: AppContext, *, diff_only: bool) -> None:
@@ -79,8 +85,39 @@ def print_diffs(steps: Sequence[RestoreStep], app: AppContext, *, diff_only: boo
 
 
 def _print_file_diff(output: StandardOutput, change: PathChange, *, is_file: bool) -> None:
-    copy = change.original.copy_path if change.original else None
-    write_diff(output, format_change_name(change), change.path if is_file else None, copy)
+    """Print the diff from a file, if it is one now, to its backup; it is truncated on a terminal.
+
+    Raises:
+        OSError: one of them cannot be read.
+    """
+    name = format_change_name(change)
+    old_path, new_path = change.path if is_file else None, change.original.copy_path if change.original else None
+    sizes = [path.stat().st_size if path else None for path in (old_path, new_path)]
+    hunks, reason = None, "too large to show"
+    if max(size or 0 for size in sizes) <= MAX_FILE_SIZE:
+        contents = [path.read_bytes() if path else b"" for path in (old_path, new_path)]
+        reason = "binary"
+        if not any(b"\0" in content for content in contents):
+            hunks = format_unified_diff(*(content.decode("utf-8", "backslashreplace") for content in contents))
+            reason = "too different to show"
+    if hunks is None:
+        now, then = ("no file" if size is None else f"{size:,} bytes" for size in sizes)
+        output.write(f"{name} ({reason}): {now} now, {then} after undo\n", BOLD)
+        return
+    old_name, new_name = (name if path else "/dev/null" for path in (old_path, new_path))
+    output.write(f"--- {old_name}\n", BOLD, {name: old_path} if old_path else None)
+    output.write(f"+++ {new_name}\n", BOLD)
+    _write_hunks(output, hunks)
+
+
+def _write_hunks(output: StandardOutput, lines: Sequence[str]) -> None:
+    for position, line in enumerate(lines):
+        if output.is_terminal and position == MAX_LINES_SHOWN:
+            output.write(f"[{len(lines) - position:,} more lines]\n", CYAN)
+            return
+        # A terminal would not show a difference in line endings.
+        text = line.replace("\r", "\\r") if output.is_terminal else line
+        output.write(f"{text}\n", LINE_STYLES.get(line[0], ""))
 
 
 def _print_folder_change(output: StandardOutput, change: PathChange) -> None:
@@ -142,20 +179,19 @@ def format_change_name(change: PathChange) -> str:
     return format_path(change.path) + "/" * change.is_folder_change
 
 
-PROGRESS_DELAY = 1.0
-PROGRESS_INTERVAL = 0.1
-"""Time between two updates on a terminal, in seconds."""
+PROGRESS_DELAY, PROGRESS_INTERVAL = 1.0, 0.1
+"""Time before the first report, and between two updates on a terminal, in seconds."""
 
 
 class ProgressLine:
     """Reports the progress of long work.
 
-    On a terminal, it updates one line; otherwise it reports once. `delay` is the time before that, in seconds.
+    On a terminal, it updates one line; otherwise it reports once.
     """
 
-    def __init__(self, app: AppContext, delay: float = PROGRESS_DELAY) -> None:
+    def __init__(self, app: AppContext) -> None:
         self._console = app.console
-        self._due = time.monotonic() + delay
+        self._due = time.monotonic() + PROGRESS_DELAY
 
     def __call__(self, work: str, done: int, total: int) -> None:
         """Report that `done` of `total` files are done."""

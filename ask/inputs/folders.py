@@ -13,7 +13,6 @@ from ask.attachments import SNIFF_BYTES, describe_media_type, detect_media_type
 from ask.errors import FileError
 from ask.inputs.prompt_inputs import MAX_FILES, PromptInputs
 from ask.inputs.readers import FILE_LIMIT, decode_text
-from ask.records import NamedTuple
 from ask.text import decode_argument
 
 GIT_FOLDER = ".git"
@@ -21,11 +20,8 @@ MAX_NAMED_FILES = 3
 """How many files an error message names."""
 
 
-class IgnoreRules(NamedTuple):
-    """The patterns of one .gitignore file, relative to `folder`."""
-
-    folder: Path
-    spec: GitIgnoreSpec
+IgnoreRules = tuple[Path, GitIgnoreSpec]
+"""A folder, and the patterns of its .gitignore file, relative to it."""
 
 
 def read_folder(folder: Path, name: str) -> PromptInputs:
@@ -129,7 +125,7 @@ def read_ignore_rules(folder: Path, file_name: str = ".gitignore") -> list[Ignor
         text = (folder / file_name).read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
         return []
-    return [IgnoreRules(folder.absolute(), GitIgnoreSpec.from_lines(text.splitlines()))]
+    return [(folder.absolute(), GitIgnoreSpec.from_lines(text.splitlines()))]
 
 
 def is_ignored(path: Path, rules: Sequence[IgnoreRules], *, is_folder: bool) -> bool:

@@ -67,11 +67,11 @@ def to_safe_markdown(text: str) -> str:
     return format_code_block(text)
 
 
-def format_code_block(text: str, info: str = "") -> str:
+def format_code_block(text: str) -> str:
     """Format a text as a code block whose fence is longer than any in the text."""
     text = escape_control_characters(text).removesuffix("\n")
     fence = "`" * max([3, *(len(run) + 1 for run in BACKTICKS_PATTERN.findall(text))])
-    return f"{fence}{info}\n{text}\n{fence}"
+    return f"{fence}\n{text}\n{fence}"
 
 
 def is_parseable(text: str) -> bool:

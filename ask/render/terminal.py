@@ -125,9 +125,7 @@ class TerminalRenderer(PlainRenderer):
                     if self._has_answer_text:
                         self._get_markdown().hide()
                     super().show(event)
-                case ToolCallRequested() | ToolCallStarted() | ToolCallOutput() | ToolCallFinished() if (
-                    self._console.is_terminal
-                ):
+                case ToolCallStarted() | ToolCallOutput() | ToolCallFinished() if self._console.is_terminal:
                     self._show_call(event)
                 case MessageAdded() | ToolCallRequested() | ToolCallStarted() | ToolCallFinished():
                     self._end_text()
@@ -175,12 +173,8 @@ class TerminalRenderer(PlainRenderer):
         if self._has_answer_text:
             self._get_markdown().finish()
 
-    def _show_call(self, event: ToolCallRequested | ToolCallStarted | ToolCallOutput | ToolCallFinished) -> None:
+    def _show_call(self, event: ToolCallStarted | ToolCallOutput | ToolCallFinished) -> None:
         match event:
-            case ToolCallRequested():
-                self._end_text()
-                self._end_dim_line()
-                self._is_call_printed = False
             case ToolCallStarted(call):
                 self._start_waiting(format_call(call))
                 self._current_call = call

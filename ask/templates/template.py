@@ -1,21 +1,28 @@
-"""Parse templates: TOML front matter between two lines of +++, followed by the text of the prompt.
+"""Templates: files of the user, and those that come with ask.
 
-A file without front matter contains only the text.
+A file has TOML front matter between two lines of +++, followed by the text of the prompt, or only the text. A template
+of the user replaces a built-in one with the same name.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ask.errors import ConfigError
+import ask_prompts
+from ask.errors import AskError, ConfigError, UsageError
 from ask.messages import EMPTY_MAPPING
 from ask.records import NamedTuple
 from ask.settings import check_options, format_unknown_key
+from ask.suggestions import format_suggestion
 from ask.templates.placeholders import INPUT_NAME, find_placeholders
 
+BUILTIN_FOLDER = Path(str(ask_prompts.__file__)).parent
+SUFFIX = ".md"
+MAX_FILE_SIZE = 1_000_000
+"""In bytes."""
 FENCE, YAML_FENCE = "+++", "---"
 FIELD_TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
     **dict.fromkeys(("description", "system", "provider", "model"), (str, "a string")),
@@ -59,13 +66,121 @@ class Template(NamedTuple):
         return [name for name in names if name != INPUT_NAME]
 
 
-def parse_template(name: str, file: Path, text: str) -> Template:
+def find_template(reference: str, user_folder: Path) -> Template:
+    """Read the prompt that NAME or NAME:TASK refers to.
+
+    With a task, `prompt` is the text of that task.
+    """
+    name, colon, task = reference.partition(":")
+    template = read_template(find_template_file(name, user_folder))
+    if not colon:
+        return template
+    if task not in template.tasks:
+        hint = format_suggestion(
+            task, template.tasks, f"its tasks: {', '.join(template.tasks) or 'none'}", prefix=f"{name}:"
+        )
+        raise UsageError(f"the template {name} has no task {task!r}", hint)
+    return template._replace(prompt=template.tasks[task])
+
+
+def find_template_file(name: str, user_folder: Path) -> Path:
+    """Find the file of a prompt; an unknown name is a UsageError."""
+    check_template_name(name)
+    files = list_template_files(user_folder)
+    if name not in files:
+        raise UsageError(
+            f"unknown template {name!r}", format_suggestion(name, files, "ask templates list shows all templates")
+        )
+    return files[name]
+
+
+def list_template_files(user_folder: Path, warn: Callable[[str], object] = str) -> dict[str, Path]:
+    """Return the files of all prompts by name, sorted.
+
+    `warn` is called with a message for each file whose name could not be given to -t.
+    """
+    files = {file.stem: file for file in BUILTIN_FOLDER.glob(f"*{SUFFIX}") if is_builtin_template(file)}
+    try:
+        user_files = [file for file in sorted(user_folder.iterdir()) if file.suffix == SUFFIX]
+    except FileNotFoundError:
+        user_files = []
+    except OSError as error:
+        raise ConfigError(f"cannot read {user_folder} ({error.strerror})") from error
+    for file in user_files:
+        if NAME_PATTERN.fullmatch(file.stem):
+            files[file.stem] = file
+        else:
+            warn(f"skipping {file}: {NAME_RULE}")
+    return dict(sorted(files.items()))
+
+
+def is_builtin_template(file: Path) -> bool:
+    """Check that a file of ask is a template, not a part of the system prompt."""
+    with file.open(encoding="utf-8") as stream:
+        return stream.readline().rstrip() == FENCE
+
+
+def read_template(file: Path) -> Template:
+    """Read and parse the file of a prompt; an invalid file is a ConfigError."""
+    return parse_template(file, read_template_text(file))
+
+
+def get_user_template_path(name: str, user_folder: Path) -> Path:
+    """Return the path of the user's prompt with this name, which may not exist yet."""
+    return user_folder / f"{name}{SUFFIX}"
+
+
+def read_new_template_text(name: str) -> str:
+    """Return the initial text of a new prompt, which explains the format."""
+    return read_template_text(BUILTIN_FOLDER / "new_prompt.txt").replace("NAME", name)
+
+
+def validate_template_file(file: Path) -> tuple[()]:
+    """Validate the file of a prompt for `edit_file`, which expects a list of warnings."""
+    read_template(file)
+    return ()
+
+
+def read_template_text(file: Path) -> str:
+    """Read a UTF-8 file; one that is unreadable, too large, or not UTF-8 is an error."""
+    try:
+        with file.open("rb") as stream:
+            data = stream.read(MAX_FILE_SIZE + 1)
+    except OSError as error:
+        raise ConfigError(f"cannot read {file} ({error.strerror})") from error
+    if len(data) > MAX_FILE_SIZE:
+        raise ConfigError(f"{file} is larger than {MAX_FILE_SIZE} bytes", "shorten it")
+    try:
+        return data.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{file}, line {line}: not UTF-8", "save it as UTF-8") from error
+
+
+def check_template_name(name: str) -> None:
+    """Refuse a name that could refer to a file outside the prompt folder."""
+    if not NAME_PATTERN.fullmatch(name):
+        raise UsageError(f"{name!r} is not a valid template name", NAME_RULE)
+
+
+def read_all_templates(user_folder: Path, warn: Callable[[str], None]) -> list[Template]:
+    """Read all prompts; `warn` is called with a message for each file that cannot be used."""
+    templates: list[Template] = []
+    for file in list_template_files(user_folder, warn).values():
+        try:
+            templates.append(read_template(file))
+        except AskError as error:
+            warn(str(error))
+    return templates
+
+
+def parse_template(file: Path, text: str) -> Template:
     """Parse the text of a prompt file, or raise a ConfigError that names the line."""
     front_matter, body = split_front_matter(file, text)
     values = parse_front_matter(file, front_matter)
     if isinstance(values.get("tools"), list):
         values["tools"] = tuple(values["tools"])
-    template = Template(name, file, prompt=body.strip(), **values)
+    template = Template(file.stem, file, prompt=body.strip(), **values)
     if any(placeholder.name == INPUT_NAME for placeholder in find_placeholders(template.system)):
         hint = "use it in the prompt instead: input must not become part of the system prompt"
         raise make_template_error(file, find_key_line(front_matter, "system"), "{{input}} is used in system", hint)

@@ -29,7 +29,6 @@ class ChatCommand(AskCommand):
     "chat",
     cls=ChatCommand,
     params=[param for param in ask_command.params if param.name not in EXCLUDED_OPTIONS],
-    context_settings={"help_option_names": ["-h", "--help"]},
 )
 def command(**flags: Any) -> int:
     """Chat with a language model. The conversation is saved while it happens.
