@@ -286,17 +286,17 @@ class ProviderClient:
         result = self._build_result(request, response, None)
         return result._replace(answer=redact_answer(self.redactor, result.answer))
 
-    def fetch_document(self, build: Callable[[str], HttpRequest], *, may_repeat: bool = True) -> Any:
+    def fetch_document(self, build: Callable[[str], HttpRequest | None], *, may_repeat: bool = True) -> Any:
         """Send a request about a batch, and return the JSON of the response.
 
         Args:
-            build: builds the request for a key.
+            build: builds the request for a key. If it returns None, nothing is sent, and the result is None.
             may_repeat: whether to send it again after a failure.
         """
         if may_repeat:
-            return self._retry(lambda: self._send_document(build(self._keys[0]), self._get_transport()))
+            return self._retry(lambda: self._send_document(build(self._keys[0]), self._get_transport))
         # On a new connection, because a transport sends a request again if the server closes a reused one.
-        return self._send_document(build(self._keys[0]), self._open_transport())
+        return self._send_document(build(self._keys[0]), self._open_transport)
 
     def fetch_lines(self, build: Callable[[str], HttpRequest]) -> Iterator[Any]:
         """Send a request and yield the JSON value of each line of the response; None if it is not JSON."""
@@ -350,8 +350,10 @@ class ProviderClient:
             raise self._parse_error(http_response, body)
         return value
 
-    def _send_document(self, request: HttpRequest, transport: Transport) -> Any:
-        with transport.send(request) as http_response:
+    def _send_document(self, request: HttpRequest | None, get_transport: Callable[[], Transport]) -> Any:
+        if request is None:
+            return None
+        with get_transport().send(request) as http_response:
             body = http_response.read_text(MAX_DOCUMENT_BYTES)
         if http_response.status not in SUCCESS_STATUSES:
             raise self._parse_error(http_response, body)
