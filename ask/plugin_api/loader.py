@@ -194,7 +194,7 @@ def check_provider(plugin: object, name: str, distribution: str) -> LoadedProvid
 def check_alternative(provider: LoadedProvider, plugin: Provider) -> LoadedProvider:
     """Check another form of a loaded provider: the same service on another API."""
     alternative = check_provider(plugin, provider.info.name, __distribution__ if provider.is_builtin else "")
-    return alternative.with_profiles_of(provider)
+    return alternative.with_profiles(provider.configured_profiles, provider.listed_profiles)
 
 
 class ProviderManager(pluggy.PluginManager):

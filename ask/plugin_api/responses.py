@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ask.errors import ProviderError, RetryAction
@@ -117,7 +118,7 @@ class Responses(Provider):
     def format_input(self, request: ChatRequest) -> list[dict[str, Any]]:
         """Convert the conversation to input items."""
         items: list[dict[str, Any]] = []
-        call_ids = CallIdMap(limit_call_id)
+        call_ids = CallIdMap(partial(shorten_call_id, max_length=MAX_CALL_ID_LENGTH))
         for message in request.messages:
             if message.role == "tool":
                 call_id = call_ids.get_id(message.tool_call_id)
@@ -298,10 +299,6 @@ def remove_effort_parameters(profile: ModelProfile) -> ModelProfile:
     """Remove the parameters that an effort becomes on Chat Completions; an effort that is left out still is."""
     empty = {effort: parameters for effort, parameters in (profile.effort_parameters or {}).items() if not parameters}
     return profile._replace(effort_parameters=empty or None)
-
-
-def limit_call_id(call_id: str) -> str:
-    return call_id if len(call_id) <= MAX_CALL_ID_LENGTH else shorten_call_id(call_id)
 
 
 def list_call_ids(items: Sequence[Mapping[str, Any]]) -> list[str]:

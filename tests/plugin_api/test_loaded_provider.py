@@ -54,9 +54,9 @@ def test_each_form_of_a_provider_has_its_own_profiles() -> None:
     assert provider.find_profile("a").context_length is None
     listed = provider.with_listed_model(ModelInfo("a", context_length=5), "a")
     assert listed.find_profile("a").context_length == 5
-    configured = listed.with_configured_profiles([ModelProfile("a", context_length=7)])
+    configured = listed.with_profiles([ModelProfile("a", context_length=7)], listed.listed_profiles)
     assert configured.find_profile("a").context_length == 7
-    assert provider.with_profiles_of(configured).find_profile("a").context_length == 7
+    assert provider.with_profiles(configured.configured_profiles, ()).find_profile("a").context_length == 7
     assert provider.find_profile("a").context_length is None
 
 
