@@ -218,8 +218,6 @@ class ProviderClient:
         """
         delta_redactor = DeltaRedactor(self.redactor, on_delta)
         result = self._send(request, delta_redactor.feed, tools)
-        if isinstance(result.error, MissingApiError):
-            result = self._send(request, delta_redactor.feed, tools)
         try:
             delta_redactor.finish()
         except AskError as error:
@@ -254,6 +252,8 @@ class ProviderClient:
         prepared = self._prepare(request, tools)
         try:
             result = self._retry(partial(self._send_once, prepared, on_delta))
+        except MissingApiError:
+            return self._send(request, on_delta, tools)
         except ProviderError as error:
             from ask.client.error_classification import explain_rejection
 
@@ -270,8 +270,7 @@ class ProviderClient:
 
     def list_models(self) -> list[ModelInfo]:
         """Fetch the provider's models list; return [] if it has none."""
-        body = self._retry(self._fetch_models_list)
-        return [] if body is None else self.provider.hooks.provider_parse_models(body=body)
+        return self._retry(self._fetch_models_list)
 
     def build_request(self, request: ChatRequest) -> HttpRequest:
         """Build the request for a conversation without tools, without sending it."""
@@ -339,16 +338,16 @@ class ProviderClient:
         del self._keys[0]
         return True
 
-    def _fetch_models_list(self) -> Any:
+    def _fetch_models_list(self) -> list[ModelInfo]:
         request = self.provider.hooks.provider_models_request(key=self._keys[0])
         if request is None:
-            return None
+            return []
         with self._open_response(request) as http_response:
             body = http_response.read_text()
         value = parse_json(body)
         if value is None or http_response.status != 200 or find_error(value) is not None:
             raise self._parse_error(http_response, body)
-        return value
+        return self.provider.hooks.provider_parse_models(body=value)
 
     def _send_document(self, request: HttpRequest | None, get_transport: Callable[[], Transport]) -> Any:
         if request is None:
