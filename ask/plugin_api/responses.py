@@ -37,7 +37,7 @@ from ask.plugin_api.responses_stream import (
     read_refusal,
     read_text,
 )
-from ask.profiles import ModelProfile
+from ask.profiles import ModelProfile, merge_options
 
 if TYPE_CHECKING:
     from ask.plugin_api.batches import BatchApi
@@ -113,7 +113,7 @@ class Responses(Provider):
         if request.schema is not None and self.chat.supports_schema(request, request.schema):
             json_schema = read_dict(self.chat.format_schema(request.schema).get("json_schema"))
             body["text"] = {"format": {"type": "json_schema", **json_schema}}
-        return merge_parameters(body, to_api_parameters(request.options))
+        return merge_options(body, to_api_parameters(request.options))
 
     def format_input(self, request: ChatRequest) -> list[dict[str, Any]]:
         """Convert the conversation to input items."""
@@ -352,13 +352,3 @@ def to_api_parameters(options: Mapping[str, Any]) -> dict[str, Any]:
             value = parameters.pop(option)
             parameters[name] = {field: value} | read_dict(parameters.get(name))
     return parameters
-
-
-def merge_parameters(body: dict[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Add the user's parameters to a body. `reasoning` and `text` are merged by field."""
-    merged = {
-        name: body[name] | value
-        for name, value in parameters.items()
-        if name in ("reasoning", "text") and isinstance(body.get(name), dict) and isinstance(value, dict)
-    }
-    return body | dict(parameters) | merged
