@@ -233,7 +233,7 @@ class ProviderClient:
         redactor, provider = self.redactor, self.provider
         profile = provider.find_profile(request.model)
         options = adapt_options(profile, request.model, request.options, self._notify_once) if request.options else {}
-        messages = format_tool_results(map(redactor.redact_message, request.messages), provider.format_tool_result)
+        messages = format_tool_results(map(redactor.redact_message, request.messages), provider.hooks)
         redacted_tools = [
             ToolSpec(tool.name, redactor.redact(tool.description), redactor.redact_value(tool.parameters))
             for tool in tools

@@ -110,9 +110,6 @@ class LoadedProvider:
             raise self.make_error("provider_parse_tool_calls", "must return calls with unique ids")
         return calls
 
-    def format_tool_result(self, call_id: str, tool_name: str, result: str) -> dict[str, Any]:
-        return self.hooks.provider_format_tool_result(tool_call_id=call_id, tool_name=tool_name, result=result)
-
     def send(self, request: HttpRequest) -> Generator[RawEvent] | None:
         """Send a request without HTTP and return its events; return None for a provider that uses HTTP.
 

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from ask.plugin_api.import_guard import NotifyCallback
 
 PROJECT_NAME = "ask"
-hookimpl = pluggy.HookimplMarker(PROJECT_NAME)
 
 PROVIDER_GROUP = "ask.providers"
 GROUPS = {"rows": PROVIDER_GROUP, "tools": "ask.tools"}

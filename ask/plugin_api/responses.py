@@ -200,7 +200,7 @@ class Responses(Provider):
             {"type": "function", "function": {name: tool[name] for name in ("name", "description", "parameters")}}
             for tool in request.tools
         ]
-        messages = format_tool_results(request.messages, self.chat.provider_format_tool_result)
+        messages = format_tool_results(request.messages, self.chat)
         return request._replace(tools=tools, messages=messages)
 
     # Answers
