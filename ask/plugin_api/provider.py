@@ -153,24 +153,24 @@ class _Delta:
         return f"{type(self).__name__}{self._fields()}"
 
 
-class TextDelta(_Delta):
+class _BaseTextDelta(_Delta):
+    __slots__ = __match_args__ = ("text",)
+    text: str
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+
+class TextDelta(_BaseTextDelta):
     """A streamed piece of the answer's text."""
 
-    __slots__ = __match_args__ = ("text",)
-    text: str
-
-    def __init__(self, text: str) -> None:
-        self.text = text
+    __slots__ = ()
 
 
-class ReasoningDelta(_Delta):
+class ReasoningDelta(_BaseTextDelta):
     """A streamed piece of the model's reasoning."""
 
-    __slots__ = __match_args__ = ("text",)
-    text: str
-
-    def __init__(self, text: str) -> None:
-        self.text = text
+    __slots__ = ()
 
 
 class ToolCallDelta(_Delta):
