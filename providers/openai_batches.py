@@ -13,11 +13,8 @@ from urllib.parse import quote
 
 from ask import HttpRequest
 from ask.batches import Batch, BatchApi, BatchRequest, BatchResult, ResultsRequest
-from ask.parsing import find_error, format_error_message, read_dict, read_int, read_list, read_number, read_str
+from ask.parsing import find_error, format_error_message, read_dict, read_int, read_str
 
-TAG_FIELD = "ask_batch"
-"""The field of a batch's metadata that contains the tag."""
-FINAL_STATUSES = ("completed", "failed", "expired", "cancelled")
 ERROR_MESSAGES = {"batch_expired": "the batch expired before this request was sent"}
 """Messages by error code that are clearer than the service's own."""
 API_PREFIX = "/v1"
@@ -57,25 +54,9 @@ class OpenAIBatchApi(BatchApi):
             "input_file_id": file_id,
             "endpoint": API_PREFIX + requests[0].path,
             "completion_window": "24h",
-            "metadata": {TAG_FIELD: tag},
+            "metadata": {self.tag_field: tag},
         }
         return HttpRequest("/batches", body, self.build_headers(key))
-
-    def parse_batch(self, body: Any) -> Batch:
-        batch = read_dict(body)
-        counts = read_dict(batch.get("request_counts"))
-        errors = map(format_error_message, read_list(read_dict(batch.get("errors")).get("data")))
-        files = (read_str(batch.get(name)) for name in ("output_file_id", "error_file_id"))
-        return Batch(
-            read_str(batch.get("id")),
-            batch.get("status") in FINAL_STATUSES,
-            read_str(read_dict(batch.get("metadata")).get(TAG_FIELD)),
-            read_number(batch.get("created_at")),
-            read_int(counts.get("total")) or None,  # 0 until the file is validated
-            (read_int(counts.get("completed")) or 0) + (read_int(counts.get("failed")) or 0),
-            "; ".join(dict.fromkeys(errors)),
-            tuple(filter(None, files)),
-        )
 
     def build_results_requests(self, batch: Batch, key: str) -> list[ResultsRequest]:
         paths = (f"/files/{quote(file_id)}/content" for file_id in batch.result_files)

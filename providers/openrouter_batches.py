@@ -10,10 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ask import HttpRequest
-from ask.batches import Batch, BatchApi, BatchRequest, BatchResult
-from ask.parsing import find_error, format_error_message, read_dict, read_int, read_list, read_number, read_str
-
-FINAL_STATUSES = ("completed", "failed", "expired", "cancelled")
+from ask.batches import BatchApi, BatchRequest, BatchResult
+from ask.parsing import find_error, format_error_message, read_dict, read_list, read_str
 
 
 class OpenRouterBatchApi(BatchApi):
@@ -34,18 +32,6 @@ class OpenRouterBatchApi(BatchApi):
             "requests": entries,
         }
         return HttpRequest("/batches", body, self.build_headers(key))
-
-    def parse_batch(self, body: Any) -> Batch:
-        batch = read_dict(body)
-        counts = {name: read_int(count) or 0 for name, count in read_dict(batch.get("request_counts")).items()}
-        return Batch(
-            read_str(batch.get("id")),
-            batch.get("status") in FINAL_STATUSES,
-            created=read_number(batch.get("created_at")),
-            request_count=counts.get("total") or None,
-            finished_count=counts.get("completed", 0) + counts.get("failed", 0),
-            error=format_error_message(batch.get("error")),
-        )
 
     def parse_results(self, body: Any) -> list[BatchResult]:
         return [parse_result(read_dict(result)) for result in read_list(read_dict(body).get("results"))]

@@ -24,4 +24,4 @@ def prepare_request(
 
 def format_results(provider: Provider, messages: Iterable[Message]) -> list[Message]:
     """Return messages whose tool results have their `formatted_result`."""
-    return format_tool_results(messages, provider.provider_format_tool_result)
+    return format_tool_results(messages, provider)

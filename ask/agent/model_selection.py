@@ -144,7 +144,7 @@ def load_provider(app: AppContext, name: str) -> LoadedProvider:
     elif not provider and "base_url" in table:
         provider = create_configured_provider(name, table)
     if provider:
-        return provider.with_configured_profiles(models) if models else provider
+        return provider.with_profiles(models, ()) if models else provider
     from ask.suggestions import format_suggestion
 
     hint = format_suggestion(name, app.provider_names, f"use one of {', '.join(app.provider_names)}")

@@ -30,7 +30,7 @@ from ask.cli.groups import (
 from ask.console import StandardOutput, StderrConsole
 from ask.errors import BrokenOutputError, FileError, UsageError
 from ask.history.conversations import find_conversation, find_newest_conversation
-from ask.history.entries import Conversation, generate_conversation_id, read_runs
+from ask.history.entries import Conversation, generate_conversation_id, query_conversations, read_runs
 from ask.history.listing import NO_LIMIT, ConversationOverview, list_conversations
 from ask.history.store import Store
 from ask.messages import Usage
@@ -223,8 +223,7 @@ def export_conversations(ids: Iterable[str], output: str, format_name: str = "",
     format_name = format_name or FORMATS_BY_SUFFIX.get(Path(output).suffix.lower(), "md")
     with open_history() as store:
         if everything:
-            rows = store.fetch_rows("SELECT * FROM conversations ORDER BY number")
-            conversations = [Conversation(*row) for row in rows]
+            conversations = query_conversations(store, "ORDER BY number")
         elif ids:
             conversations = list(dict.fromkeys(find_conversation(store, wanted) for wanted in ids))
         else:

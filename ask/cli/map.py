@@ -291,7 +291,7 @@ class MapCommand:
             # Also what plugins print in the processes that the runner starts.
             secrets = self.app.collect_secrets(*[endpoint.key for endpoint in endpoints])
             self.app.cleanup.enter_context(redact_output(secrets))
-        open_runner, max_concurrency = self._choose_runner(agent_options)
+        answer_task, max_concurrency = self._choose_runner(agent_options)
         models = [to_priced_model(self.app, endpoint) for endpoint in endpoints]
         flags, finder = self.flags, self.app.price_finder
         engine = Engine(
@@ -299,7 +299,7 @@ class MapCommand:
             self.ledger,
             RateLimiter(flags["jobs"], flags["rpm"], flags["tpm"], max_concurrency),
             writer,
-            open_runner=open_runner,
+            answer_task=answer_task,
             calculate_cost=lambda number, usage: finder.calculate_cost(models[number], [usage]).dollars,
             ordered=not flags["unordered"],
             retry_failed=flags["retry_failed"] and not flags["batch"],
@@ -310,32 +310,30 @@ class MapCommand:
             tasks = identify_rows(job, self.ledger, available_rows)
             return engine, engine.run(tasks, self._open_progress_bar())
 
-    def _choose_runner(
-        self, agent_options: AgentOptions | None
-    ) -> tuple[Callable[[], Callable[[RowTask], TaskResult]], int]:
-        """Return a function that creates what answers rows, for each thread, and the limit for concurrent rows.
+    def _choose_runner(self, agent_options: AgentOptions | None) -> tuple[Callable[[RowTask], TaskResult], int]:
+        """Return the function that answers rows, in several threads, and the limit for concurrent rows.
 
         `agent_options` are those of rows with tools.
         """
         job, app, system_prompts = self.job, self.app, self.system_prompts
         if self.flags["batch"]:
-            return lambda: refuse_row, MAX_CONCURRENCY
+            return refuse_row, MAX_CONCURRENCY
         if self.flags["engine"] is not None:
             from ask.map.cluster import describe_job, open_cluster
 
             cluster_job = describe_job(job, system_prompts, agent_options, self.flags["base_url"])
             redactor = job.requests[0].secrets
             cluster = open_cluster(self.flags["engine"], cluster_job, redactor, self.app.cleanup)
-            return lambda: cluster.run, min(cluster.thread_count, MAX_CONCURRENCY)
+            return cluster.run, min(cluster.thread_count, MAX_CONCURRENCY)
         if agent_options is None:
             from ask.map.row_runner import RowRunner
 
-            return lambda: RowRunner(job.requests, system_prompts, app).run, MAX_CONCURRENCY
+            return RowRunner(job.requests, system_prompts, app).run, MAX_CONCURRENCY
         from ask.map.agent_runner import AgentRunner
 
         runner = AgentRunner(job.requests, agent_options)
         self.app.cleanup.callback(runner.stop)
-        return lambda: runner.run, MAX_CONCURRENCY
+        return runner.run, MAX_CONCURRENCY
 
     def _open_progress_bar(self) -> Callable[[Progress], None]:
         """Return a function that shows the progress of the job, if standard error is a terminal."""

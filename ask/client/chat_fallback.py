@@ -30,7 +30,9 @@ class ChatFallback:
     def __init__(self, provider: LoadedProvider, marker: Path) -> None:
         self.provider = provider
         self._marker = marker
-        self.is_active = self._is_remembered = is_recent(marker)
+        self.is_active = self._is_remembered = False
+        with contextlib.suppress(OSError):
+            self.is_active = self._is_remembered = 0 <= time.time() - marker.stat().st_mtime < MAX_AGE
 
     def set_limits(self, time_limit: float, notify: Callable[[str], None]) -> None:
         """Limit each call of a hook, as `LoadedProvider.with_limits` does."""
@@ -49,13 +51,6 @@ class ChatFallback:
             self._is_remembered = True
             with contextlib.suppress(OSError):  # without it, the next run sends one request more
                 write_private_file(self._marker, b"")
-
-
-def is_recent(marker: Path) -> bool:
-    try:
-        return 0 <= time.time() - marker.stat().st_mtime < MAX_AGE
-    except OSError:
-        return False
 
 
 def find_chat_fallback(provider: LoadedProvider, base_url: str, cache: Path) -> ChatFallback | None:

@@ -1,8 +1,11 @@
-"""Incremental decoders for response bodies: gzip and chunked transfer encoding, both with limits."""
+"""Incremental decoders for response bodies: gzip, chunked transfer encoding, server-sent events and NDJSON. No I/O."""
 
 from __future__ import annotations
 
+import json
 import zlib
+
+from ask.plugin_api.provider import RawEvent
 
 GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_ONLY = 31
@@ -107,3 +110,141 @@ class ChunkedDecoder:
         length = int(size, 16)
         self.last_chunk_seen = length == 0
         self._chunk_bytes_left = length + _LINE_END_BYTES if length else 0
+
+
+# Events
+
+MAX_EVENT_BYTES = 8_000_000
+"""The limit for one event, and for an answer that is not a stream."""
+SMALL_EVENT_BYTES = 1_000_000
+"""Events up to this size are not checked for `MAX_CONTAINERS`: any JSON of this size is small in memory."""
+MAX_CONTAINERS = 200_000
+"""The limit for objects and arrays in a larger event: `{}` takes thirty times as much memory as bytes on the wire."""
+
+
+class EventTooLargeError(ValueError):
+    """An event or a body is too large to be a valid answer."""
+
+
+def check_size(data: bytes | bytearray, max_bytes: int = MAX_EVENT_BYTES) -> None:
+    """Raise `EventTooLargeError` for JSON that would take too much memory to parse."""
+    max_containers = MAX_CONTAINERS * max_bytes // MAX_EVENT_BYTES
+    has_many_containers = len(data) > SMALL_EVENT_BYTES and data.count(b"{") + data.count(b"[") > max_containers
+    if has_many_containers or len(data) > max_bytes:
+        raise EventTooLargeError
+
+
+class EventDecoder:
+    """Splits bytes, received in arbitrary chunks, into lines that end in LF, CRLF or CR, and these into events."""
+
+    def __init__(self) -> None:
+        self._incomplete_line = bytearray()
+        """The bytes after the last line end."""
+        self._after_carriage_return = False
+        self._data_bytes = 0
+        """The number of bytes in earlier lines of the next event."""
+
+    @property
+    def pending_bytes(self) -> int:
+        """The number of bytes of data received for the next event."""
+        return self._data_bytes + len(self._incomplete_line)
+
+    def feed(self, chunk: bytes) -> list[RawEvent]:
+        """Add a chunk and return the events that are now complete.
+
+        Raises:
+            EventTooLargeError: an event is too large, even if it is still incomplete.
+        """
+        events = [event for line in self._split_lines(chunk) for event in self._decode_line(line)]
+        if self._data_bytes + len(self._incomplete_line) > MAX_EVENT_BYTES:
+            raise EventTooLargeError
+        return events
+
+    def _split_lines(self, data: bytes) -> list[bytes]:
+        """Add a chunk and return the lines that are now complete, without line ends."""
+        if self._after_carriage_return:
+            data = data.removeprefix(b"\n")
+        self._after_carriage_return = data.endswith(b"\r")
+        if b"\r" in data:
+            data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        lines = data.split(b"\n")
+        if self._incomplete_line:
+            self._incomplete_line += lines[0]
+            if len(lines) == 1:
+                return []
+            lines[0] = bytes(self._incomplete_line)
+        self._incomplete_line = bytearray(lines.pop())
+        return lines
+
+    def _decode_line(self, line: bytes) -> list[RawEvent]:
+        """Add a line and return the event that it completes, if any."""
+        raise NotImplementedError
+
+    def flush(self) -> list[RawEvent]:
+        """Return the last event if only its end is missing."""
+        raise NotImplementedError
+
+
+class SseDecoder(EventDecoder):
+    """Decodes server-sent events: https://html.spec.whatwg.org/multipage/server-sent-events.html."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._event_type: str | None = None
+        self._data_lines: list[bytes] = []
+        self._is_first_line = True
+
+    @property
+    def pending_bytes(self) -> int:
+        return super().pending_bytes if self._incomplete_line.startswith(b"data:") else self._data_bytes
+
+    def flush(self) -> list[RawEvent]:
+        last_line = bytes(self._incomplete_line)
+        if last_line:
+            self._decode_line(last_line)
+        return self._decode_line(b"") if not last_line or is_complete_event(b"\n".join(self._data_lines)) else []
+
+    def _decode_line(self, line: bytes) -> list[RawEvent]:
+        if self._is_first_line:
+            line = line.removeprefix(b"\xef\xbb\xbf")
+            self._is_first_line = False
+        field, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if field == b"data":
+            self._data_lines.append(value)
+            self._data_bytes += len(line)
+        elif field == b"event":
+            self._event_type = value.decode("utf-8", "replace") or None
+        elif not line and self._data_lines:
+            data = b"\n".join(self._data_lines)
+            check_size(data)
+            event = RawEvent(self._event_type, data.decode("utf-8", "replace"))
+            self._event_type, self._data_lines, self._data_bytes = None, [], 0
+            return [event]
+        elif not line:
+            self._event_type = None
+        return []
+
+
+class NdjsonDecoder(EventDecoder):
+    """Decodes NDJSON: one JSON value per line, ignoring blank lines."""
+
+    def flush(self) -> list[RawEvent]:
+        last_line = bytes(self._incomplete_line)
+        return self._decode_line(last_line) if is_complete_event(last_line) else []
+
+    def _decode_line(self, line: bytes) -> list[RawEvent]:
+        if not line.strip():
+            return []
+        check_size(line)
+        return [RawEvent(None, line.decode("utf-8", "replace"))]
+
+
+def is_complete_event(data: bytes) -> bool:
+    """Check whether the last data of a stream, without a line end, is complete."""
+    if data == b"[DONE]":
+        return True
+    try:
+        return isinstance(json.loads(data), dict | list)
+    except (ValueError, RecursionError):
+        return False

@@ -19,6 +19,7 @@ from zlib import crc32
 
 from ask.atomic_files import write_private_file
 from ask.client.cost import UNKNOWN_COST, Cost
+from ask.client.models_cache import find_model, find_newest_file, get_cache_file, read_models
 from ask.messages import Usage
 from ask.plugin_api.provider import ModelInfo
 from ask.records import NamedTuple
@@ -114,7 +115,7 @@ class PriceFinder:
         """Read the cached models lists again when they are needed."""
         self._current_prices = cache(self._find_current_prices)
         self._listed_prices = cache(self._find_listed_prices)
-        self._models = cache(self._read_models)
+        self._read_models = cache(read_models)
 
     def calculate_cost(self, model: PricedModel, usages: Iterable[Usage], unix_time: float | None = None) -> Cost:
         """Return the total cost of requests to a model, sent at `unix_time` (None for now)."""
@@ -140,23 +141,16 @@ class PriceFinder:
         return self._listed_prices(model)
 
     def _find_listed_prices(self, model: PricedModel) -> ModelPrices | None:
-        from ask.client.models_cache import find_model, find_newest_file, get_cache_file
-
         folder = self._cache_directory
         own_file = get_cache_file(folder, model.provider, model.base_url)
-        own_list = self._models(own_file if model.base_url else find_newest_file(folder, model.provider))
-        if prices := to_prices(find_model(own_list, model.model), "provider"):
+        own_list = self._read_models(own_file if model.base_url else find_newest_file(folder, model.provider))
+        if prices := to_prices(find_model(own_list.models, model.model), "provider"):
             return prices
         vendor = VENDORS.get(model.provider)
         if not vendor:
             return None
-        listed = find_vendor_model(self._models(find_newest_file(folder, OPENROUTER)), vendor, model.model)
-        return to_prices(listed, OPENROUTER)
-
-    def _read_models(self, file: Path) -> tuple[ModelInfo, ...]:
-        from ask.client.models_cache import read_models
-
-        return read_models(file).models
+        openrouter_list = self._read_models(find_newest_file(folder, OPENROUTER))
+        return to_prices(find_vendor_model(openrouter_list.models, vendor, model.model), OPENROUTER)
 
     def _find_current_prices(self, model: PricedModel) -> ModelPrices | None:
         """Find prices in a small cache: genai-prices takes long to load, and OpenRouter's list to read.

@@ -218,8 +218,6 @@ class ProviderClient:
         """
         delta_redactor = DeltaRedactor(self.redactor, on_delta)
         result = self._send(request, delta_redactor.feed, tools)
-        if isinstance(result.error, MissingApiError):
-            result = self._send(request, delta_redactor.feed, tools)
         try:
             delta_redactor.finish()
         except AskError as error:
@@ -235,7 +233,7 @@ class ProviderClient:
         redactor, provider = self.redactor, self.provider
         profile = provider.find_profile(request.model)
         options = adapt_options(profile, request.model, request.options, self._notify_once) if request.options else {}
-        messages = format_tool_results(map(redactor.redact_message, request.messages), provider.format_tool_result)
+        messages = format_tool_results(map(redactor.redact_message, request.messages), provider.hooks)
         redacted_tools = [
             ToolSpec(tool.name, redactor.redact(tool.description), redactor.redact_value(tool.parameters))
             for tool in tools
@@ -254,6 +252,8 @@ class ProviderClient:
         prepared = self._prepare(request, tools)
         try:
             result = self._retry(partial(self._send_once, prepared, on_delta))
+        except MissingApiError:
+            return self._send(request, on_delta, tools)
         except ProviderError as error:
             from ask.client.error_classification import explain_rejection
 
@@ -270,8 +270,7 @@ class ProviderClient:
 
     def list_models(self) -> list[ModelInfo]:
         """Fetch the provider's models list; return [] if it has none."""
-        body = self._retry(self._fetch_models_list)
-        return [] if body is None else self.provider.hooks.provider_parse_models(body=body)
+        return self._retry(self._fetch_models_list)
 
     def build_request(self, request: ChatRequest) -> HttpRequest:
         """Build the request for a conversation without tools, without sending it."""
@@ -286,17 +285,17 @@ class ProviderClient:
         result = self._build_result(request, response, None)
         return result._replace(answer=redact_answer(self.redactor, result.answer))
 
-    def fetch_document(self, build: Callable[[str], HttpRequest], *, may_repeat: bool = True) -> Any:
+    def fetch_document(self, build: Callable[[str], HttpRequest | None], *, may_repeat: bool = True) -> Any:
         """Send a request about a batch, and return the JSON of the response.
 
         Args:
-            build: builds the request for a key.
+            build: builds the request for a key. If it returns None, nothing is sent, and the result is None.
             may_repeat: whether to send it again after a failure.
         """
         if may_repeat:
-            return self._retry(lambda: self._send_document(build(self._keys[0]), self._get_transport()))
+            return self._retry(lambda: self._send_document(build(self._keys[0]), self._get_transport))
         # On a new connection, because a transport sends a request again if the server closes a reused one.
-        return self._send_document(build(self._keys[0]), self._open_transport())
+        return self._send_document(build(self._keys[0]), self._open_transport)
 
     def fetch_lines(self, build: Callable[[str], HttpRequest]) -> Iterator[Any]:
         """Send a request and yield the JSON value of each line of the response; None if it is not JSON."""
@@ -339,19 +338,21 @@ class ProviderClient:
         del self._keys[0]
         return True
 
-    def _fetch_models_list(self) -> Any:
+    def _fetch_models_list(self) -> list[ModelInfo]:
         request = self.provider.hooks.provider_models_request(key=self._keys[0])
         if request is None:
-            return None
+            return []
         with self._open_response(request) as http_response:
             body = http_response.read_text()
         value = parse_json(body)
         if value is None or http_response.status != 200 or find_error(value) is not None:
             raise self._parse_error(http_response, body)
-        return value
+        return self.provider.hooks.provider_parse_models(body=value)
 
-    def _send_document(self, request: HttpRequest, transport: Transport) -> Any:
-        with transport.send(request) as http_response:
+    def _send_document(self, request: HttpRequest | None, get_transport: Callable[[], Transport]) -> Any:
+        if request is None:
+            return None
+        with get_transport().send(request) as http_response:
             body = http_response.read_text(MAX_DOCUMENT_BYTES)
         if http_response.status not in SUCCESS_STATUSES:
             raise self._parse_error(http_response, body)

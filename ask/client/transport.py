@@ -17,7 +17,16 @@ from urllib.parse import urlsplit
 
 from ask import __version__
 from ask.client.certificates import CaBundle, find_ca_bundle
-from ask.client.decoding import ChunkedDecoder, GzipDecoder, InvalidChunkError
+from ask.client.decoding import (
+    MAX_EVENT_BYTES,
+    ChunkedDecoder,
+    EventTooLargeError,
+    GzipDecoder,
+    InvalidChunkError,
+    NdjsonDecoder,
+    SseDecoder,
+    check_size,
+)
 from ask.client.http_adapter import ConnectionCounter, create_adapter
 from ask.client.network_errors import (
     explain_connection_error,
@@ -28,7 +37,6 @@ from ask.client.network_errors import (
     make_proxy_credentials_error,
 )
 from ask.client.preconnect import CONNECT_SECONDS, Preconnection
-from ask.client.stream_format import MAX_EVENT_BYTES, EventTooLargeError, NdjsonDecoder, SseDecoder, check_size
 from ask.errors import ConfigError, IncompleteStreamError, NetworkError, walk_causes
 from ask.plugin_api.provider import HttpRequest, RawEvent
 

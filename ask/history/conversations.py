@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ask.errors import UsageError
-from ask.history.entries import Conversation, HistoryEntry, Run, ToolCallRecord, read_runs
+from ask.history.entries import Conversation, HistoryEntry, Run, ToolCallRecord, query_conversations, read_runs
 from ask.history.store import Store
 from ask.messages import SUMMARY_PREFIX, Message, ReportedUsage, ResumedConversation
 from ask.records import NamedTuple
@@ -28,7 +28,7 @@ def find_current_conversation(store: Store, terminal: str, directory: str) -> Co
     """
     column, preposition, value = ("terminal", "on", terminal) if terminal else ("directory", "in", directory)
     newest = f"SELECT conversation FROM runs WHERE {column} = ? ORDER BY number DESC LIMIT 1"
-    matches = _query_conversations(store, f"WHERE number = ({newest})", value)
+    matches = query_conversations(store, f"WHERE number = ({newest})", value)
     if not matches:
         hint = "ask history list shows all; --resume ID continues one"
         raise UsageError(f"there is no conversation {preposition} this {column} to continue", hint)
@@ -38,7 +38,7 @@ def find_current_conversation(store: Store, terminal: str, directory: str) -> Co
 def find_newest_conversation(store: Store) -> Conversation:
     """Return the newest conversation that has a run; a history without one is a UsageError."""
     has_run = "EXISTS (SELECT 1 FROM runs WHERE conversation = conversations.number)"
-    matches = _query_conversations(store, f"WHERE {has_run} ORDER BY updated DESC, number DESC LIMIT 1")
+    matches = query_conversations(store, f"WHERE {has_run} ORDER BY updated DESC, number DESC LIMIT 1")
     if not matches:
         raise UsageError("no saved conversations", "each question starts one")
     return matches[0]
@@ -64,11 +64,11 @@ def find_conversation(store: Store, reference: str) -> Conversation:
 
     Raises a UsageError if there is no match, or if the prefix is that of several conversations.
     """
-    matches = _query_conversations(store, "WHERE id = ?", reference)
+    matches = query_conversations(store, "WHERE id = ?", reference)
     if not matches and reference.isdecimal() and len(reference) <= MAX_POSITION_DIGITS and int(reference):
-        matches = _query_conversations(store, "ORDER BY updated DESC, number DESC LIMIT 1 OFFSET ?", int(reference) - 1)
+        matches = query_conversations(store, "ORDER BY updated DESC, number DESC LIMIT 1 OFFSET ?", int(reference) - 1)
     if not matches and reference:
-        matches = _query_conversations(
+        matches = query_conversations(
             store, "WHERE substr(id, 1, ?) = ? LIMIT ?", len(reference), reference, MAX_CANDIDATES
         )
     if not matches:
@@ -77,10 +77,6 @@ def find_conversation(store: Store, reference: str) -> Conversation:
         ids = ", ".join(conversation.id for conversation in matches)
         raise UsageError(f"{reference!r} matches several conversations", f"use one of {ids}")
     return matches[0]
-
-
-def _query_conversations(store: Store, clauses: str, *parameters: object) -> list[Conversation]:
-    return [Conversation(*row) for row in store.fetch_rows(f"SELECT * FROM conversations {clauses}", parameters)]
 
 
 def load_conversation(store: Store, conversation: Conversation) -> ResumedConversation:

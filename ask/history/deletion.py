@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ask.history.entries import Conversation
+from ask.history.entries import Conversation, query_conversations
 from ask.history.store import Store
 
 if TYPE_CHECKING:
@@ -30,8 +30,7 @@ RUN_WITH_REPLACED = (
 
 def find_unused_conversations(store: Store, cutoff: float) -> list[Conversation]:
     """List conversations without a run since `cutoff` (seconds since 1970), oldest first."""
-    rows = store.fetch_rows("SELECT * FROM conversations WHERE updated < ? ORDER BY updated, number", [cutoff])
-    return [Conversation(*row) for row in rows]
+    return query_conversations(store, "WHERE updated < ? ORDER BY updated, number", cutoff)
 
 
 def delete_conversations(store: Store, conversations: Sequence[Conversation]) -> None:

@@ -198,6 +198,11 @@ def insert_entry(connection: sqlite3.Connection, run_number: int, entry: History
     return number
 
 
+def query_conversations(store: Store, clauses: str, *parameters: object) -> list[Conversation]:
+    """Return the conversations that the clauses of a SELECT statement choose, in their order."""
+    return [Conversation(*row) for row in store.fetch_rows(f"SELECT * FROM conversations {clauses}", parameters)]
+
+
 def read_runs(store: Store, conversation: Conversation) -> list[Run]:
     """Read the runs of a conversation with their messages, in order; a conversation without runs is an error."""
     try:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from ask.errors import FileError, RunInterruptedError
-from ask.history.entries import Conversation, Run, insert_entry, insert_row, read_runs
+from ask.history.entries import Run, insert_entry, insert_row, query_conversations, read_runs
 from ask.history.export_format import RUN_REFERENCES, ConversationExport, to_json_line
 from ask.history.store import TERMINATION_SIGNALS, Store
 from ask.records import NamedTuple
@@ -58,9 +58,8 @@ def _import_conversation(
 ) -> ImportResult:
     incoming = export.conversation
     status, conversation_id = ImportStatus.IMPORTED, incoming.id
-    rows = store.fetch_rows("SELECT * FROM conversations WHERE id = ?", [incoming.id])
-    if rows:
-        existing = Conversation(*rows[0])
+    existing = next(iter(query_conversations(store, "WHERE id = ?", incoming.id)), None)
+    if existing is not None:
         if to_json_line(ConversationExport(existing, read_runs(store, existing))) == to_json_line(export):
             return ImportResult(incoming.id, incoming.title, ImportStatus.ALREADY_PRESENT, incoming.id)
         if generate_id is None:

@@ -139,10 +139,8 @@ class BatchRunner:
         requests = [BatchRequest(f"{tag}-{number}", path, body) for number, (_, path, body) in enumerate(chunk)]
         self._ledger.begin_batch(self._job.id, tag, [key for key, _, _ in chunk])
         try:
-            file_id = ""
-            build_upload: Any = partial(self._api.build_upload_request, requests, tag)
-            if build_upload("") is not None:
-                file_id = self._api.parse_upload(self._client.fetch_document(build_upload))
+            upload = self._client.fetch_document(partial(self._api.build_upload_request, requests, tag))
+            file_id = "" if upload is None else self._api.parse_upload(upload)
             build = partial(self._api.build_create_request, requests, tag, file_id)
             # Sent once: after a failure of the network, the batch may exist.
             batch = self._parse_batch(self._client.fetch_document(build, may_repeat=False))
@@ -237,15 +235,15 @@ class BatchRunner:
         if not pending:
             raise UsageError("this job has no batch in progress")
         for one in pending:
-            if self._api.build_cancel_request(one.batch_id, "") is None:
-                name = self._client.provider.info.title
-                raise UsageError(f"{name} cannot cancel a batch", "leave out --cancel to collect its results")
-            build: Any = partial(self._api.build_cancel_request, one.batch_id)
             try:
-                self._client.fetch_document(build)
+                canceled = self._client.fetch_document(partial(self._api.build_cancel_request, one.batch_id))
             except ProviderError as error:
                 if error.status not in (400, 409):  # it has ended
                     raise
+                continue
+            if canceled is None:
+                name = self._client.provider.info.title
+                raise UsageError(f"{name} cannot cancel a batch", "leave out --cancel to collect its results")
         self._update_counts()
 
     def _collect(self, pending: PendingBatch, batch: Batch) -> None:
@@ -277,10 +275,9 @@ class BatchRunner:
                     yield from self._api.parse_results(value)
                 continue
             body = self._client.fetch_document(build)
-            yield from self._api.parse_results(body)
-            while self._api.build_next_results_request(batch, body, ""):
-                body = self._client.fetch_document(partial(self._api.build_next_results_request, batch, body))  # type: ignore[arg-type]
+            while body is not None:
                 yield from self._api.parse_results(body)
+                body = self._client.fetch_document(partial(self._api.build_next_results_request, batch, body))
 
     def _convert_result(self, result: BatchResult) -> RowResult:
         row = RowResult("failed", error=result.error)

@@ -88,10 +88,11 @@ class JobRunner:
         self._job = job
         self._app = AppContext(quiet=True)
         self._requests = [self._create_request(model) for model in job.models]
-        self.agent_runner = (
-            AgentRunner(self._requests, job.agent_options, is_task_released) if job.agent_options else None
-        )
-        self._local = threading.local()
+        self.runner: AgentRunner | RowRunner
+        if job.agent_options:
+            self.runner = AgentRunner(self._requests, job.agent_options, is_task_released)
+        else:
+            self.runner = RowRunner(self._requests, job.system_prompts, self._app)
 
     def _create_request(self, model: str) -> RunRequest:
         job = self._job
@@ -113,10 +114,8 @@ class JobRunner:
 
     def run(self, task: RowTask) -> TaskResult:
         """Answer a row."""
-        if not hasattr(self._local, "run"):
-            self._local.run = self._open_runner()
         try:
-            result: TaskResult = self._local.run(task)
+            result = self.runner.run(task)
         except Exception as error:  # noqa: BLE001 - reported by the client
             result = TaskResult(None, to_ask_error(error))
         if result.error:
@@ -124,11 +123,6 @@ class JobRunner:
             if isinstance(result.error, ProviderError):
                 result.error.partial_response = None
         return result._replace(headers={name.lower(): value for name, value in result.headers.items()})
-
-    def _open_runner(self) -> Callable[[RowTask], TaskResult]:
-        if self.agent_runner:
-            return self.agent_runner.run
-        return RowRunner(self._requests, self._job.system_prompts, self._app).run
 
 
 _jobs: dict[str, JobRunner] = {}
@@ -162,8 +156,8 @@ def end_job(job_id: str) -> None:
     """End the processes of a job's rows in this worker."""
     with _lock:
         runner = _jobs.pop(job_id, None)
-    if runner and runner.agent_runner:
-        runner.agent_runner.stop()
+    if runner and isinstance(runner.runner, AgentRunner):
+        runner.runner.stop()
 
 
 def find_versions() -> dict[str, str]:

@@ -53,7 +53,7 @@ class Engine:
         ledger: where results are saved before they are written.
         limiter: decides when requests are sent.
         writer: writes the output.
-        open_runner: creates the function that answers a task; called once in each thread.
+        answer_task: answers a task; called in several threads at the same time.
         calculate_cost: returns the cost in US dollars of usage of one of the models; None if it is unknown.
         ordered: whether the output is in the order of the input.
         retry_failed: whether rows that failed in an earlier run are sent again.
@@ -67,7 +67,7 @@ class Engine:
         limiter: RateLimiter,
         writer: RowWriter,
         *,
-        open_runner: Callable[[], Callable[[RowTask], TaskResult]],
+        answer_task: Callable[[RowTask], TaskResult],
         calculate_cost: Callable[[int, Usage], float | None],
         ordered: bool,
         retry_failed: bool,
@@ -79,7 +79,7 @@ class Engine:
         self._ledger = ledger
         self._limiter = limiter
         self._writer = writer
-        self._open_runner = open_runner
+        self._answer_task = answer_task
         self._calculate_cost = calculate_cost
         self._ordered = ordered
         self._retry_failed = retry_failed
@@ -173,11 +173,9 @@ class Engine:
 
     def _work(self) -> None:
         """Answer tasks until there are no more: the body of a thread."""
-        runner = None
         while (task := self._tasks.get()) is not None:
             try:
-                runner = runner or self._open_runner()
-                outcome = runner(task)
+                outcome = self._answer_task(task)
             except Exception as error:  # noqa: BLE001 - reported by the main thread
                 outcome = TaskResult(None, to_ask_error(error))
             self._results.put((task, outcome))

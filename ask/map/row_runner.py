@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ from ask.agent.app_context import AppContext
 from ask.agent.model_selection import create_client
 from ask.agent.request import RunRequest
 from ask.agent.tool_loop import ToolLoop, get_last_answer
+from ask.client.provider_client import ProviderClient
 from ask.map.job import RowTask, TaskResult
 from ask.map.ledger import RowResult
 from ask.messages import EMPTY_MAPPING
@@ -16,7 +18,7 @@ from ask.plugin_api.loaded_provider import discard_notice
 
 
 class RowRunner:
-    """Answers the rows of one thread, over its own connection to each model.
+    """Answers rows without tools. One instance serves all threads, each over its own connection to each model.
 
     Args:
         requests: the job's request for each of its models, without a message.
@@ -31,35 +33,37 @@ class RowRunner:
         ]
         self._system_prompts = system_prompts
         self._app = app
-        self._headers: Mapping[str, str] = EMPTY_MAPPING
-        self._clients = [
-            create_client(
-                request.endpoint,
-                discard_notice,
-                request.settings,
-                request.secrets,
-                on_headers=self._keep_headers,
-                output_format=request.output_format,
-            )
-            for request in self._requests
-        ]
+        self._local = threading.local()
+        """The clients of a thread, and the headers of the last response that one of them received."""
 
     def run(self, task: RowTask) -> TaskResult:
         """Answer a row."""
-        number = task.model_number
+        local, number = self._local, task.model_number
+        if not hasattr(local, "clients"):
+            local.clients = list(map(self._create_client, self._requests))
         request = self._requests[number]._replace(user_message=task.message)
-        self._headers = EMPTY_MAPPING
+        local.headers = EMPTY_MAPPING
         result = ToolLoop(
-            request, self._app, ignore_event, client=self._clients[number], system_prompt=self._system_prompts[number]
+            request, self._app, ignore_event, client=local.clients[number], system_prompt=self._system_prompts[number]
         ).run()
         if result.error is not None:
-            return TaskResult(None, result.error, result.usage, self._headers)
+            return TaskResult(None, result.error, result.usage, local.headers)
         answer, schema = get_last_answer(result.messages), request.response_schema
         row_result = RowResult("answered", schema.extract_json(answer) if schema else answer, result.finish_reason)
-        return TaskResult(row_result, None, result.usage, self._headers)
+        return TaskResult(row_result, None, result.usage, local.headers)
+
+    def _create_client(self, request: RunRequest) -> ProviderClient:
+        return create_client(
+            request.endpoint,
+            discard_notice,
+            request.settings,
+            request.secrets,
+            on_headers=self._keep_headers,
+            output_format=request.output_format,
+        )
 
     def _keep_headers(self, headers: Mapping[str, str]) -> None:
-        self._headers = headers
+        self._local.headers = headers
 
 
 def ignore_event(_: Any) -> None:

@@ -6,9 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from ask.parsing import read_dict, read_list, read_str
+from ask.parsing import format_error_message, read_dict, read_int, read_list, read_number, read_str
 from ask.plugin_api.provider import HttpRequest
 from ask.records import NamedTuple
+
+FINAL_STATUSES = ("completed", "failed", "expired", "cancelled")
+"""The statuses of complete batches in OpenAI's format."""
 
 
 class BatchRequest(NamedTuple):
@@ -87,6 +90,7 @@ class BatchApi:
         path: the path to which a batch's id is appended.
         list_path: the path of the list of batches, with a query.
         cursor_parameter: the parameter for the cursor of a page of the list.
+        tag_field: the field of a batch's metadata that contains the tag, if the service stores metadata.
         cancel_suffix: what is appended to a batch's path to cancel it; "" if the service cannot.
     """
 
@@ -95,6 +99,7 @@ class BatchApi:
     path = "/batches"
     list_path = "/batches?limit=100"
     cursor_parameter = "after"
+    tag_field = "ask_batch"
     cancel_suffix = ""
 
     def __init__(self, build_headers: Callable[[str], Mapping[str, str]]) -> None:
@@ -128,8 +133,21 @@ class BatchApi:
         return self.build_get_request(f"{self.path}/{quote(batch_id)}", key)
 
     def parse_batch(self, body: Any) -> Batch:
-        """Parse the response to a create, poll or cancel request."""
-        raise NotImplementedError
+        """Parse the response to a create, poll or cancel request, by default in OpenAI's format."""
+        batch = read_dict(body)
+        counts = read_dict(batch.get("request_counts"))
+        errors = [batch.get("error"), *read_list(read_dict(batch.get("errors")).get("data"))]
+        files = (read_str(batch.get(name)) for name in ("output_file_id", "error_file_id"))
+        return Batch(
+            read_str(batch.get("id")),
+            batch.get("status") in FINAL_STATUSES,
+            read_str(read_dict(batch.get("metadata")).get(self.tag_field)),
+            read_number(batch.get("created_at")),
+            read_int(counts.get("total")) or None,  # 0 until the file is validated
+            (read_int(counts.get("completed")) or 0) + (read_int(counts.get("failed")) or 0),
+            "; ".join(filter(None, dict.fromkeys(map(format_error_message, errors)))),
+            tuple(filter(None, files)),
+        )
 
     def build_list_request(self, cursor: str, key: str) -> HttpRequest:
         """Return the request for a page of the list of batches; `cursor` is "" for the first one."""

@@ -399,16 +399,12 @@ class ChatCompletions(Provider):
         )
 
 
-def shorten_call_id(call_id: str) -> str:
+def shorten_call_id(call_id: str, max_length: int = MAX_CALL_ID_LENGTH) -> str:
     """Shorten a call id to the length that services accept in requests.
 
     Some services return longer ids than they accept.
     """
-    return (
-        call_id
-        if len(call_id) <= MAX_CALL_ID_LENGTH
-        else f"{call_id[: MAX_CALL_ID_LENGTH - 9]}_{crc32(call_id.encode()):08x}"
-    )
+    return call_id if len(call_id) <= max_length else f"{call_id[: max_length - 9]}_{crc32(call_id.encode()):08x}"
 
 
 def sanitize_tool_name(name: str) -> str:

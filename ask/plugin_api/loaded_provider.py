@@ -54,8 +54,8 @@ class LoadedProvider:
         self._missing_tool_hooks = missing_tool_hooks
         self.plugin = plugin
         self.profiles = profiles
-        self._configured_profiles: Sequence[ModelProfile] = ()
-        self._listed_profiles: Sequence[ModelProfile] = ()
+        self.configured_profiles: Sequence[ModelProfile] = ()
+        self.listed_profiles: Sequence[ModelProfile] = ()
         self._profile_cache: dict[str, ModelProfile] = {}
         self._time_limit: float | None = None
         self._notify: Callable[[str], None] = discard_notice
@@ -66,29 +66,22 @@ class LoadedProvider:
         limited._time_limit, limited._notify = time_limit, notify
         return limited
 
-    def with_configured_profiles(self, profiles: Sequence[ModelProfile]) -> LoadedProvider:
-        """Return the provider with the user's rows, which come before all others."""
-        return self._with_profiles(profiles, self._listed_profiles)
+    def with_profiles(self, configured: Sequence[ModelProfile], listed: Sequence[ModelProfile]) -> LoadedProvider:
+        """Return the provider with the user's rows, and those of the models list, which come before its own."""
+        other = copy(self)
+        other.configured_profiles, other.listed_profiles, other._profile_cache = configured, listed, {}
+        return other
 
     def with_listed_model(self, model: ModelInfo, name: str) -> LoadedProvider:
-        """Return the provider with what its models list says about a model, which comes before its own rows."""
+        """Return the provider with what its models list says about a model."""
         efforts, output_limit, context_length = model.efforts, model.output_limit or None, model.context_length or None
         row = ModelProfile(name, efforts=efforts, output_limit=output_limit, context_length=context_length)
-        return self._with_profiles(self._configured_profiles, (row,))
-
-    def with_profiles_of(self, provider: LoadedProvider) -> LoadedProvider:
-        """Return the provider with what the user and the models list say in another form of it."""
-        return self._with_profiles(provider._configured_profiles, provider._listed_profiles)
-
-    def _with_profiles(self, configured: Sequence[ModelProfile], listed: Sequence[ModelProfile]) -> LoadedProvider:
-        other = copy(self)
-        other._configured_profiles, other._listed_profiles, other._profile_cache = configured, listed, {}
-        return other
+        return self.with_profiles(self.configured_profiles, (row,))
 
     def find_profile(self, model: str) -> ModelProfile:
         """Return what is known about a model."""
         if model not in self._profile_cache:
-            profiles = (*self._configured_profiles, *self._listed_profiles, *self.profiles)
+            profiles = (*self.configured_profiles, *self.listed_profiles, *self.profiles)
             self._profile_cache[model] = find_profile(profiles, model)
         return self._profile_cache[model]
 
@@ -116,9 +109,6 @@ class LoadedProvider:
         if len({call.id for call in calls}) < len(calls) or not all(call.id for call in calls):
             raise self.make_error("provider_parse_tool_calls", "must return calls with unique ids")
         return calls
-
-    def format_tool_result(self, call_id: str, tool_name: str, result: str) -> dict[str, Any]:
-        return self.hooks.provider_format_tool_result(tool_call_id=call_id, tool_name=tool_name, result=result)
 
     def send(self, request: HttpRequest) -> Generator[RawEvent] | None:
         """Send a request without HTTP and return its events; return None for a provider that uses HTTP.

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from ask.plugin_api.import_guard import NotifyCallback
 
 PROJECT_NAME = "ask"
-hookimpl = pluggy.HookimplMarker(PROJECT_NAME)
 
 PROVIDER_GROUP = "ask.providers"
 GROUPS = {"rows": PROVIDER_GROUP, "tools": "ask.tools"}
@@ -194,7 +193,7 @@ def check_provider(plugin: object, name: str, distribution: str) -> LoadedProvid
 def check_alternative(provider: LoadedProvider, plugin: Provider) -> LoadedProvider:
     """Check another form of a loaded provider: the same service on another API."""
     alternative = check_provider(plugin, provider.info.name, __distribution__ if provider.is_builtin else "")
-    return alternative.with_profiles_of(provider)
+    return alternative.with_profiles(provider.configured_profiles, provider.listed_profiles)
 
 
 class ProviderManager(pluggy.PluginManager):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ask.errors import ProviderError, RetryAction
@@ -153,24 +153,24 @@ class _Delta:
         return f"{type(self).__name__}{self._fields()}"
 
 
-class TextDelta(_Delta):
+class _BaseTextDelta(_Delta):
+    __slots__ = __match_args__ = ("text",)
+    text: str
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+
+class TextDelta(_BaseTextDelta):
     """A streamed piece of the answer's text."""
 
-    __slots__ = __match_args__ = ("text",)
-    text: str
-
-    def __init__(self, text: str) -> None:
-        self.text = text
+    __slots__ = ()
 
 
-class ReasoningDelta(_Delta):
+class ReasoningDelta(_BaseTextDelta):
     """A streamed piece of the model's reasoning."""
 
-    __slots__ = __match_args__ = ("text",)
-    text: str
-
-    def __init__(self, text: str) -> None:
-        self.text = text
+    __slots__ = ()
 
 
 class ToolCallDelta(_Delta):
@@ -456,13 +456,13 @@ class Provider:
         return {}
 
 
-def format_tool_results(
-    messages: Iterable[Message], format_result: Callable[[str, str, str], dict[str, Any]]
-) -> list[Message]:
+def format_tool_results(messages: Iterable[Message], hooks: Provider) -> list[Message]:
     """Return messages whose tool results have the `formatted_result` that a provider's hook returns for them."""
-    return [
-        message._replace(formatted_result=format_result(message.tool_call_id, message.tool_name, message.content))
-        if message.role == "tool"
-        else message
-        for message in messages
-    ]
+
+    def format_result(message: Message) -> Message:
+        result = hooks.provider_format_tool_result(
+            tool_call_id=message.tool_call_id, tool_name=message.tool_name, result=message.content
+        )
+        return message._replace(formatted_result=result)
+
+    return [format_result(message) if message.role == "tool" else message for message in messages]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ask.errors import ProviderError, RetryAction
@@ -36,7 +37,7 @@ from ask.plugin_api.responses_stream import (
     read_refusal,
     read_text,
 )
-from ask.profiles import ModelProfile
+from ask.profiles import ModelProfile, merge_options
 
 if TYPE_CHECKING:
     from ask.plugin_api.batches import BatchApi
@@ -112,12 +113,12 @@ class Responses(Provider):
         if request.schema is not None and self.chat.supports_schema(request, request.schema):
             json_schema = read_dict(self.chat.format_schema(request.schema).get("json_schema"))
             body["text"] = {"format": {"type": "json_schema", **json_schema}}
-        return merge_parameters(body, to_api_parameters(request.options))
+        return merge_options(body, to_api_parameters(request.options))
 
     def format_input(self, request: ChatRequest) -> list[dict[str, Any]]:
         """Convert the conversation to input items."""
         items: list[dict[str, Any]] = []
-        call_ids = CallIdMap(limit_call_id)
+        call_ids = CallIdMap(partial(shorten_call_id, max_length=MAX_CALL_ID_LENGTH))
         for message in request.messages:
             if message.role == "tool":
                 call_id = call_ids.get_id(message.tool_call_id)
@@ -199,7 +200,7 @@ class Responses(Provider):
             {"type": "function", "function": {name: tool[name] for name in ("name", "description", "parameters")}}
             for tool in request.tools
         ]
-        messages = format_tool_results(request.messages, self.chat.provider_format_tool_result)
+        messages = format_tool_results(request.messages, self.chat)
         return request._replace(tools=tools, messages=messages)
 
     # Answers
@@ -300,10 +301,6 @@ def remove_effort_parameters(profile: ModelProfile) -> ModelProfile:
     return profile._replace(effort_parameters=empty or None)
 
 
-def limit_call_id(call_id: str) -> str:
-    return call_id if len(call_id) <= MAX_CALL_ID_LENGTH else shorten_call_id(call_id)
-
-
 def list_call_ids(items: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the call ids of items, as in the tool calls that were parsed from them."""
     calls = (item for item in items if item.get("type") == "function_call")
@@ -355,13 +352,3 @@ def to_api_parameters(options: Mapping[str, Any]) -> dict[str, Any]:
             value = parameters.pop(option)
             parameters[name] = {field: value} | read_dict(parameters.get(name))
     return parameters
-
-
-def merge_parameters(body: dict[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Add the user's parameters to a body. `reasoning` and `text` are merged by field."""
-    merged = {
-        name: body[name] | value
-        for name, value in parameters.items()
-        if name in ("reasoning", "text") and isinstance(body.get(name), dict) and isinstance(value, dict)
-    }
-    return body | dict(parameters) | merged

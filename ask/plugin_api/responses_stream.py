@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from io import StringIO
 from typing import Any
 
-from ask.parsing import parse_json, read_dict, read_int, read_list, read_str
+from ask.parsing import ITEM_OVERHEAD, parse_json, read_dict, read_int, read_list, read_str
 from ask.plugin_api.chat_completions import ChatStreamReader
 from ask.plugin_api.provider import Delta, RawEvent, ReasoningDelta, TextDelta, ToolCallDelta
 
@@ -19,8 +19,6 @@ DELTA_EVENTS = {
     "response.function_call_arguments.delta": "function_call",
 }
 """The events that add text, with the type of the item that they add it to."""
-ITEM_OVERHEAD = 10_000
-"""Characters added to `size` for each item, to bound the memory they take."""
 TEXT_DIFFERS_NOTICE = "the streamed answer differs from the final answer"
 
 

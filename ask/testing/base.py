@@ -123,7 +123,7 @@ class ContractBase:
     def format_results(self, messages: Sequence[Message]) -> list[Message]:
         """Return messages whose tool results have the `formatted_result` of the provider's hook."""
         with guard_hook("provider_format_tool_result"):
-            return format_tool_results(messages, self.loaded.format_tool_result)
+            return format_tool_results(messages, self.loaded.hooks)
 
     def build_formatted(self, request: ChatRequest, key: str = KEY) -> HttpRequest:
         """Build the HTTP request and check that its body is JSON."""

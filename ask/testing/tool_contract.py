@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import pytest
 
@@ -25,13 +25,6 @@ NAME_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 """The names of tools and parameters that every provider accepts."""
 LOAD_TIMEOUT = 30.0
 SECRET_VARIABLE = "CONTRACT_API_KEY"  # noqa: S105 - the name of a variable
-
-
-class LoadedTools(NamedTuple):
-    """The tools by name, or the reason why they cannot be loaded."""
-
-    tools: Mapping[str, Tool]
-    problem: str = ""
 
 
 class ToolContract:
@@ -53,30 +46,31 @@ class ToolContract:
         """Create in the working directory what the calls need. Override it; the default creates nothing."""
 
     @pytest.fixture
-    def loading(self, tmp_path: Path) -> Iterator[LoadedTools]:
-        """Load the tools in their own process."""
+    def loading(self, tmp_path: Path) -> Iterator[Mapping[str, Tool] | PluginLoadError]:
+        """Load the tools in their own process; yield them by name, or the reason why they cannot be loaded."""
         environment = PluginEnvironment(tmp_path, {**os.environ, SECRET_VARIABLE: KEY}, LOAD_TIMEOUT)
         targets = dict.fromkeys(map(locate_tool, self.tools))
         with ExitStack() as stack:
+            loaded: Mapping[str, Tool] | PluginLoadError
             try:
                 plugin = ToolPlugin("the contract", list(targets), environment)
                 stack.callback(plugin.close)
-                loaded = LoadedTools({tool.spec.name: tool for tool in plugin.load_tools()})
+                loaded = {tool.spec.name: tool for tool in plugin.load_tools()}
             except PluginLoadError as error:
-                loaded = LoadedTools({}, str(error))
+                loaded = error
             yield loaded
 
     @pytest.fixture
-    def loaded(self, loading: LoadedTools) -> Mapping[str, Tool]:
-        if loading.problem or not loading.tools:
+    def loaded(self, loading: Mapping[str, Tool] | PluginLoadError) -> Mapping[str, Tool]:
+        if isinstance(loading, PluginLoadError) or not loading:
             pytest.skip("not run, because test_tools_load fails; correct that first")
-        return loading.tools
+        return loading
 
-    def test_tools_load(self, loading: LoadedTools) -> None:
+    def test_tools_load(self, loading: Mapping[str, Tool] | PluginLoadError) -> None:
         if not self.tools:
             fail(f"{type(self).__name__} has no tools. Set `tools` to the functions and ask.Tools to test.")
-        if loading.problem:
-            fail(f"The tools cannot be loaded: {loading.problem}. Correct this, or ask cannot offer any of them.")
+        if isinstance(loading, PluginLoadError):
+            fail(f"The tools cannot be loaded: {loading}. Correct this, or ask cannot offer any of them.")
 
     def test_names_and_descriptions_are_present(self, loaded: Mapping[str, Tool]) -> None:
         for name, tool in loaded.items():

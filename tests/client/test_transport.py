@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from ask.client.stream_format import MAX_EVENT_BYTES
+from ask.client.decoding import MAX_EVENT_BYTES
 from ask.client.transport import PROGRESS_BYTES, READ_BYTES, HttpResponse, Transport
 from ask.errors import AskError, ConfigError, IncompleteStreamError, NetworkError
 from ask.plugin_api.provider import HttpRequest

@@ -5,10 +5,11 @@ from __future__ import annotations
 import inspect
 import typing
 
+import pluggy
 import pytest
 
 from ask import Provider
-from ask.plugin_api.loader import PROJECT_NAME, ProviderManager, hookimpl, list_hook_names
+from ask.plugin_api.loader import PROJECT_NAME, ProviderManager, list_hook_names
 from ask.plugin_api.provider import REQUIRED_HOOKS
 
 HOOKS = {
@@ -68,7 +69,7 @@ def test_tool_hooks_have_these_arguments() -> None:
 
 def test_plugin_may_decorate_its_hooks() -> None:
     class DecoratedPlugin:
-        @hookimpl
+        @pluggy.HookimplMarker(PROJECT_NAME)
         def provider_supports_tools(self, model: str) -> bool:
             return model == "able"
 

@@ -36,7 +36,9 @@ def call_hook(provider: LoadedProvider, hook: str) -> object:
         "provider_supports_attachment": lambda: provider.supports_attachment("model", "image/png"),
         "provider_format_tools": lambda: provider.hooks.provider_format_tools(tools=[ToolSpec("look", "", {})]),
         "provider_parse_tool_calls": lambda: provider.parse_tool_calls(RESPONSE),
-        "provider_format_tool_result": lambda: provider.format_tool_result("1", "look", "nothing"),
+        "provider_format_tool_result": lambda: provider.hooks.provider_format_tool_result(
+            tool_call_id="1", tool_name="look", result="nothing"
+        ),
         "provider_build_request": lambda: provider.hooks.provider_build_request(request=REQUEST, key=""),
         "provider_stream_reader": provider.create_stream_reader,
         "provider_parse_response": lambda: provider.hooks.provider_parse_response(response=RESPONSE),
@@ -54,9 +56,9 @@ def test_each_form_of_a_provider_has_its_own_profiles() -> None:
     assert provider.find_profile("a").context_length is None
     listed = provider.with_listed_model(ModelInfo("a", context_length=5), "a")
     assert listed.find_profile("a").context_length == 5
-    configured = listed.with_configured_profiles([ModelProfile("a", context_length=7)])
+    configured = listed.with_profiles([ModelProfile("a", context_length=7)], listed.listed_profiles)
     assert configured.find_profile("a").context_length == 7
-    assert provider.with_profiles_of(configured).find_profile("a").context_length == 7
+    assert provider.with_profiles(configured.configured_profiles, ()).find_profile("a").context_length == 7
     assert provider.find_profile("a").context_length is None
 
 

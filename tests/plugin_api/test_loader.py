@@ -209,7 +209,8 @@ def test_module_with_the_required_hooks_gets_the_defaults_of_the_others() -> Non
     assert not provider.supports_tools("m")
     assert provider.parse_tool_calls({}) == []
     assert provider.hooks.provider_format_tools(tools=[tool]) == CHAT.provider_format_tools([tool])
-    assert provider.format_tool_result("1", "look", "seen") == CHAT.provider_format_tool_result("1", "look", "seen")
+    result = {"tool_call_id": "1", "tool_name": "look", "result": "seen"}
+    assert provider.hooks.provider_format_tool_result(**result) == CHAT.provider_format_tool_result(**result)
     assert provider.send(HttpRequest("/")) is None
     assert not provider.supports_attachment("m", "image/png")
     assert provider.hooks.provider_parse_error(status=500, headers={}, body='{"error": "down"}').message == "down"
