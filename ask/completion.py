@@ -16,10 +16,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ask.app_dirs import AppDirs
 from ask.atomic_files import PRIVATE_FILE_MODE, create_private_folder
 from ask.errors import AskError
-from ask.settings import Config, read_config
+from ask.settings import AppDirs, Config, read_config
 from ask.text import format_one_line, repair_surrogates
 
 if TYPE_CHECKING:

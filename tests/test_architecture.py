@@ -25,7 +25,7 @@ LAYERS = [
     {"attachments", "installation", "profiles"},
     {"external_keys"},
     {"atomic_files", "console", "profiler", "retries"},
-    {"app_dirs", "settings"},
+    {"settings"},
     {"answer_extraction", "config_file", "secrets"},
     {"schemas"},
     {"plugin_api"},

@@ -22,13 +22,13 @@ CLICK = "import click"
 LOCAL = "import click, pluggy, sqlite3"
 WIRED = "import click, pluggy, requests, sqlite3"
 COMMANDS = {
-    "--version": (CLICK, 5, 3),
-    "--help": (CLICK, 6, 12),
+    "--version": (CLICK, 6, 3),
+    "--help": (CLICK, 7, 12),
     "--complete providers": (CLICK, 9, 3),
-    "tools": (CLICK, 40, 19),
-    "history list": (CLICK, 23, 9),
-    "providers": (WIRED, 47, 4),
-    "hi": (WIRED, 55, 4),
+    "tools": (CLICK, 39, 19),
+    "history list": (CLICK, 21, 9),
+    "providers": (WIRED, 46, 4),
+    "hi": (WIRED, 54, 4),
     "-p demo hi": (LOCAL, 47, 13),
     "chat -p demo hi": (LOCAL, 58, 13),
 }

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 
 from ask.agent.app_context import AppContext
 from ask.agent.model_selection import ModelSelection, resolve_endpoint
-from ask.app_dirs import AppDirs
 from ask.errors import ConfigError
-from ask.settings import SETTINGS, Config, Settings, read_config, resolve_settings
+from ask.settings import SETTINGS, AppDirs, Config, Settings, read_config, resolve_settings
 from tests import wire
 from tests.model_server import ModelServer
 from tests.program import Ask, Home

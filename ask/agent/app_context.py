@@ -8,10 +8,9 @@ from contextlib import ExitStack
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ask.app_dirs import AppDirs
 from ask.console import StderrConsole
 from ask.secrets import KeyStore, Secrets
-from ask.settings import Config, read_config
+from ask.settings import AppDirs, Config, read_config
 
 if TYPE_CHECKING:
     from ask.client.prices import PriceFinder

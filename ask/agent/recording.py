@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from ask import errors
-from ask.app_dirs import AppDirs
 from ask.atomic_files import PRIVATE_FILE_MODE, create_private_folder
 from ask.client.provider_client import ProviderClient, RequestResult
 from ask.console import read_process_stat
@@ -40,7 +39,7 @@ from ask.parsing import generate_call_id
 from ask.plugin_api.provider import ChatRequest, Delta, HttpRequest, ReasoningDelta, TextDelta, ToolCallDelta
 from ask.records import NamedTuple
 from ask.secrets import Redactor
-from ask.settings import get_working_directory
+from ask.settings import AppDirs, get_working_directory
 
 VERSION = 1
 """The version of the format, in every line."""

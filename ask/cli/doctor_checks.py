@@ -33,7 +33,6 @@ from ask.agent.plugin_tools import format_origin, load_plugin_tools
 from ask.agent.project_context import UNTRUSTED, list_all_skills
 from ask.agent.safe_mode import parse_allowed_host, prepare_sandbox_config
 from ask.agent.toolset import find_search_engine, format_search_setup_hint
-from ask.app_dirs import AppDirs
 from ask.cli.init import EVAL_LINES, RC_FILES, SHELLS, find_completion_script, find_install_path, is_installed_by_ask
 from ask.client.models_cache import find_newest_file, read_models
 from ask.client.prices import OPENROUTER, PRICES_EXTRA, is_genai_prices_installed
@@ -55,7 +54,7 @@ from ask.safety.policy import ToolPolicy
 from ask.safety.sandbox import Sandbox
 from ask.safety.sandbox_config import SandboxConfig
 from ask.secrets import KEYRING, format_variable_prefix
-from ask.settings import SANDBOX_LEVEL, SETTINGS, Config, Settings, read_switch, resolve_settings
+from ask.settings import SANDBOX_LEVEL, SETTINGS, AppDirs, Config, Settings, read_switch, resolve_settings
 from ask.text import decode_argument
 from ask.tools.base import Tool
 from ask.tools.builtin import BUILTIN_TOOLS, DUCKDUCKGO, KEYED_ENGINES, SEARCH_WEB

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from ask.app_dirs import AppDirs
 from ask.atomic_files import Ownership, replace_file
 from ask.cli.groups import (
     JSON_OPTION,
@@ -37,7 +36,7 @@ from ask.messages import Usage
 from ask.render.amounts import format_age, format_count, format_dollars, format_timestamp
 from ask.render.table import write_table
 from ask.render.text_layout import truncate_text
-from ask.settings import get_working_directory
+from ask.settings import AppDirs, get_working_directory
 from ask.text import decode_argument, format_one_line
 
 if TYPE_CHECKING:

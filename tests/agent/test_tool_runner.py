@@ -10,14 +10,13 @@ import pytest
 
 from ask.agent.app_context import AppContext
 from ask.agent.tool_runner import ToolRunner
-from ask.app_dirs import AppDirs
 from ask.events import Event, Notice, ToolCallFinished, ToolCallRequested, ToolCallStarted
 from ask.messages import ToolCall, ToolSpec
 from ask.safety.approval import ApprovalChoice, ApprovalResponse
 from ask.safety.approval_store import ApprovalDuration, ApprovalScope
 from ask.safety.policy import PendingToolCall, Verdict
 from ask.secrets import Secrets
-from ask.settings import Settings
+from ask.settings import AppDirs, Settings
 from ask.tools.base import Tool, ToolError, ToolResult
 from tests.run_requests import make_request
 
