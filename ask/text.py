@@ -44,6 +44,8 @@ class SurrogateJoiner:
 
 def escape_control_characters(text: str) -> str:
     """Escape control characters except newline and tab, and drop carriage returns."""
+    if text.isprintable():  # a fast check that is usually enough
+        return text
     return re.sub(CONTROL_CHARACTERS, _escape_match, text.replace("\r", ""))
 
 

@@ -21,6 +21,7 @@ def run_request(request: RunRequest, app: AppContext, on_event: Callable[[Event]
     """
     if not gc.isenabled():  # only before the first message of a chat: later garbage should be collected
         gc.freeze()
+        gc.set_threshold(20_000)  # the tokens of Markdown and code would otherwise be traversed all the time
         gc.enable()
     redact = request.secrets.redact_message
     opening_messages = tuple(map(redact, request.opening_messages))

@@ -64,6 +64,9 @@ def wrap_row(row: Row, width: int, *, divide_words: bool = True) -> list[Row]:
     A word that is wider than a row is divided, or with `divide_words=False` left to the terminal, so that it can be
     copied.
     """
+    text = get_plain_text(row)
+    if text.isprintable() and measure_width(text) <= width:  # without newlines and tabs
+        return [strip_end([*row])]
     rows: list[Row] = []
     for line in split_lines((text.expandtabs(), style) for text, style in row):
         plain_text = get_plain_text(line)
