@@ -34,15 +34,21 @@ else:
         __slots__ = ()
 
         def __new__(cls, *values: Any, **named_values: Any) -> Self:
-            if not named_values and len(values) == len(cls._fields):
-                return super().__new__(cls, values)
-            positional = dict(zip(cls._fields, values, strict=False))
-            items = cls._field_defaults | positional | named_values
-            wrong = (positional.keys() & named_values) | (items.keys() ^ set(cls._fields))
-            if wrong or len(values) > len(cls._fields):
-                problem = f"missing, unknown or repeated: {', '.join(sorted(wrong))}" if wrong else "too many values"
-                raise TypeError(f"{problem}; the fields of {cls.__name__} are {', '.join(cls._fields)}")
-            return super().__new__(cls, map(items.__getitem__, cls._fields))
+            if named_values or len(values) != len(cls._fields):
+                defaults = cls._field_defaults
+                try:
+                    values += tuple(
+                        [
+                            named_values.pop(field) if field in named_values else defaults[field]
+                            for field in cls._fields[len(values) :]
+                        ]
+                    )
+                except KeyError as error:
+                    raise TypeError(f"{cls.__name__} has no value for the field {error}") from None
+                if named_values or len(values) > len(cls._fields):
+                    wrong = ", ".join(named_values) or f"{len(values)} values"
+                    raise TypeError(f"{cls.__name__} has the fields {', '.join(cls._fields)}; it cannot take {wrong}")
+            return tuple.__new__(cls, values)
 
         def __getnewargs__(self) -> tuple[Any, ...]:
             return tuple(self)
@@ -58,4 +64,7 @@ else:
             return dict(zip(self._fields, self, strict=True))
 
         def _replace(self, /, **changes: Any) -> Self:
-            return type(self)(**self._asdict() | changes)
+            replaced = tuple.__new__(type(self), map(changes.pop, self._fields, self))
+            if changes:
+                raise TypeError(f"{type(self).__name__} has no field {', '.join(changes)}")
+            return replaced
