@@ -21,7 +21,8 @@ def note(kind, what):
 
 def watch(event, arguments):
     if len(sys.modules) != len(loaded):  # at any event, since a program may end without a chance to look
-        new = [name for name in list(sys.modules) if name not in loaded]
+        # None in place of a module makes importing it fail.
+        new = [name for name, module in list(sys.modules.items()) if module is not None and name not in loaded]
         loaded.update(new)
         for name in new:
             note("module", name)

@@ -101,6 +101,7 @@ def test_replacing_a_folder_with_a_link_exposes_nothing(host: FakeHost, starts: 
                 ended = second.finish(60)
             assert ended.text, ended.stderr
             outcomes.append(json.loads(ended.text.splitlines()[-1]))
+        wait_until_there(host.work / "swaps")  # written after each swap, and the runs may end sooner
         first.signal(signal.SIGTERM)
         first.finish()
     assert int((host.work / "swaps").read_text()) > 0
