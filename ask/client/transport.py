@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 import time
 import warnings
 import zlib
@@ -43,6 +44,8 @@ from ask.plugin_api.provider import HttpRequest, RawEvent
 if TYPE_CHECKING:
     import requests
 
+_import_lock = threading.Lock()
+
 GRACE_PERIOD = 2.0
 """Seconds to wait after the end marker for a usage chunk or the end of the body."""
 FINAL_GRACE_PERIOD = 0.1
@@ -75,7 +78,7 @@ class Transport:
     """
 
     def __init__(self, base_url: str, stall_timeout: float, preconnection: Preconnection | None = None) -> None:
-        skip_charset_detection()
+        import_requests()
         import requests
 
         try:
@@ -387,18 +390,21 @@ def is_closed_connection(error: BaseException) -> bool:
     return any(isinstance(cause, closed) for cause in walk_causes(error))
 
 
-def skip_charset_detection() -> None:
+def import_requests() -> None:
     """Import `requests`, if nothing has yet, without a library that guesses the charset of a response.
 
     Importing one takes a fifteenth of the time until a request is sent. Without it, `requests` reads a text of unknown
     charset as UTF-8: https://requests.readthedocs.io/en/latest/api/#requests.Response.apparent_encoding
     """
-    libraries = [name for name in ("chardet", "charset_normalizer") if name not in sys.modules]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # `requests` warns that it has no such library
-        sys.modules.update(dict.fromkeys(libraries))  # type: ignore[arg-type] # None makes importing it fail
-        try:
-            import requests  # noqa: F401
-        finally:
-            for name in libraries:
-                del sys.modules[name]
+    with _import_lock:  # the loaded modules and the filters of warnings belong to the whole process
+        if "requests" in sys.modules:
+            return
+        libraries = {"chardet", "charset_normalizer"} - sys.modules.keys()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # `requests` warns that it has no such library
+            sys.modules.update(dict.fromkeys(libraries))  # type: ignore[arg-type] # None makes importing it fail
+            try:
+                import requests  # noqa: F401
+            finally:
+                for name in libraries:
+                    del sys.modules[name]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import re
 import socket
+import subprocess
+import sys
 import threading
 import time
 import traceback
@@ -432,3 +434,30 @@ def test_tls_to_a_plain_server_is_not_retried(server: ModelServer) -> None:
     with pytest.raises(NetworkError, match=r"127.0.0.1:\d+ .*TLS") as raised:
         Transport(server.base_url.replace("http", "https"), ENOUGH).send(CHAT)
     assert not raised.value.retryable
+
+
+CREATE_IN_MANY_THREADS = """
+import sys, threading, warnings
+
+sys.setswitchinterval(1e-6)
+created, barrier = [], threading.Barrier(64)
+
+def create():
+    barrier.wait()
+    from ask.client.transport import Transport
+    created.append(Transport("http://127.0.0.1:1", 1))
+
+threads = [threading.Thread(target=create) for _ in range(64)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+assert len(created) == 64
+assert {"chardet", "charset_normalizer"}.isdisjoint(sys.modules)
+assert ("ignore", None, Warning, None, 0) not in warnings.filters
+"""
+
+
+def test_many_threads_create_their_first_transport_at_the_same_time() -> None:
+    for _ in range(3):
+        subprocess.run([sys.executable, "-c", CREATE_IN_MANY_THREADS], check=True, timeout=60)
