@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import Any, Self
     from typing import NamedTuple as NamedTuple  # noqa: PLC0414 - the alias re-exports it
 else:
     from operator import itemgetter

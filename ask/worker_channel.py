@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import selectors
 import struct
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -110,6 +109,8 @@ class WorkerChannel:
     def _receive_frames(
         self, unsent: memoryview, deadline: float, extra_readers: Mapping[int, Callable[[], bool]]
     ) -> Iterator[tuple[bytes, bytes]]:
+        import selectors  # the worker in a sandbox does without
+
         with selectors.DefaultSelector() as selector:
             selector.register(self._replies, selectors.EVENT_READ)
             if unsent:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Self
 
@@ -54,7 +52,7 @@ class SafeModeContext:
         self.sandbox_config = prepare_sandbox_config(settings, directory, overflow_directory, app)
         self.writable_folders: Sequence[Path] = self.sandbox_config.outermost_folders
         self._confinement = (
-            Sandbox(self.sandbox_config, during_start=partial(import_module, "requests"))
+            Sandbox(self.sandbox_config, during_start=import_client)
             if self.level == SANDBOX_LEVEL
             else FileConfinement(self.sandbox_config)
         )
@@ -125,6 +123,14 @@ def prepare_sandbox_config(
         extra_variables=settings.safe_environment,
         runs_commands=settings.safe_level == SANDBOX_LEVEL,
     )
+
+
+def import_client() -> None:
+    """Import what the run needs next, while the sandbox starts."""
+    import ask.history.recorder  # noqa: F401
+    from ask.client.transport import import_requests
+
+    import_requests()
 
 
 def parse_allowed_host(host_name: str) -> str:

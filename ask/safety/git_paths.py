@@ -11,12 +11,15 @@ import re
 import shlex
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from ask.records import NamedTuple
+
+if TYPE_CHECKING:
+    from subprocess import Popen
 
 _TIMEOUT = 5.0
 _MAX_PROCESSES = 16
@@ -108,29 +111,23 @@ class GitReader:
             "GIT_TERMINAL_PROMPT": "0",
         }
         self._deadline = time.monotonic() + _TIMEOUT
-        self._executor = ThreadPoolExecutor(_MAX_PROCESSES)
-        self._outputs: dict[_GitCommand, Future[tuple[str, str]]] = {}
+        self._processes: dict[_GitCommand, Popen[bytes]] = {}
+        """The commands that have been started and not been read."""
+        self._outputs: dict[_GitCommand, tuple[str, str]] = {}
+        """The output and the error of each command that has ended."""
         self._included_paths: set[str] = set()
         """The included files whose include condition is not met at the moment."""
         self._include_error = ""
 
     def start_reading(self, folders: Iterable[Path]) -> None:
-        """Start reading in the background; `read_repositories` collects the output."""
-        for folder in folders:
-            for arguments in (_LOCATION_ARGUMENTS, _LISTING_ARGUMENTS):
-                self._start(folder, arguments)
+        """Start git in the first of the folders; `read_repositories` reads its output."""
+        for command in islice(_list_commands(folders), _MAX_PROCESSES):
+            self._start(command)
 
     def read_repositories(self, folders: Sequence[Path]) -> list[GitRepository]:
         """Run git in each of the folders, which finds enclosing repositories too."""
-        self.start_reading(folders)
-        return [
-            self._parse_repository(
-                folder,
-                *self._start(folder, _LOCATION_ARGUMENTS).result(),
-                *self._start(folder, _LISTING_ARGUMENTS).result(),
-            )
-            for folder in folders
-        ]
+        outputs = iter(self._run(list(_list_commands(folders))))
+        return [self._parse_repository(folder, *next(outputs), *next(outputs)) for folder in folders]
 
     def _parse_repository(
         self, folder: Path, location: str, location_error: str, listing: str, listing_error: str
@@ -172,44 +169,67 @@ class GitReader:
             self._include_error = f"more than {_MAX_INCLUDED_FILES} files are included"
             return []
         settings = []
-        for output in [self._start(Path("/"), (*_LISTING_ARGUMENTS, "--file", path)) for path in paths]:
-            text, error = output.result()
+        for text, error in self._run([(Path("/"), (*_LISTING_ARGUMENTS, "--file", path)) for path in paths]):
             self._include_error = self._include_error or error
             settings += _parse_settings(text)
         return settings
 
-    def _start(self, folder: Path, arguments: tuple[str, ...]) -> Future[tuple[str, str]]:
-        """Start a command, unless it has been started already; its result is the output and the error."""
-        command = folder, arguments
-        if command not in self._outputs:
-            self._outputs[command] = self._executor.submit(self._run, folder, arguments)
-        return self._outputs[command]
+    def _run(self, commands: Sequence[_GitCommand]) -> list[tuple[str, str]]:
+        """Return the outputs and errors of commands, which run at the same time unless they have been run."""
+        outputs: list[tuple[str, str]] = []
+        for first in range(0, len(commands), _MAX_PROCESSES):
+            batch = commands[first : first + _MAX_PROCESSES]
+            for command in batch:
+                self._start(command)
+            outputs += map(self._read, batch)
+        return outputs
 
-    def _run(self, folder: Path, arguments: tuple[str, ...]) -> tuple[str, str]:
-        from subprocess import DEVNULL, TimeoutExpired, run
+    def _start(self, command: _GitCommand) -> None:
+        """Start a command, unless that has been done already."""
+        from subprocess import DEVNULL, PIPE, Popen
 
+        if command in self._processes or command in self._outputs:
+            return
+        folder, arguments = command
         try:
-            result = run(
+            self._processes[command] = Popen(
                 [*self._command, *arguments],
                 stdin=DEVNULL,
-                capture_output=True,
-                check=False,
+                stdout=PIPE,
+                stderr=PIPE,
                 cwd=folder,
                 env=self._environment,
                 start_new_session=True,
-                timeout=max(0.01, self._deadline - time.monotonic()),
             )
         except OSError as error:  # the folder is gone or not accessible
-            return "", error.strerror or "error"
-        except TimeoutExpired:
-            return "", f"no response within {_TIMEOUT:g} s"
-        return os.fsdecode(result.stdout), _parse_error(result.stderr) if result.returncode else ""
+            self._outputs[command] = "", error.strerror or "error"
+
+    def _read(self, command: _GitCommand) -> tuple[str, str]:
+        """Wait until a command that has been started ends; return its output and error."""
+        from subprocess import TimeoutExpired
+
+        if command not in self._outputs:
+            process = self._processes[command]
+            try:
+                output, error = process.communicate(timeout=max(0.01, self._deadline - time.monotonic()))
+            except TimeoutExpired:
+                return "", f"no response within {_TIMEOUT:g} s"
+            self._outputs[command] = os.fsdecode(output), _parse_error(error) if process.returncode else ""
+            del self._processes[command]
+        return self._outputs[command]
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._executor.shutdown(cancel_futures=True)
+        for process in self._processes.values():
+            process.kill()
+            process.communicate()
+
+
+def _list_commands(folders: Iterable[Path]) -> Iterator[_GitCommand]:
+    """Yield the two commands to run in each of the folders."""
+    return ((folder, arguments) for folder in folders for arguments in (_LOCATION_ARGUMENTS, _LISTING_ARGUMENTS))
 
 
 def _parse_error(text: bytes) -> str:

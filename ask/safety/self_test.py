@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
 
 from ask.records import NamedTuple
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from pathlib import Path
     from socket import socket
+    from typing import Any, Self
 
     from ask.safety.sandbox_config import SandboxConfig
 
@@ -90,8 +91,8 @@ def _try_sockets(*families: int) -> str:
 
 
 def _check_privileges() -> str:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    status = {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    with open("/proc/self/status") as file:
+        status = {name: value.strip() for name, _, value in (line.partition(":") for line in file)}
     expected = {"CapEff": "0" * 16, "CapPrm": "0" * 16, "CapBnd": "0" * 16, "NoNewPrivs": "1", "Seccomp": "2"}
     differences = [f"{name} is {status.get(name)}" for name, value in expected.items() if status.get(name) != value]
     return ", ".join(differences)
@@ -101,6 +102,7 @@ class SelfTestHost:
     """The part of the self-test outside the sandbox: defines the attempts and checks their effects."""
 
     def __init__(self, config: SandboxConfig) -> None:
+        from pathlib import Path
         from socket import create_server
 
         name = f".ask-{os.urandom(8).hex()}"

@@ -11,14 +11,14 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 from ask import worker_channel
 from ask.safety.self_test import clean_up_self_test, run_self_test
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from ask.safety.limit_monitor import LimitMonitor
     from ask.tools.base import ApprovedFile, Tool, ToolContext
 
@@ -52,6 +52,8 @@ def main() -> None:
 
 
 def _serve_calls(start_message: Mapping[str, Any], calls: Iterator[Any], send_frame: FrameSender) -> None:
+    from pathlib import Path
+
     import ask.tools.files
     import ask.tools.shell  # noqa: F401 - loaded before the first call, while ask waits for the model
     from ask.safety.limit_monitor import NICENESS, LimitMonitor, set_limits
