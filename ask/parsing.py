@@ -51,7 +51,7 @@ def read_str(value: Any) -> str:
 
 def read_number(value: Any) -> float | None:
     """Return a finite number, parsed if it is a string; None for any other value."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:
         number = float(value)

@@ -19,10 +19,7 @@ def run_request(request: RunRequest, app: AppContext, on_event: Callable[[Event]
 
     Events are recorded before they are reported, because a reader that goes away ends the run.
     """
-    if not gc.isenabled():  # only before the first message of a chat: later garbage should be collected
-        gc.freeze()
-        gc.set_threshold(20_000)  # the tokens of Markdown and code would otherwise be traversed all the time
-        gc.enable()
+    enable_garbage_collection()
     redact = request.secrets.redact_message
     opening_messages = tuple(map(redact, request.opening_messages))
     request = request._replace(
@@ -63,6 +60,15 @@ def run_request(request: RunRequest, app: AppContext, on_event: Callable[[Event]
     recorder.end(result.error.exit_code if result.error else 0, result.error, result.usage)
     result.saved_run_number = recorder.run_number if recorder.is_saving else None
     return result
+
+
+def enable_garbage_collection() -> None:
+    """Collect garbage from here on, but none of what has been created until now."""
+    if not gc.isenabled():  # only before the first message of a chat: later garbage should be collected
+        gc.freeze()
+        # The tokens of Markdown and code, and the rows of a job, would otherwise be traversed all the time.
+        gc.set_threshold(20_000)
+        gc.enable()
 
 
 @contextmanager

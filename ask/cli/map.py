@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import heapq
 import itertools
 import json
@@ -22,6 +21,7 @@ import click
 
 from ask.agent.app_context import AppContext
 from ask.agent.pricing import to_priced_model
+from ask.agent.run import enable_garbage_collection
 from ask.cli.ask import (
     get_default_options,
     make_amount_parser,
@@ -219,7 +219,7 @@ class MapCommand:
         Raises:
             AskError: what stopped it, or that rows failed.
         """
-        gc.enable()
+        enable_garbage_collection()
         flags, job, ledger = self.flags, self.job, self.ledger
         reread_rows = self._open_row_reader()
         first_row, rows = peek_row(reread_rows())

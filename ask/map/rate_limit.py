@@ -40,14 +40,17 @@ MAX_PAUSE = 60.0
 """The longest time that `Retry-After` stops a job, in seconds."""
 DEFAULT_TOKENS = 1000
 """Tokens that a request is assumed to use until the first has been answered."""
-RATE_HEADERS = (
-    "x-ratelimit-{}-requests",
-    "x-ratelimit-{}-tokens",
-    "anthropic-ratelimit-requests-{}",
-    "anthropic-ratelimit-tokens-{}",
-    "x-ratelimit-{}",
+RATE_HEADERS = tuple(
+    tuple(map(name.format, ("remaining", "limit", "reset")))
+    for name in (
+        "x-ratelimit-{}-requests",
+        "x-ratelimit-{}-tokens",
+        "anthropic-ratelimit-requests-{}",
+        "anthropic-ratelimit-tokens-{}",
+        "x-ratelimit-{}",
+    )
 )
-"""The headers for "limit", "remaining" and "reset" of each quota.
+"""The headers with the remaining amount, the limit and the time of renewal of each quota.
 
 https://platform.openai.com/docs/guides/rate-limits, https://docs.anthropic.com/en/api/rate-limits
 """
@@ -165,15 +168,15 @@ class RateLimiter:
 
     def _read_quotas(self, now: float, headers: Mapping[str, str]) -> None:
         """Slow down before a quota is used up."""
-        for name in RATE_HEADERS:
-            remaining = read_number(headers.get(name.format("remaining")))
+        for remaining_header, limit_header, reset_header in RATE_HEADERS:
+            remaining = read_number(headers.get(remaining_header))
             if remaining is None:  # first, because most services send few of these headers
                 continue
-            limit = read_number(headers.get(name.format("limit")))
-            reset = parse_reset(headers.get(name.format("reset"), ""))
+            limit = read_number(headers.get(limit_header))
+            reset = parse_reset(headers.get(reset_header, ""))
             if not limit or reset is None or remaining > limit * LOW_QUOTA:
                 continue
-            requests = remaining / self._mean_tokens if "token" in name else remaining
+            requests = remaining / self._mean_tokens if "token" in remaining_header else remaining
             self._quota_rate, self._quota_end = max(requests, 0.5) / max(reset, 0.1), now + reset
 
 
