@@ -27,7 +27,14 @@ from prompt_toolkit.utils import is_dumb_terminal
 from ask.atomic_files import PRIVATE_FILE_MODE, lock_file, write_private_file
 from ask.cli.chat.commands import SLASH_COMMANDS
 from ask.cli.chat.session import ChatSession
-from ask.completion import LOCK_TIMEOUT, MAX_CONVERSATIONS, SAFE_WORD, complete_models, list_model_ids
+from ask.completion import (
+    LOCK_TIMEOUT,
+    MAX_CONVERSATIONS,
+    SAFE_WORD,
+    complete_mcp_addresses,
+    complete_models,
+    list_model_ids,
+)
 from ask.console import should_use_color
 from ask.errors import AskError, FileError
 from ask.history.listing import find_titles
@@ -146,9 +153,6 @@ def create_key_bindings(*, multiline: bool) -> KeyBindings:
     return keys
 
 
-FILE_COMMANDS = ("file", "save")
-
-
 class ChatCompleter(Completer):
     """Completes slash commands, and in messages words that begin with @ as file names."""
 
@@ -173,13 +177,13 @@ class ChatCompleter(Completer):
                     yield Completion(
                         completion, -len(text), display=f"/{command_name}", display_meta=command.description
                     )
-        elif name in FILE_COMMANDS:
-            yield from self._complete_path(typed.lstrip(), event)
         elif name == "resume":
             yield from self._complete_conversation(typed)
         elif name == "system" and typed.startswith("@"):
             yield from self._complete_path(typed[1:], event)
         else:
+            if name in ("file", "save"):
+                yield from self._complete_path(typed.lstrip(), event)
             candidates = dict.fromkeys(self._list_arguments(name, typed))
             yield from (Completion(value, -len(typed)) for value in candidates if value.startswith(typed))
 
@@ -191,6 +195,8 @@ class ChatCompleter(Completer):
             models = complete_models(app.app_dirs, app.environment, typed, "")
             names = [*list_model_ids(app.app_dirs, self._session.request.endpoint.provider_name), *dict(models)]
             yield from filter(SAFE_WORD.fullmatch, names)
+        elif name == "file":
+            yield from filter(SAFE_WORD.fullmatch, dict(complete_mcp_addresses(app.app_dirs, "resources", typed)))
         elif name in ("tools", "safe"):
             yield from SLASH_COMMANDS[name].arguments.strip("[]").split("|")
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ask.mcp.address_cache import write_addresses
 from tests import wire
 from tests.cli.chat.chat_session import (
     ALT_ENTER,
@@ -425,3 +426,16 @@ def test_tab_completes_commands_and_file_names(ask: Ask, server: ModelServer) ->
         assert "demo (demo)" in chat.send("")
         chat.quit()
     assert read_last_conversation(server) == ['what is in @marzipan.txt\n\n<file name="marzipan.txt">\nsweet\n</file>']
+
+
+@pytest.mark.slow
+def test_tab_completes_the_addresses_that_mcp_servers_listed_last(ask: Ask, home: Home) -> None:
+    home.config.mkdir()
+    (home.config / "config.toml").write_text('[mcp.servers.notes]\ncommand = "touch"\nargs = ["started"]\n')
+    addresses = [("file:///plan.md", "what is left"), ("$(id)", "")]
+    write_addresses(Path(home.env["XDG_CACHE_HOME"], "ask"), "notes", "resources", addresses)
+    with Chat(ask) as chat:
+        chat.complete("/file mc", "p://notes/")
+        chat.complete("", "file:///plan.md")
+        chat.send("")
+        chat.quit()
