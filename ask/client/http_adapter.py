@@ -58,6 +58,8 @@ class LimitedReader(RawIOBase):
 class LimitedResponse(HTTPResponse):
     """A response whose status line and headers must be complete within the socket's timeout."""
 
+    fp: Any = None  # `close` reads it, also if Ctrl-C interrupts `__init__`
+
     def __init__(self, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
         super().__init__(sock, *args, **kwargs)
         self.reader = LimitedReader(self.fp.detach(), sock)

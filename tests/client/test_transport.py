@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from ask.client.decoding import MAX_EVENT_BYTES
+from ask.client.http_adapter import LimitedResponse
 from ask.client.transport import PROGRESS_BYTES, READ_BYTES, HttpResponse, Transport
 from ask.errors import AskError, ConfigError, IncompleteStreamError, NetworkError
 from ask.plugin_api.provider import HttpRequest
@@ -461,3 +462,7 @@ assert ("ignore", None, Warning, None, 0) not in warnings.filters
 def test_many_threads_create_their_first_transport_at_the_same_time() -> None:
     for _ in range(3):
         subprocess.run([sys.executable, "-c", CREATE_IN_MANY_THREADS], check=True, timeout=60)
+
+
+def test_a_response_can_be_closed_after_ctrl_c_interrupted_its_creation() -> None:
+    LimitedResponse.__new__(LimitedResponse).close()
