@@ -9,6 +9,7 @@ import itertools
 import json
 import socket
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -212,7 +213,7 @@ class EndlessHook(Faulty, Wren):
     fails, says = "test_hooks_return_the_documented_types", r"provider_format_tools.*longer than"
 
     def provider_format_tools(self, tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
-        time.sleep(60)
+        threading.Event().wait(60)
         return super().provider_format_tools(tools)
 
 

@@ -28,8 +28,11 @@ class LimitedReader(RawIOBase):
     A socket's own timeout applies to each `recv`, so a server that keeps sending single bytes would never reach it.
     """
 
-    def __init__(self, raw: RawIOBase, sock: socket.socket) -> None:
-        self._raw = raw
+    _stream: BufferedReader | None = None  # `close` reads it, also if Ctrl-C interrupts `__init__`
+
+    def __init__(self, stream: BufferedReader, sock: socket.socket) -> None:
+        self._stream = stream
+        self._raw = stream.raw
         self._sock = sock
         self.deadline = time.monotonic() + (sock.gettimeout() or math.inf)
         """When to stop waiting for bytes, on the monotonic clock."""
@@ -51,18 +54,19 @@ class LimitedReader(RawIOBase):
         return count
 
     def close(self) -> None:
-        self._raw.close()
+        if self._stream:
+            self._stream.close()
         super().close()
 
 
 class LimitedResponse(HTTPResponse):
     """A response whose status line and headers must be complete within the socket's timeout."""
 
-    fp: Any = None  # `close` reads it, also if Ctrl-C interrupts `__init__`
+    fp: Any = None  # as above
 
     def __init__(self, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
         super().__init__(sock, *args, **kwargs)
-        self.reader = LimitedReader(self.fp.detach(), sock)
+        self.reader = LimitedReader(self.fp, sock)
         self.fp = BufferedReader(self.reader)
 
     def begin(self) -> None:

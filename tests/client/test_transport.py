@@ -16,11 +16,12 @@ from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from ask.client.decoding import MAX_EVENT_BYTES
-from ask.client.http_adapter import LimitedResponse
+from ask.client.http_adapter import LimitedReader, LimitedResponse
 from ask.client.transport import PROGRESS_BYTES, READ_BYTES, HttpResponse, Transport
 from ask.errors import AskError, ConfigError, IncompleteStreamError, NetworkError
 from ask.plugin_api.provider import HttpRequest
@@ -464,5 +465,15 @@ def test_many_threads_create_their_first_transport_at_the_same_time() -> None:
         subprocess.run([sys.executable, "-c", CREATE_IN_MANY_THREADS], check=True, timeout=60)
 
 
-def test_a_response_can_be_closed_after_ctrl_c_interrupted_its_creation() -> None:
+def test_ctrl_c_may_interrupt_the_creation_of_what_is_closed_later() -> None:
+    LimitedReader.__new__(LimitedReader).close()
     LimitedResponse.__new__(LimitedResponse).close()
+
+
+def test_closing_a_response_closes_its_connection(server: ModelServer) -> None:
+    connection = socket.create_connection(("127.0.0.1", urlsplit(server.base_url).port))
+    response = LimitedResponse(connection)
+    connection.close()
+    assert connection.fileno() >= 0, "the response still reads it"
+    response.close()
+    assert connection.fileno() == -1
