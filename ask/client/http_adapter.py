@@ -28,16 +28,19 @@ class LimitedReader(RawIOBase):
     A socket's own timeout applies to each `recv`, so a server that keeps sending single bytes would never reach it.
     """
 
-    _stream: BufferedReader | None = None  # `close` reads it, also if Ctrl-C interrupts `__init__`
+    _raw: Any = None  # `close` reads it, also if Ctrl-C interrupts `__init__`
 
-    def __init__(self, stream: BufferedReader, sock: socket.socket) -> None:
-        self._stream = stream
-        self._raw = stream.raw
+    def __init__(self, sock: socket.socket) -> None:
+        self._raw = sock.makefile("rb", buffering=0)
         self._sock = sock
         self.deadline = time.monotonic() + (sock.gettimeout() or math.inf)
         """When to stop waiting for bytes, on the monotonic clock."""
         self.bytes_left: float = MAX_HEADER_BYTES
         """How many more bytes may be read."""
+
+    def makefile(self, _: str) -> BufferedReader:
+        """Return a file with a buffer, as the method of a socket does."""
+        return BufferedReader(self)
 
     def readable(self) -> bool:
         return True
@@ -47,15 +50,15 @@ class LimitedReader(RawIOBase):
         if seconds <= 0:
             raise TimeoutError("timed out")
         self._sock.settimeout(None if seconds == math.inf else seconds)
-        count = self._raw.readinto(buffer)
+        count: int | None = self._raw.readinto(buffer)
         self.bytes_left -= count or 0
         if self.bytes_left < 0:
             raise HeadersTooLargeError(f"more than {MAX_HEADER_BYTES:,} bytes of headers")
         return count
 
     def close(self) -> None:
-        if self._stream:
-            self._stream.close()
+        if self._raw:
+            self._raw.close()
         super().close()
 
 
@@ -65,9 +68,8 @@ class LimitedResponse(HTTPResponse):
     fp: Any = None  # as above
 
     def __init__(self, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
-        super().__init__(sock, *args, **kwargs)
-        self.reader = LimitedReader(self.fp, sock)
-        self.fp = BufferedReader(self.reader)
+        self.reader = LimitedReader(sock)
+        super().__init__(self.reader, *args, **kwargs)  # type: ignore[arg-type] # it only calls `makefile`
 
     def begin(self) -> None:
         try:
