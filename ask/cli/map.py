@@ -440,16 +440,15 @@ def lock_job(app: AppContext, job: Job) -> Iterator[None]:
     """
     import fcntl
 
-    file = app.app_dirs.data / f"map-{job.id}.lock"
-    descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
+    # All jobs share one file, in which each locks a byte of its own: a lock file that is deleted can be locked twice.
+    descriptor = os.open(app.app_dirs.data / "map.lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, int(job.id, 16))
         except OSError:
             raise UsageError("this job is running already", "wait for it, or stop it") from None
         yield
     finally:
-        file.unlink(missing_ok=True)
         os.close(descriptor)
 
 
