@@ -118,8 +118,13 @@ class FileWriter:
 
     def _append(self, text: str) -> None:
         data = memoryview(text.encode("utf-8", "replace"))
-        while data:
-            data = data[os.write(self._descriptor, data) :]
+        size = os.fstat(self._descriptor).st_size
+        try:
+            while data:
+                data = data[os.write(self._descriptor, data) :]
+        except OSError:  # for example, the disk is full: do not leave a part of a row
+            os.ftruncate(self._descriptor, size)
+            raise
 
     def _format_table(self, records: Sequence[Mapping[str, Any]]) -> str:
         buffer = io.StringIO()

@@ -480,6 +480,25 @@ def test_keys_that_a_plugin_prints_are_redacted(ask: Ask, server: ModelServer, h
         assert all(result.stderr.count(word) == 20 for word in ("out ", "error ", "child ")), result.stderr
 
 
+def test_a_closed_standard_input_is_no_input(ask: Ask) -> None:
+    for inputs in ("", "-"):
+        result = ask.shell(f"ask map -p demo 'Say {{{{line}}}}' {inputs} <&-")
+        assert (result.code, "no input given" in result.stderr) == (2, True), result.stderr
+
+
+@pytest.mark.parametrize("output", ["out.jsonl", "out.csv"])
+def test_a_full_disk_leaves_complete_rows(ask: Ask, server: ModelServer, home: Home, output: str) -> None:
+    server.reply(echo)
+    file = write_rows(home.work, *({"text": f"row {i}", "padding": "p" * 100_000} for i in range(20)))
+    # A limit for the size of files fails like a full disk, but needs no file system of its own.
+    command = f"ask map -p openrouter -m m -j 2 'Say {{{{text}}}}' {file} -O {output}"
+    result = ask.shell(f"ulimit -f 1000; trap '' XFSZ; {command}")
+    assert (result.code, f"cannot write {home.work / output}" in result.stderr) == (9, True), result.stderr
+    assert (home.work / output).read_text().endswith("\n")
+    assert ask.shell(command).code == 0
+    assert (home.work / output).read_text().count("SAY ROW") == 20
+
+
 def test_rows_of_a_slow_pipe_are_answered_as_they_arrive(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(echo)
     pipe_end, input_end = os.pipe()
