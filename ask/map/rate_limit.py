@@ -34,6 +34,8 @@ PROBE_FACTORS = ((30.0, 1.2), (10.0, 1.05), (0.0, 1.01))
 """The factor by which the rate grows each second, by the seconds since the last refusal."""
 LOW_QUOTA = 0.2
 """Below this part of its quota, what the service reports as remaining is spread over the time until it is renewed."""
+MAX_QUOTA_TIME = 120.0
+"""Quotas that are renewed later, in seconds, are those of a day: they are used up, not spread over the day."""
 MIN_RATE = 0.1
 """Requests per second."""
 MAX_PAUSE = 60.0
@@ -168,16 +170,19 @@ class RateLimiter:
 
     def _read_quotas(self, now: float, headers: Mapping[str, str]) -> None:
         """Slow down before a quota is used up."""
+        quotas = []
         for remaining_header, limit_header, reset_header in RATE_HEADERS:
             remaining = read_number(headers.get(remaining_header))
             if remaining is None:  # first, because most services send few of these headers
                 continue
             limit = read_number(headers.get(limit_header))
             reset = parse_reset(headers.get(reset_header, ""))
-            if not limit or reset is None or remaining > limit * LOW_QUOTA:
+            if not limit or reset is None or reset > MAX_QUOTA_TIME or remaining > limit * LOW_QUOTA:
                 continue
             requests = remaining / self._mean_tokens if "token" in remaining_header else remaining
-            self._quota_rate, self._quota_end = max(requests, 0.5) / max(reset, 0.1), now + reset
+            quotas.append((max(requests, 0.5) / max(reset, 0.1), now + reset))
+        if quotas:
+            self._quota_rate, self._quota_end = min(quotas)
 
 
 def discard_old(times: deque[float], now: float) -> None:
