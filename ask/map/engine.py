@@ -17,7 +17,7 @@ from ask.map.output import RowWriter
 from ask.map.rate_limit import MAX_CONCURRENCY, RateLimiter
 from ask.messages import Usage
 from ask.records import NamedTuple
-from ask.retries import choose_retry_delay
+from ask.retries import MAX_RETRY_WAIT, choose_retry_delay
 
 WINDOW = 4 * MAX_CONCURRENCY
 """How many rows may be read ahead of the oldest unfinished one, whose output is written first."""
@@ -226,7 +226,7 @@ class Engine:
                 task = task._replace(attempts=task.attempts + (not is_refused), refusals=task.refusals + is_refused)
                 heapq.heappush(self._retries, (now + delay, task.position, task))
                 return None
-            if isinstance(error, NetworkError) and error.offline:
+            if is_long_refusal(error) or (isinstance(error, NetworkError) and error.offline):
                 self.stop(error)
                 return None
         result = outcome.result or RowResult("failed", error=str(error))
@@ -282,6 +282,15 @@ class Engine:
         if now - self._last_progress >= PROGRESS_INTERVAL:
             self._last_progress = now
             on_progress(self.progress)
+
+
+def is_long_refusal(error: AskError) -> bool:
+    """Check whether a rate limit asks for a longer wait than a retry does; it would refuse the other rows, too."""
+    return (
+        isinstance(error, ProviderError)
+        and error.status in REFUSED_STATUSES
+        and (error.retry_action.delay or 0.0) > MAX_RETRY_WAIT
+    )
 
 
 def is_job_error(error: AskError) -> bool:

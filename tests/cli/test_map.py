@@ -264,6 +264,15 @@ def test_temporary_failures_are_retried(ask: Ask, server: ModelServer, home: Hom
     assert (result.code, len(parse(result)), set(counts.values())) == (0, 20, {2})
 
 
+def test_a_long_rate_limit_stops_the_job(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(echo, echo, echo, wire.fails(429, "daily limit", {"Retry-After": "3600"}), echo)
+    command = (*COMMAND, write_rows(home.work, *make_rows(20)), "-O", "out.jsonl", "-j", "1")
+    result = ask(*command)
+    assert (result.code, len(server.requests)) == (6, 4)
+    assert "asks to wait 3600 s; run the same command again to continue" in result.stderr
+    assert ask(*command).code == 0, "no row has failed"
+
+
 def test_a_dry_run_sends_nothing(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(wire.whole_reply({"data": []}))
     result = ask(*COMMAND, write_rows(home.work, *make_rows(20), "{"), "--dry-run", "-O", "out.jsonl")
