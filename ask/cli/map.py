@@ -210,7 +210,7 @@ class MapCommand:
         )
         rows_are_files = self.job.prompt.uses_path or has_template
         self.inputs = select_inputs(paths, input_format, rows_are_files=rows_are_files)
-        self.reads_stdin = any(one.path == STDIN for one in self.inputs)
+        self.reads_pipe = any(one.path == STDIN or Path(one.path).is_fifo() for one in self.inputs)
         self.system_prompts = self.job.build_system_prompts()
 
     def run(self) -> None:
@@ -265,8 +265,8 @@ class MapCommand:
 
     def _open_row_reader(self) -> Callable[[], Iterator[Row]]:
         """Return a function that reads the rows from the first one."""
-        if self.flags["batch"] and self.reads_stdin:
-            return partial(iter, list(self._read_rows()))  # standard input can be read only once
+        if self.flags["batch"] and self.reads_pipe:
+            return partial(iter, list(self._read_rows()))  # a pipe can be read only once
         return self._read_rows
 
     def _read_rows(self) -> Iterator[Row]:
@@ -305,7 +305,7 @@ class MapCommand:
             retry_failed=flags["retry_failed"] and not flags["batch"],
             max_failures=flags["max_failures"],
         )
-        available_rows = read_in_background(rows) if self.reads_stdin else rows
+        available_rows = read_in_background(rows) if self.reads_pipe else rows
         with stop_on_interrupt(engine, self.app.console):
             tasks = identify_rows(job, self.ledger, available_rows)
             return engine, engine.run(tasks, self._open_progress_bar())

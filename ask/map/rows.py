@@ -86,7 +86,7 @@ def check_inputs(paths: Sequence[str]) -> None:
         raise UsageError("no input given", "name files, or pipe rows in; for a question: ask -- map ...")
     for path in paths:
         try:
-            if path != STDIN:
+            if path != STDIN and not Path(path).is_fifo():
                 open(path, "rb").close()
         except OSError as error:
             hint = "to ask a question that begins with map, write ask -- map ..." if not Path(path).exists() else ""

@@ -489,6 +489,12 @@ def test_keys_that_a_plugin_prints_are_redacted(ask: Ask, server: ModelServer, h
         assert all(result.stderr.count(word) == 20 for word in ("out ", "error ", "child ")), result.stderr
 
 
+def test_a_named_pipe_is_read_once(ask: Ask, home: Home) -> None:
+    os.mkfifo(home.work / "pipe")
+    result = ask.shell("printf 'one\ntwo\n' > pipe & ask map -p demo 'Say {{line}}' pipe", timeout=10)
+    assert (result.code, len(parse(result))) == (0, 2), result.stderr
+
+
 def test_a_closed_standard_input_is_no_input(ask: Ask) -> None:
     for inputs in ("", "-"):
         result = ask.shell(f"ask map -p demo 'Say {{{{line}}}}' {inputs} <&-")
