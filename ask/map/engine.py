@@ -159,6 +159,8 @@ class Engine:
         now = time.monotonic()
         while self._retries and self._retries[0][0] <= now:
             self._ready.appendleft(heapq.heappop(self._retries)[2])
+        if self._ready and not self._has_started:
+            self._check_cost_limit()  # an earlier run may have reached it
         while self._ready and self.stop_error is None and self._limiter.get_delay(now, self._in_flight) == 0:
             if not self._has_started:
                 self._has_started = True
@@ -236,12 +238,16 @@ class Engine:
         """Add the cost of a request and return it; stop once the limit is reached."""
         cost = self._calculate_cost(task.model_number, usage) if usage != Usage() else None
         self._cost += cost or 0.0
+        if cost:
+            self._check_cost_limit()
+        return cost
+
+    def _check_cost_limit(self) -> None:
         limit = self._settings.max_cost
-        if cost and limit is not None and self._cost >= limit:
+        if limit is not None and self._cost >= limit:
             self.stop(
                 LimitReachedError(f"reached the cost limit (${self._cost:.4f} spent)", "raise it with --max-cost")
             )
-        return cost
 
     def _finish(self, task: RowTask, result: RowResult) -> None:
         """Count a finished row, and write it once all rows before it are written."""

@@ -238,6 +238,8 @@ def test_limits_end_the_job_early(ask: Ask, server: ModelServer, home: Home) -> 
     assert len(read_output(home.work / "out.jsonl")) == 4
     assert ask(*COMMAND, file, "-O", "out.jsonl", "-j", "1", "--max-cost", "1.5").code == 11
     assert len(server.requests) == 6, "the limit is for the whole job"
+    assert ask(*COMMAND, file, "-O", "out.jsonl", "-j", "1", "--max-cost", "1.5").code == 11
+    assert len(server.requests) == 6, "it was reached before"
     rows = [{"text": f"bad {i}"} for i in range(50)]
     failing = ask(*COMMAND, write_rows(home.work, *rows, name="bad.jsonl"), "--max-failures", "3", "-j", "1")
     assert (failing.code, len(parse(failing))) == (11, 3)
