@@ -205,6 +205,9 @@ class MapCommand:
         # Rows with tools run in processes of their own, which also open the sandbox.
         options = {**get_default_options(), **flags, "no_tools": True, "safe": False, "safe_files": False}
         self.job = prepare_job({**options, "safe_rows": get_safe_option(flags)}, app)
+        output = self.job.output
+        if output and output.resolve() in [Path(path).resolve() for path in paths]:
+            raise UsageError(f"{output} is an input", "write the output to another file")
         input_format: InputFormat | None = (
             "nul" if flags["is_null_separated"] else "files" if flags["rows_are_files"] else flags["input_format"]
         )

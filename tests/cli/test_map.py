@@ -135,6 +135,8 @@ def test_another_prompt_does_not_replace_the_output(ask: Ask, server: ModelServe
     assert (result.code, len(server.requests)) == (2, 2)
     assert "--fresh" in result.stderr
     assert (home.work / "out.jsonl").read_bytes() == before
+    input_as_output = ask(*COMMAND, file, "-O", file, "--fresh")
+    assert (input_as_output.code, "is an input" in input_as_output.stderr) == (2, True), "a kill would lose rows"
     (home.work / "mine.jsonl").write_text("mine\n")
     assert ask(*COMMAND, file, "-O", "mine.jsonl").code == 2
     assert ask(*changed, "--fresh").code == 0
