@@ -116,6 +116,8 @@ class OpenAIChat(ChatCompletions):
     profiles = PROFILES
     error_rules = (
         ("insufficient_quota|credit_balance_exhausted", RetryAction.NEXT_KEY, ADD_CREDIT_HINT),
+        # More tokens than the account may use in a minute: no wait helps.
+        ("Request too large", RetryAction.SHORTER, "send less, or raise the account's limit of tokens per minute"),
         ("reasoning_effort", None, NO_REASONING_HINT),
     )
 

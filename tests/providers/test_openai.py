@@ -145,6 +145,14 @@ def test_rate_limit_is_waited_for(server: ModelServer) -> None:
     assert (exchange.streamed_text, len(server.requests)) == ("Hello.", 2)
 
 
+def test_request_above_the_limit_of_a_minute_is_not_repeated(server: ModelServer) -> None:
+    message = "Request too large for gpt-6-sol on tokens per min (TPM): Limit 30000, Requested 30601."
+    exchange = ask_refused(server, 429, {"message": message, "type": "tokens", "code": "rate_limit_exceeded"})
+    assert isinstance(exchange.result.error, ProviderError)
+    assert "send less" in exchange.result.error.hint
+    assert (len(server.requests), exchange.notices) == (1, [])
+
+
 # Answers
 
 
