@@ -215,7 +215,8 @@ class Engine:
         error, usage, now = outcome.error, outcome.usage, time.monotonic()
         is_refused = isinstance(error, ProviderError) and error.status in REFUSED_STATUSES
         tokens = sum(filter(None, (usage.input_tokens, usage.output_tokens))) or None
-        self._limiter.finish(now, is_refused=is_refused, headers=outcome.headers, tokens=tokens)
+        wait = error.retry_action.delay if isinstance(error, ProviderError) else None
+        self._limiter.finish(now, is_refused=is_refused, wait=wait, headers=outcome.headers, tokens=tokens)
         cost = self._add_cost(task, usage)
         if error is not None:
             if is_job_error(error):

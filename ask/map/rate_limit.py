@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Mapping
 from datetime import datetime
 
-from ask.parsing import parse_retry_after, read_number
+from ask.parsing import read_number
 
 START_CONCURRENCY = 8
 MAX_CONCURRENCY = 256
@@ -117,14 +117,19 @@ class RateLimiter:
         self._start_times.append(now)
         discard_old(self._start_times, now)
 
-    def finish(self, now: float, *, is_refused: bool, headers: Mapping[str, str], tokens: int | None) -> None:
-        """Note a response: whether the service refused the request for sending too many, and the tokens it used."""
+    def finish(
+        self, now: float, *, is_refused: bool, headers: Mapping[str, str], tokens: int | None, wait: float | None = None
+    ) -> None:
+        """Note a response, and the tokens it used.
+
+        `is_refused` if the service refused the request for sending too many; it may ask to `wait` so many seconds.
+        """
         if tokens is not None:
             self._total_tokens += tokens
             self._token_count += 1
         self._read_quotas(now, headers)
         if is_refused:
-            self._handle_refusal(now, headers)
+            self._handle_refusal(now, wait)
         elif self._is_adaptive:
             self._grow(now)
 
@@ -134,10 +139,10 @@ class RateLimiter:
         token_rate = self._tokens_per_minute / 60 / self._mean_tokens
         return min(self._rate, quota_rate, self._requests_per_minute / 60, token_rate)
 
-    def _handle_refusal(self, now: float, headers: Mapping[str, str]) -> None:
+    def _handle_refusal(self, now: float, wait: float | None) -> None:
         self._refusal_times.append(now)
         discard_old(self._refusal_times, now)
-        self._paused_until = max(self._paused_until, now + min(parse_retry_after(headers) or 0.0, MAX_PAUSE))
+        self._paused_until = max(self._paused_until, now + min(wait or 0.0, MAX_PAUSE))
         if not self._is_adaptive or now - self._last_refusal < COOLDOWN:
             return
         self._last_refusal = self._last_growth = now

@@ -268,6 +268,15 @@ def test_temporary_failures_are_retried(ask: Ask, server: ModelServer, home: Hom
     assert (result.code, len(parse(result)), set(counts.values())) == (0, 20, {2})
 
 
+def test_a_wait_that_the_body_asks_for_is_for_all_rows(ask: Ask, server: ModelServer, home: Home) -> None:
+    reset = {"X-RateLimit-Reset": str(int((time.time() + 1.5) * 1000))}
+    error = {"message": "free-models-per-min", "code": 429, "metadata": {"headers": reset}}
+    server.reply(wire.whole_reply({"error": error}, 429), echo)
+    assert ask(*COMMAND, write_rows(home.work, *make_rows(2)), "-j", "1").code == 0
+    first, second, _ = [request.time for request in server.requests]
+    assert second - first > 1
+
+
 def test_a_long_rate_limit_stops_the_job(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(echo, echo, echo, wire.fails(429, "daily limit", {"Retry-After": "3600"}), echo)
     command = (*COMMAND, write_rows(home.work, *make_rows(20)), "-O", "out.jsonl", "-j", "1")

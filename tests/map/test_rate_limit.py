@@ -75,7 +75,7 @@ def test_fixed_limits_hold() -> None:
 def test_retry_after_is_obeyed() -> None:
     limiter = RateLimiter()
     limiter.start(0.0)
-    limiter.finish(1.0, is_refused=True, headers={"retry-after": "7"}, tokens=None)
+    limiter.finish(1.0, is_refused=True, headers={}, tokens=None, wait=7.0)
     assert limiter.get_delay(1.0, 0) == pytest.approx(7)
 
 
