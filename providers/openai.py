@@ -118,6 +118,7 @@ class OpenAIChat(ChatCompletions):
         ("insufficient_quota|credit_balance_exhausted", RetryAction.NEXT_KEY, ADD_CREDIT_HINT),
         # More tokens than the account may use in a minute: no wait helps.
         ("Request too large", RetryAction.SHORTER, "send less, or raise the account's limit of tokens per minute"),
+        ("must be verified to stream", None, "use --no-stream, or verify the organization"),
         ("reasoning_effort", None, NO_REASONING_HINT),
     )
 
