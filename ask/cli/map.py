@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import random
+import resource
 import signal
 import sys
 import time
@@ -60,6 +61,8 @@ if TYPE_CHECKING:
     from ask.map.agent_runner import AgentOptions
 
 MAX_RATE = 1e12
+MAX_OPEN_FILES = 10_240
+"""The most that macOS allows."""
 SAMPLE_SEED = 0
 """A fixed seed, so that the same sample is drawn each time."""
 CONTINUE_HINT = "run the same command again to continue"
@@ -223,6 +226,7 @@ class MapCommand:
             AskError: what stopped it, or that rows failed.
         """
         enable_garbage_collection()
+        raise_open_files_limit()
         flags, job, ledger = self.flags, self.job, self.ledger
         reread_rows = self._open_row_reader()
         first_row, rows = peek_row(reread_rows())
@@ -409,6 +413,14 @@ class MapCommand:
             age = format_age(newest, time.time())
             when = "just now" if age == "now" else f"{age} ago"
             self.app.console.print_notice(f"{format_count(count, 'row')} answered earlier ({when}); --fresh asks again")
+
+
+def raise_open_files_limit() -> None:
+    """Allow a connection for each concurrent request, where the default is low: 256 on macOS."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limit = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < limit:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
 def draw_sample(rows: Iterator[Row], size: int) -> list[Row]:

@@ -502,6 +502,15 @@ def test_keys_that_a_plugin_prints_are_redacted(ask: Ask, server: ModelServer, h
         assert all(result.stderr.count(word) == 20 for word in ("out ", "error ", "child ")), result.stderr
 
 
+def test_many_requests_at_a_time_exceed_the_default_limit_of_open_files(
+    ask: Ask, server: ModelServer, home: Home
+) -> None:
+    SlowServer(server, 0.5)
+    file = write_rows(home.work, *make_rows(60))
+    result = ask.shell(f"ulimit -S -n 40; ask map -p openrouter -m m -j 60 'Say {{{{text}}}}' {file}")
+    assert (result.code, len(parse(result))) == (0, 60), result.stderr
+
+
 def test_a_named_pipe_is_read_once(ask: Ask, home: Home) -> None:
     os.mkfifo(home.work / "pipe")
     result = ask.shell("printf 'one\ntwo\n' > pipe & ask map -p demo 'Say {{line}}' pipe", timeout=10)
