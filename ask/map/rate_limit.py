@@ -9,12 +9,11 @@ allow more later.
 from __future__ import annotations
 
 import math
-import re
 from collections import deque
 from collections.abc import Mapping
 from datetime import datetime
 
-from ask.parsing import read_number
+from ask.parsing import parse_duration, read_number
 
 START_CONCURRENCY = 8
 MAX_CONCURRENCY = 256
@@ -201,9 +200,8 @@ def parse_reset(text: str) -> float | None:
 
     OpenAI sends durations such as "1s" and "6m0s", Anthropic sends a date (RFC 3339).
     """
-    if durations := re.findall(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", text):
-        units = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
-        return sum(float(amount) * units[unit] for amount, unit in durations)
+    if (duration := parse_duration(text)) is not None:
+        return duration
     try:
         if "T" in text:
             date = datetime.fromisoformat(text)
