@@ -274,4 +274,5 @@ class Ledger:
         try:
             yield
         except (sqlite3.Error, OSError) as error:
-            raise FileError(f"cannot use the ledger {self._file} ({error})") from error
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise FileError(f"cannot use the ledger {self._file} ({reason})") from error

@@ -66,6 +66,8 @@ def test_a_damaged_ledger_is_named(file: Path) -> None:
     file.write_bytes(b"no database" * 1000)
     with pytest.raises(FileError, match=r"map\.db"):
         Ledger(file)
+    with pytest.raises(FileError, match=r"data \(Is a directory\)$"):
+        Ledger(file.parent)
 
 
 def test_rows_of_a_batch_are_known_until_it_has_ended(file: Path) -> None:
