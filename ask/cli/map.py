@@ -289,7 +289,7 @@ class MapCommand:
         agent_options = self._make_agent_options() if self.flags["with_tools"] else None
         has_patch = agent_options is not None and agent_options.directory_template is not None
         names = ColumnNames(tuple(first_row.columns), schema.value if schema else None, has_patch=has_patch)
-        writer = FileWriter(job.output, names) if job.output else StdoutWriter(names)
+        writer = FileWriter(job.output, names, job.id) if job.output else StdoutWriter(names)
         self.app.cleanup.callback(writer.close)
         endpoints = [request.endpoint for request in job.requests]
         if not all(endpoint.provider.is_builtin for endpoint in endpoints):

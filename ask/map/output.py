@@ -82,13 +82,14 @@ class FileWriter:
     Args:
         path: the file; its suffix decides the format.
         names: the columns.
+        job: the identity of the job. It names the temporary file, so that the next run replaces that of a killed one.
     """
 
-    def __init__(self, path: Path, names: ColumnNames) -> None:
+    def __init__(self, path: Path, names: ColumnNames, job: str) -> None:
         self._path = path
         self.names = names
         self._delimiter = {".csv": ",", ".tsv": "\t"}.get(path.suffix.lower())
-        self._temporary_path: Path | None = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        self._temporary_path: Path | None = path.with_name(f".{path.name}.{job}.tmp")
         with convert_write_errors(path):
             self._descriptor = os.open(self._temporary_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o666)
             if self._delimiter:

@@ -401,6 +401,22 @@ def test_kills_lose_no_row_and_repeat_only_what_was_in_flight(
     assert service.count <= rows + kills * jobs
 
 
+def test_a_kill_before_the_first_request_leaves_no_file_behind(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(echo)
+    command = ("map", "-p", "openrouter", "-m", "m", "Say {{line}}", "-O", "out.jsonl")
+    assert ask(*command, stdin=b"one\n").code == 0
+    pipe_end, input_end = os.pipe()
+    with ask.start(*command, stdin=pipe_end) as running:
+        os.close(pipe_end)
+        os.write(input_end, b"one\n")
+        wait_until(lambda: len(list(home.work.iterdir())) > 1)
+        running.process.kill()
+        running.process.wait(10)
+    os.close(input_end)
+    assert ask(*command, stdin=b"one\ntwo\n").code == 0
+    assert [file.name for file in home.work.iterdir()] == ["out.jsonl"]
+
+
 def test_a_job_does_not_run_twice_at_once(ask: Ask, server: ModelServer, home: Home) -> None:
     SlowServer(server, 1.0)
     file = write_rows(home.work, *make_rows(4))
