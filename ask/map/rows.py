@@ -33,7 +33,8 @@ MAX_FIELD_LENGTH = 1 << 30
 """The limit for one field of a CSV file, in characters."""
 
 
-decode_json = json.JSONDecoder().decode
+# Python writes NaN and Infinity, which are not JSON. As in JavaScript, they become null.
+decode_json = json.JSONDecoder(parse_constant=lambda _: None).decode
 
 
 class Row(NamedTuple):

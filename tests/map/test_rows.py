@@ -37,6 +37,10 @@ def test_nul_separated_rows_may_contain_newlines(tmp_path: Path) -> None:
     assert columns(read(tmp_path, "one\ntwo\0three\0", "nul")) == [{"line": "one\ntwo"}, {"line": "three"}]
 
 
+def test_numbers_that_are_not_json_are_null(tmp_path: Path) -> None:
+    assert columns(read(tmp_path, '{"a": NaN, "b": [-Infinity, 1]}\n', "jsonl")) == [{"a": None, "b": [None, 1]}]
+
+
 @pytest.mark.parametrize("input_format", ["lines", "nul"])
 def test_a_byte_order_mark_is_not_part_of_the_first_row(tmp_path: Path, input_format: InputFormat) -> None:
     assert columns(read(tmp_path, b"\xef\xbb\xbfone", input_format)) == [{"line": "one"}]
