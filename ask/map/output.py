@@ -129,9 +129,13 @@ class FileWriter:
 
     def _format_table(self, records: Sequence[Mapping[str, Any]]) -> str:
         buffer = io.StringIO()
-        writer = csv.writer(buffer, delimiter=self._delimiter or ",", lineterminator="\n")
+        # Text with a character of the line terminator is quoted. For readers, a carriage return alone ends a row, too.
+        writer = csv.writer(buffer, delimiter=self._delimiter or ",", lineterminator="\r\n")
         for record in records:
             writer.writerow([format_cell(record.get(column)) for column in self.names.all])
+            buffer.truncate(buffer.tell() - len("\r\n"))
+            buffer.seek(0, io.SEEK_END)
+            buffer.write("\n")
         return buffer.getvalue()
 
 

@@ -184,6 +184,16 @@ def test_csv_in_and_out_with_a_schema(ask: Ask, server: ModelServer, home: Home)
     assert list(rows[0])[:4] == ["id", "review", "sentiment", "score"]
 
 
+@pytest.mark.parametrize(("output", "delimiter"), [("out.csv", ","), ("out.tsv", "\t")])
+def test_tables_may_contain_any_text(ask: Ask, server: ModelServer, home: Home, output: str, delimiter: str) -> None:
+    server.reply(echo)
+    texts = ["a\rb", "a\r\nb\r\n", "\n", 'x,\t"y"', "'", ""]
+    file = write_rows(home.work, *({"text": text} for text in texts))
+    assert ask(*COMMAND, file, "-O", output).code == 0
+    with (home.work / output).open(newline="") as stream:
+        assert [row["text"] for row in csv.DictReader(stream, delimiter=delimiter)] == texts
+
+
 def test_columns_of_the_input_are_kept(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(echo)
     file = write_rows(home.work, {"text": "a", "answer": "theirs", "model": "old"})
