@@ -278,10 +278,8 @@ class MapCommand:
 
     def _read_rows(self) -> Iterator[Row]:
         """Read the rows to use, from the first one."""
-        rows = read_rows(self.inputs)
-        if self.flags["sample"]:
-            return iter(draw_sample(rows, self.flags["sample"]))
-        return itertools.islice(rows, self.flags["limit"]) if self.flags["limit"] else rows
+        rows = itertools.islice(read_rows(self.inputs), self.flags["limit"])
+        return iter(draw_sample(rows, self.flags["sample"])) if self.flags["sample"] else rows
 
     def _run_engine(self, rows: Iterator[Row], first_row: Row) -> tuple[Engine, Progress]:
         """Send the rows; return the engine and its final progress."""

@@ -264,6 +264,7 @@ def test_limit_and_sample_choose_rows(ask: Ask, server: ModelServer, home: Home)
     sample = [row["id"] for row in parse(ask(*COMMAND, file, "--sample", "10"))]
     assert (len(set(sample)), sample) == (10, sorted(sample))
     assert [row["id"] for row in parse(ask(*COMMAND, file, "--sample", "10"))] == sample
+    assert [row["id"] for row in parse(ask(*COMMAND, file, "--limit", "3", "--sample", "10"))] == [0, 1, 2]
 
 
 def test_temporary_failures_are_retried(ask: Ask, server: ModelServer, home: Home) -> None:
