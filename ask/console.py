@@ -205,7 +205,8 @@ class StandardOutput:
     def close(self) -> None:
         """Close the stream, if it is exclusive."""
         if self._is_exclusive:
-            self._stream.close()
+            with suppress(OSError):  # what could not be written was an error before
+                self._stream.close()
 
     def _write_pending(self, *, wait: bool) -> None:
         """Write the buffered text; without `wait`, only if no other process has the lock."""

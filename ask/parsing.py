@@ -238,6 +238,13 @@ def parse_retry_after(headers: Mapping[str, str]) -> float | None:
     return max(0.0, (date.replace(tzinfo=date.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
 
 
+def parse_duration(text: str) -> float | None:
+    """Parse a duration such as "6m0s" or "20ms", as OpenAI writes them, to seconds; None if it is not one."""
+    parts = re.findall(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", text)
+    units = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+    return sum(float(amount) * units[unit] for amount, unit in parts) if parts else None
+
+
 def parse_event(data: str) -> Any:
     """Parse the JSON of a stream event; data that is not JSON, or null, becomes {"error": {"message": ...}}."""
     value = parse_json(data)

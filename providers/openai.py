@@ -6,10 +6,12 @@ and compatible services, have Chat Completions only. An account without credit i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ask import ChatCompletions, ChatRequest, ProviderError, Responses, RetryAction
+from ask.parsing import parse_duration
 from ask.profiles import ModelProfile, find_profile
 
 if TYPE_CHECKING:
@@ -116,6 +118,9 @@ class OpenAIChat(ChatCompletions):
     profiles = PROFILES
     error_rules = (
         ("insufficient_quota|credit_balance_exhausted", RetryAction.NEXT_KEY, ADD_CREDIT_HINT),
+        # More tokens than the account may use in a minute: no wait helps.
+        ("Request too large", RetryAction.SHORTER, "send less, or raise the account's limit of tokens per minute"),
+        ("must be verified to stream", None, "use --no-stream, or verify the organization"),
         ("reasoning_effort", None, NO_REASONING_HINT),
     )
 
@@ -141,6 +146,9 @@ class OpenAIChat(ChatCompletions):
         error = super().provider_parse_error(status, headers, body)
         if error.parameter == "max_completion_tokens":
             error.parameter = "max_tokens"
+        wait = re.search(r"try again in ([\d.]+\S*)", error.message)
+        if wait and error.retry_action == RetryAction.retry():  # an error in a stream has no Retry-After
+            error.retry_action = RetryAction.retry(parse_duration(wait[1]))
         return error
 
 

@@ -73,7 +73,10 @@ class OpenRouter(ChatCompletions):
 
     profiles = PROFILES
     state_fields = ("reasoning_details",)
-    error_rules = (("^404 .*(support tool use|tool_choice)", RetryAction.WITHOUT_TOOLS, NO_TOOLS_HINT),)
+    error_rules = (
+        ("^403 .*Key limit exceeded", RetryAction.NEXT_KEY, "raise the limit of the key, or use another key"),
+        ("^404 .*(support tool use|tool_choice)", RetryAction.WITHOUT_TOOLS, NO_TOOLS_HINT),
+    )
 
     def build_headers(self, key: str) -> dict[str, str]:
         return super().build_headers(key) | ATTRIBUTION_HEADERS

@@ -79,6 +79,12 @@ def test_a_reader_that_closes_early_is_not_an_error(ask: Ask, server: ModelServe
         assert result.stderr == ""
 
 
+def test_a_reader_of_rows_that_closes_early_is_not_an_error(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("yes", whole=True))
+    result = ask.shell('seq 50 | ask map "{{line}}" | true; echo "${PIPESTATUS[*]}"')
+    assert (result.text, result.stderr) == ("0 0 0\n", "")
+
+
 def test_a_closed_pipe_is_not_an_error(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("yes"))
     for command in ("ask hi", "ask --help"):

@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import random
+import resource
 import signal
 import sys
 import time
@@ -60,6 +61,8 @@ if TYPE_CHECKING:
     from ask.map.agent_runner import AgentOptions
 
 MAX_RATE = 1e12
+MAX_OPEN_FILES = 10_240
+"""The most that macOS allows."""
 SAMPLE_SEED = 0
 """A fixed seed, so that the same sample is drawn each time."""
 CONTINUE_HINT = "run the same command again to continue"
@@ -205,12 +208,15 @@ class MapCommand:
         # Rows with tools run in processes of their own, which also open the sandbox.
         options = {**get_default_options(), **flags, "no_tools": True, "safe": False, "safe_files": False}
         self.job = prepare_job({**options, "safe_rows": get_safe_option(flags)}, app)
+        output = self.job.output
+        if output and output.resolve() in [Path(path).resolve() for path in paths]:
+            raise UsageError(f"{output} is an input", "write the output to another file")
         input_format: InputFormat | None = (
             "nul" if flags["is_null_separated"] else "files" if flags["rows_are_files"] else flags["input_format"]
         )
         rows_are_files = self.job.prompt.uses_path or has_template
         self.inputs = select_inputs(paths, input_format, rows_are_files=rows_are_files)
-        self.reads_stdin = any(one.path == STDIN for one in self.inputs)
+        self.reads_pipe = any(one.path == STDIN or Path(one.path).is_fifo() for one in self.inputs)
         self.system_prompts = self.job.build_system_prompts()
 
     def run(self) -> None:
@@ -220,6 +226,7 @@ class MapCommand:
             AskError: what stopped it, or that rows failed.
         """
         enable_garbage_collection()
+        raise_open_files_limit()
         flags, job, ledger = self.flags, self.job, self.ledger
         reread_rows = self._open_row_reader()
         first_row, rows = peek_row(reread_rows())
@@ -265,16 +272,14 @@ class MapCommand:
 
     def _open_row_reader(self) -> Callable[[], Iterator[Row]]:
         """Return a function that reads the rows from the first one."""
-        if self.flags["batch"] and self.reads_stdin:
-            return partial(iter, list(self._read_rows()))  # standard input can be read only once
+        if self.flags["batch"] and self.reads_pipe:
+            return partial(iter, list(self._read_rows()))  # a pipe can be read only once
         return self._read_rows
 
     def _read_rows(self) -> Iterator[Row]:
         """Read the rows to use, from the first one."""
-        rows = read_rows(self.inputs)
-        if self.flags["sample"]:
-            return iter(draw_sample(rows, self.flags["sample"]))
-        return itertools.islice(rows, self.flags["limit"]) if self.flags["limit"] else rows
+        rows = itertools.islice(read_rows(self.inputs), self.flags["limit"])
+        return iter(draw_sample(rows, self.flags["sample"])) if self.flags["sample"] else rows
 
     def _run_engine(self, rows: Iterator[Row], first_row: Row) -> tuple[Engine, Progress]:
         """Send the rows; return the engine and its final progress."""
@@ -282,7 +287,7 @@ class MapCommand:
         agent_options = self._make_agent_options() if self.flags["with_tools"] else None
         has_patch = agent_options is not None and agent_options.directory_template is not None
         names = ColumnNames(tuple(first_row.columns), schema.value if schema else None, has_patch=has_patch)
-        writer = FileWriter(job.output, names) if job.output else StdoutWriter(names)
+        writer = FileWriter(job.output, names, job.id) if job.output else StdoutWriter(names)
         self.app.cleanup.callback(writer.close)
         endpoints = [request.endpoint for request in job.requests]
         if not all(endpoint.provider.is_builtin for endpoint in endpoints):
@@ -305,7 +310,7 @@ class MapCommand:
             retry_failed=flags["retry_failed"] and not flags["batch"],
             max_failures=flags["max_failures"],
         )
-        available_rows = read_in_background(rows) if self.reads_stdin else rows
+        available_rows = read_in_background(rows) if self.reads_pipe else rows
         with stop_on_interrupt(engine, self.app.console):
             tasks = identify_rows(job, self.ledger, available_rows)
             return engine, engine.run(tasks, self._open_progress_bar())
@@ -408,6 +413,14 @@ class MapCommand:
             self.app.console.print_notice(f"{format_count(count, 'row')} answered earlier ({when}); --fresh asks again")
 
 
+def raise_open_files_limit() -> None:
+    """Allow a connection for each concurrent request, where the default is low: 256 on macOS."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limit = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < limit:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+
+
 def draw_sample(rows: Iterator[Row], size: int) -> list[Row]:
     """Draw a random sample of the rows, in their order, without keeping all of them in memory."""
     generator = random.Random(SAMPLE_SEED)  # noqa: S311 - not used for cryptography
@@ -440,16 +453,15 @@ def lock_job(app: AppContext, job: Job) -> Iterator[None]:
     """
     import fcntl
 
-    file = app.app_dirs.data / f"map-{job.id}.lock"
-    descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
+    # All jobs share one file, in which each locks a byte of its own: a lock file that is deleted can be locked twice.
+    descriptor = os.open(app.app_dirs.data / "map.lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, int(job.id, 16))
         except OSError:
             raise UsageError("this job is running already", "wait for it, or stop it") from None
         yield
     finally:
-        file.unlink(missing_ok=True)
         os.close(descriptor)
 
 

@@ -28,7 +28,8 @@ CONTEXT_EXCEEDED_PATTERN = re.compile(
     r"context_length_exceeded|exceed_context_size|(?:prompt|input) is too long|prompt too long"
     r"|(?:maximum|available) (?:context|prompt) (?:length|size)|maximum number of tokens allowed"
     r"|exceed(?:s|ed)? (?:the |this |your |model(?:'s)? )*(?:available )?(?:context|token limit)"
-    r"|context ?window ?exceeded|(?:than|with) (?:the )?context length|reduce the length of the messages",
+    r"|context ?(?:window|size) ?(?:has been )?exceeded|(?:than|with) (?:the )?context length"
+    r"|reduce the length of the messages",
     re.IGNORECASE,
 )
 """Messages that a conversation exceeds the context window, as worded by various services."""

@@ -17,7 +17,7 @@ from ask.map.output import RowWriter
 from ask.map.rate_limit import MAX_CONCURRENCY, RateLimiter
 from ask.messages import Usage
 from ask.records import NamedTuple
-from ask.retries import choose_retry_delay
+from ask.retries import MAX_RETRY_WAIT, choose_retry_delay
 
 WINDOW = 4 * MAX_CONCURRENCY
 """How many rows may be read ahead of the oldest unfinished one, whose output is written first."""
@@ -159,6 +159,8 @@ class Engine:
         now = time.monotonic()
         while self._retries and self._retries[0][0] <= now:
             self._ready.appendleft(heapq.heappop(self._retries)[2])
+        if self._ready and not self._has_started:
+            self._check_cost_limit()  # an earlier run may have reached it
         while self._ready and self.stop_error is None and self._limiter.get_delay(now, self._in_flight) == 0:
             if not self._has_started:
                 self._has_started = True
@@ -213,7 +215,8 @@ class Engine:
         error, usage, now = outcome.error, outcome.usage, time.monotonic()
         is_refused = isinstance(error, ProviderError) and error.status in REFUSED_STATUSES
         tokens = sum(filter(None, (usage.input_tokens, usage.output_tokens))) or None
-        self._limiter.finish(now, is_refused=is_refused, headers=outcome.headers, tokens=tokens)
+        wait = error.retry_action.delay if isinstance(error, ProviderError) else None
+        self._limiter.finish(now, is_refused=is_refused, wait=wait, headers=outcome.headers, tokens=tokens)
         cost = self._add_cost(task, usage)
         if error is not None:
             if is_job_error(error):
@@ -226,7 +229,7 @@ class Engine:
                 task = task._replace(attempts=task.attempts + (not is_refused), refusals=task.refusals + is_refused)
                 heapq.heappush(self._retries, (now + delay, task.position, task))
                 return None
-            if isinstance(error, NetworkError) and error.offline:
+            if is_long_refusal(error) or (isinstance(error, NetworkError) and error.offline):
                 self.stop(error)
                 return None
         result = outcome.result or RowResult("failed", error=str(error))
@@ -236,12 +239,16 @@ class Engine:
         """Add the cost of a request and return it; stop once the limit is reached."""
         cost = self._calculate_cost(task.model_number, usage) if usage != Usage() else None
         self._cost += cost or 0.0
+        if cost:
+            self._check_cost_limit()
+        return cost
+
+    def _check_cost_limit(self) -> None:
         limit = self._settings.max_cost
-        if cost and limit is not None and self._cost >= limit:
+        if limit is not None and self._cost >= limit:
             self.stop(
                 LimitReachedError(f"reached the cost limit (${self._cost:.4f} spent)", "raise it with --max-cost")
             )
-        return cost
 
     def _finish(self, task: RowTask, result: RowResult) -> None:
         """Count a finished row, and write it once all rows before it are written."""
@@ -282,6 +289,15 @@ class Engine:
         if now - self._last_progress >= PROGRESS_INTERVAL:
             self._last_progress = now
             on_progress(self.progress)
+
+
+def is_long_refusal(error: AskError) -> bool:
+    """Check whether a rate limit asks for a longer wait than a retry does; it would refuse the other rows, too."""
+    return (
+        isinstance(error, ProviderError)
+        and error.status in REFUSED_STATUSES
+        and (error.retry_action.delay or 0.0) > MAX_RETRY_WAIT
+    )
 
 
 def is_job_error(error: AskError) -> bool:

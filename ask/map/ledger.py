@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from ask.atomic_files import create_private_folder, write_private_file
+from ask.atomic_files import create_private_folder
 from ask.errors import FileError
 from ask.records import NamedTuple
 
@@ -123,10 +124,10 @@ class Ledger:
         self._file = file
         with self._convert_errors():
             create_private_folder(file.parent)
-            if not file.exists():
-                write_private_file(file, b"")
+            os.close(os.open(file, os.O_RDONLY | os.O_CREAT, 0o600))  # never replaces what another process just created
             self._connection = sqlite3.connect(file, timeout=30, isolation_level=None)
-            self._connection.execute("PRAGMA journal_mode = WAL")
+            with suppress(sqlite3.OperationalError):  # for this, SQLite does not wait for another process
+                self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = NORMAL")
             self._connection.execute("PRAGMA foreign_keys = ON")
             self._connection.execute(f"PRAGMA cache_size = -{CACHE_KIBIBYTES}")
@@ -273,4 +274,5 @@ class Ledger:
         try:
             yield
         except (sqlite3.Error, OSError) as error:
-            raise FileError(f"cannot use the ledger {self._file} ({error})") from error
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise FileError(f"cannot use the ledger {self._file} ({reason})") from error

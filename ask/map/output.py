@@ -82,13 +82,14 @@ class FileWriter:
     Args:
         path: the file; its suffix decides the format.
         names: the columns.
+        job: the identity of the job. It names the temporary file, so that the next run replaces that of a killed one.
     """
 
-    def __init__(self, path: Path, names: ColumnNames) -> None:
+    def __init__(self, path: Path, names: ColumnNames, job: str) -> None:
         self._path = path
         self.names = names
         self._delimiter = {".csv": ",", ".tsv": "\t"}.get(path.suffix.lower())
-        self._temporary_path: Path | None = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        self._temporary_path: Path | None = path.with_name(f".{path.name}.{job}.tmp")
         with convert_write_errors(path):
             self._descriptor = os.open(self._temporary_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o666)
             if self._delimiter:
@@ -118,14 +119,23 @@ class FileWriter:
 
     def _append(self, text: str) -> None:
         data = memoryview(text.encode("utf-8", "replace"))
-        while data:
-            data = data[os.write(self._descriptor, data) :]
+        size = os.fstat(self._descriptor).st_size
+        try:
+            while data:
+                data = data[os.write(self._descriptor, data) :]
+        except OSError:  # for example, the disk is full: do not leave a part of a row
+            os.ftruncate(self._descriptor, size)
+            raise
 
     def _format_table(self, records: Sequence[Mapping[str, Any]]) -> str:
         buffer = io.StringIO()
-        writer = csv.writer(buffer, delimiter=self._delimiter or ",", lineterminator="\n")
+        # Text with a character of the line terminator is quoted. For readers, a carriage return alone ends a row, too.
+        writer = csv.writer(buffer, delimiter=self._delimiter or ",", lineterminator="\r\n")
         for record in records:
             writer.writerow([format_cell(record.get(column)) for column in self.names.all])
+            buffer.truncate(buffer.tell() - len("\r\n"))
+            buffer.seek(0, io.SEEK_END)
+            buffer.write("\n")
         return buffer.getvalue()
 
 

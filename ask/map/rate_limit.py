@@ -9,12 +9,11 @@ allow more later.
 from __future__ import annotations
 
 import math
-import re
 from collections import deque
 from collections.abc import Mapping
 from datetime import datetime
 
-from ask.parsing import parse_retry_after, read_number
+from ask.parsing import parse_duration, read_number
 
 START_CONCURRENCY = 8
 MAX_CONCURRENCY = 256
@@ -34,6 +33,8 @@ PROBE_FACTORS = ((30.0, 1.2), (10.0, 1.05), (0.0, 1.01))
 """The factor by which the rate grows each second, by the seconds since the last refusal."""
 LOW_QUOTA = 0.2
 """Below this part of its quota, what the service reports as remaining is spread over the time until it is renewed."""
+MAX_QUOTA_TIME = 120.0
+"""Quotas that are renewed later, in seconds, are those of a day: they are used up, not spread over the day."""
 MIN_RATE = 0.1
 """Requests per second."""
 MAX_PAUSE = 60.0
@@ -115,14 +116,19 @@ class RateLimiter:
         self._start_times.append(now)
         discard_old(self._start_times, now)
 
-    def finish(self, now: float, *, is_refused: bool, headers: Mapping[str, str], tokens: int | None) -> None:
-        """Note a response: whether the service refused the request for sending too many, and the tokens it used."""
+    def finish(
+        self, now: float, *, is_refused: bool, headers: Mapping[str, str], tokens: int | None, wait: float | None = None
+    ) -> None:
+        """Note a response, and the tokens it used.
+
+        `is_refused` if the service refused the request for sending too many; it may ask to `wait` so many seconds.
+        """
         if tokens is not None:
             self._total_tokens += tokens
             self._token_count += 1
         self._read_quotas(now, headers)
         if is_refused:
-            self._handle_refusal(now, headers)
+            self._handle_refusal(now, wait)
         elif self._is_adaptive:
             self._grow(now)
 
@@ -132,10 +138,10 @@ class RateLimiter:
         token_rate = self._tokens_per_minute / 60 / self._mean_tokens
         return min(self._rate, quota_rate, self._requests_per_minute / 60, token_rate)
 
-    def _handle_refusal(self, now: float, headers: Mapping[str, str]) -> None:
+    def _handle_refusal(self, now: float, wait: float | None) -> None:
         self._refusal_times.append(now)
         discard_old(self._refusal_times, now)
-        self._paused_until = max(self._paused_until, now + min(parse_retry_after(headers) or 0.0, MAX_PAUSE))
+        self._paused_until = max(self._paused_until, now + min(wait or 0.0, MAX_PAUSE))
         if not self._is_adaptive or now - self._last_refusal < COOLDOWN:
             return
         self._last_refusal = self._last_growth = now
@@ -168,16 +174,19 @@ class RateLimiter:
 
     def _read_quotas(self, now: float, headers: Mapping[str, str]) -> None:
         """Slow down before a quota is used up."""
+        quotas = []
         for remaining_header, limit_header, reset_header in RATE_HEADERS:
             remaining = read_number(headers.get(remaining_header))
             if remaining is None:  # first, because most services send few of these headers
                 continue
             limit = read_number(headers.get(limit_header))
             reset = parse_reset(headers.get(reset_header, ""))
-            if not limit or reset is None or remaining > limit * LOW_QUOTA:
+            if not limit or reset is None or reset > MAX_QUOTA_TIME or remaining > limit * LOW_QUOTA:
                 continue
             requests = remaining / self._mean_tokens if "token" in remaining_header else remaining
-            self._quota_rate, self._quota_end = max(requests, 0.5) / max(reset, 0.1), now + reset
+            quotas.append((max(requests, 0.5) / max(reset, 0.1), now + reset))
+        if quotas:
+            self._quota_rate, self._quota_end = min(quotas)
 
 
 def discard_old(times: deque[float], now: float) -> None:
@@ -191,9 +200,8 @@ def parse_reset(text: str) -> float | None:
 
     OpenAI sends durations such as "1s" and "6m0s", Anthropic sends a date (RFC 3339).
     """
-    if durations := re.findall(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", text):
-        units = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
-        return sum(float(amount) * units[unit] for amount, unit in durations)
+    if (duration := parse_duration(text)) is not None:
+        return duration
     try:
         if "T" in text:
             date = datetime.fromisoformat(text)

@@ -33,7 +33,8 @@ MAX_FIELD_LENGTH = 1 << 30
 """The limit for one field of a CSV file, in characters."""
 
 
-decode_json = json.JSONDecoder().decode
+# Python writes NaN and Infinity, which are not JSON. As in JavaScript, they become null.
+decode_json = json.JSONDecoder(parse_constant=lambda _: None).decode
 
 
 class Row(NamedTuple):
@@ -81,11 +82,12 @@ def check_inputs(paths: Sequence[str]) -> None:
         UsageError: there is no input.
         FileError: a file cannot be read.
     """
-    if not paths and (sys.stdin is None or sys.stdin.isatty()):
+    cannot_read_stdin = sys.stdin is None or (sys.stdin.isatty() and not paths)
+    if cannot_read_stdin and (not paths or STDIN in paths):
         raise UsageError("no input given", "name files, or pipe rows in; for a question: ask -- map ...")
     for path in paths:
         try:
-            if path != STDIN:
+            if path != STDIN and not Path(path).is_fifo():
                 open(path, "rb").close()
         except OSError as error:
             hint = "to ask a question that begins with map, write ask -- map ..." if not Path(path).exists() else ""
@@ -99,7 +101,7 @@ def read_rows(inputs: Iterable[Input]) -> Iterator[Row]:
 
     Raises:
         FileError: a file cannot be read.
-        UsageError: the header of a table is missing or ambiguous.
+        UsageError: the header of a table is invalid or ambiguous.
     """
     for each in inputs:
         if each.format == "files" and each.path != STDIN:
@@ -139,7 +141,7 @@ def read_texts(name: str, items: Iterable[bytes], column: str) -> Iterator[Row]:
     """Yield a row for each item that is not blank."""
     for number, item in enumerate(items, start=1):
         try:
-            text = item.decode()
+            text = (item.removeprefix(BOM_UTF8) if number == 1 else item).decode()
         except UnicodeDecodeError:
             yield Row(f"{name}:{number}", error="not UTF-8")
             continue
@@ -152,11 +154,14 @@ def split_lines(stream: BufferedReader) -> Iterator[bytes]:
 
 
 def split_at_nul(stream: BufferedReader) -> Iterator[bytes]:
-    rest = b""
+    parts: list[bytes] = []
     while chunk := stream.read1(READ_BYTES):
-        *items, rest = (rest + chunk).split(b"\0")
-        yield from items
-    yield rest
+        first, *others = chunk.split(b"\0")
+        parts.append(first)
+        for item in others:
+            yield b"".join(parts)
+            parts = [item]
+    yield b"".join(parts)
 
 
 def read_jsonl(name: str, stream: BufferedReader) -> Iterator[Row]:
@@ -206,15 +211,17 @@ def read_header(name: str, records: Iterator[list[str]]) -> list[str]:
     """Read the header of a table.
 
     Raises:
-        UsageError: it is missing, or names a column twice.
+        UsageError: it is not CSV or UTF-8, or names a column twice.
     """
     try:
-        header = [column.strip() for column in next(records, [])]
+        header = [column.strip() for column in next(filter(None, records), [])]
     except csv.Error as error:
         raise UsageError(f"{name}: the header is not CSV ({error})", "correct the first line") from None
     if not header:
         return header
     header[0] = header[0].removeprefix("\ufeff")
+    if not all(map(is_encodable, header)):
+        raise UsageError(f"{name}: the header is not UTF-8", "convert the file to UTF-8")
     repeated = next((column for column in header if header.count(column) > 1), None)
     if repeated is not None:
         raise UsageError(f"{name}: two columns are named {repeated!r}", "give each column its own name")

@@ -250,6 +250,7 @@ def test_consecutive_user_messages_are_merged() -> None:
         "Invalid request: Your request exceeded model token limit: 262144",
         "This endpoint's maximum context length is 131072 tokens. However, you requested about 132463 tokens",
         "request (12345 tokens) exceeds the available context size (4096 tokens), try increasing it",
+        "Context size has been exceeded.",
         "The number of tokens to keep from the initial prompt is greater than the context length",
         "However, the model is loaded with context length of only 4096 tokens, which is not enough.",
         "the input length exceeds the context length",

@@ -135,6 +135,8 @@ def test_another_prompt_does_not_replace_the_output(ask: Ask, server: ModelServe
     assert (result.code, len(server.requests)) == (2, 2)
     assert "--fresh" in result.stderr
     assert (home.work / "out.jsonl").read_bytes() == before
+    input_as_output = ask(*COMMAND, file, "-O", file, "--fresh")
+    assert (input_as_output.code, "is an input" in input_as_output.stderr) == (2, True), "a kill would lose rows"
     (home.work / "mine.jsonl").write_text("mine\n")
     assert ask(*COMMAND, file, "-O", "mine.jsonl").code == 2
     assert ask(*changed, "--fresh").code == 0
@@ -180,6 +182,16 @@ def test_csv_in_and_out_with_a_schema(ask: Ask, server: ModelServer, home: Home)
         ("1", 'fine, "very"', "good, really", "3"), ("2", "bad", "good, really", "3"),
     ]  # fmt: skip
     assert list(rows[0])[:4] == ["id", "review", "sentiment", "score"]
+
+
+@pytest.mark.parametrize(("output", "delimiter"), [("out.csv", ","), ("out.tsv", "\t")])
+def test_tables_may_contain_any_text(ask: Ask, server: ModelServer, home: Home, output: str, delimiter: str) -> None:
+    server.reply(echo)
+    texts = ["a\rb", "a\r\nb\r\n", "\n", 'x,\t"y"', "'", ""]
+    file = write_rows(home.work, *({"text": text} for text in texts))
+    assert ask(*COMMAND, file, "-O", output).code == 0
+    with (home.work / output).open(newline="") as stream:
+        assert [row["text"] for row in csv.DictReader(stream, delimiter=delimiter)] == texts
 
 
 def test_columns_of_the_input_are_kept(ask: Ask, server: ModelServer, home: Home) -> None:
@@ -238,6 +250,8 @@ def test_limits_end_the_job_early(ask: Ask, server: ModelServer, home: Home) -> 
     assert len(read_output(home.work / "out.jsonl")) == 4
     assert ask(*COMMAND, file, "-O", "out.jsonl", "-j", "1", "--max-cost", "1.5").code == 11
     assert len(server.requests) == 6, "the limit is for the whole job"
+    assert ask(*COMMAND, file, "-O", "out.jsonl", "-j", "1", "--max-cost", "1.5").code == 11
+    assert len(server.requests) == 6, "it was reached before"
     rows = [{"text": f"bad {i}"} for i in range(50)]
     failing = ask(*COMMAND, write_rows(home.work, *rows, name="bad.jsonl"), "--max-failures", "3", "-j", "1")
     assert (failing.code, len(parse(failing))) == (11, 3)
@@ -250,6 +264,7 @@ def test_limit_and_sample_choose_rows(ask: Ask, server: ModelServer, home: Home)
     sample = [row["id"] for row in parse(ask(*COMMAND, file, "--sample", "10"))]
     assert (len(set(sample)), sample) == (10, sorted(sample))
     assert [row["id"] for row in parse(ask(*COMMAND, file, "--sample", "10"))] == sample
+    assert [row["id"] for row in parse(ask(*COMMAND, file, "--limit", "3", "--sample", "10"))] == [0, 1, 2]
 
 
 def test_temporary_failures_are_retried(ask: Ask, server: ModelServer, home: Home) -> None:
@@ -262,6 +277,24 @@ def test_temporary_failures_are_retried(ask: Ask, server: ModelServer, home: Hom
     server.reply(fail_first)
     result = ask(*COMMAND, write_rows(home.work, *make_rows(20)))
     assert (result.code, len(parse(result)), set(counts.values())) == (0, 20, {2})
+
+
+def test_a_wait_that_the_body_asks_for_is_for_all_rows(ask: Ask, server: ModelServer, home: Home) -> None:
+    reset = {"X-RateLimit-Reset": str(int((time.time() + 1.5) * 1000))}
+    error = {"message": "free-models-per-min", "code": 429, "metadata": {"headers": reset}}
+    server.reply(wire.whole_reply({"error": error}, 429), echo)
+    assert ask(*COMMAND, write_rows(home.work, *make_rows(2)), "-j", "1").code == 0
+    first, second, _ = [request.time for request in server.requests]
+    assert second - first > 1
+
+
+def test_a_long_rate_limit_stops_the_job(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(echo, echo, echo, wire.fails(429, "daily limit", {"Retry-After": "3600"}), echo)
+    command = (*COMMAND, write_rows(home.work, *make_rows(20)), "-O", "out.jsonl", "-j", "1")
+    result = ask(*command)
+    assert (result.code, len(server.requests)) == (6, 4)
+    assert "asks to wait 3600 s; run the same command again to continue" in result.stderr
+    assert ask(*command).code == 0, "no row has failed"
 
 
 def test_a_dry_run_sends_nothing(ask: Ask, server: ModelServer, home: Home) -> None:
@@ -379,12 +412,29 @@ def test_kills_lose_no_row_and_repeat_only_what_was_in_flight(
     assert service.count <= rows + kills * jobs
 
 
+def test_a_kill_before_the_first_request_leaves_no_file_behind(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(echo)
+    command = ("map", "-p", "openrouter", "-m", "m", "Say {{line}}", "-O", "out.jsonl")
+    assert ask(*command, stdin=b"one\n").code == 0
+    pipe_end, input_end = os.pipe()
+    with ask.start(*command, stdin=pipe_end) as running:
+        os.close(pipe_end)
+        os.write(input_end, b"one\n")
+        wait_until(lambda: len(list(home.work.iterdir())) > 1)
+        running.process.kill()
+        running.process.wait(10)
+    os.close(input_end)
+    assert ask(*command, stdin=b"one\ntwo\n").code == 0
+    assert [file.name for file in home.work.iterdir()] == ["out.jsonl"]
+
+
 def test_a_job_does_not_run_twice_at_once(ask: Ask, server: ModelServer, home: Home) -> None:
     SlowServer(server, 1.0)
     file = write_rows(home.work, *make_rows(4))
     with ask.start(*COMMAND, file) as running:
         server.wait_for_requests(1)
-        assert ask(*COMMAND, file).code == 2
+        for _ in range(2):  # the refused command must not release the lock
+            assert ask(*COMMAND, file).code == 2
         assert running.finish(30).code == 0
 
 
@@ -477,6 +527,40 @@ def test_keys_that_a_plugin_prints_are_redacted(ask: Ask, server: ModelServer, h
         assert (result.code, len(result.text.splitlines())) == (0, 0 if output else 20), result.stderr
         assert TEST_KEY not in result.stderr
         assert all(result.stderr.count(word) == 20 for word in ("out ", "error ", "child ")), result.stderr
+
+
+def test_many_requests_at_a_time_exceed_the_default_limit_of_open_files(
+    ask: Ask, server: ModelServer, home: Home
+) -> None:
+    SlowServer(server, 0.5)
+    file = write_rows(home.work, *make_rows(60))
+    result = ask.shell(f"ulimit -S -n 40; ask map -p openrouter -m m -j 60 'Say {{{{text}}}}' {file}")
+    assert (result.code, len(parse(result))) == (0, 60), result.stderr
+
+
+def test_a_named_pipe_is_read_once(ask: Ask, home: Home) -> None:
+    os.mkfifo(home.work / "pipe")
+    result = ask.shell("printf 'one\ntwo\n' > pipe & ask map -p demo 'Say {{line}}' pipe", timeout=10)
+    assert (result.code, len(parse(result))) == (0, 2), result.stderr
+
+
+def test_a_closed_standard_input_is_no_input(ask: Ask) -> None:
+    for inputs in ("", "-"):
+        result = ask.shell(f"ask map -p demo 'Say {{{{line}}}}' {inputs} <&-")
+        assert (result.code, "no input given" in result.stderr) == (2, True), result.stderr
+
+
+@pytest.mark.parametrize("output", ["out.jsonl", "out.csv"])
+def test_a_full_disk_leaves_complete_rows(ask: Ask, server: ModelServer, home: Home, output: str) -> None:
+    server.reply(echo)
+    file = write_rows(home.work, *({"text": f"row {i}", "padding": "p" * 100_000} for i in range(20)))
+    # A limit for the size of files fails like a full disk, but needs no file system of its own.
+    command = f"ask map -p openrouter -m m -j 2 'Say {{{{text}}}}' {file} -O {output}"
+    result = ask.shell(f"ulimit -f 1000; trap '' XFSZ; {command}")
+    assert (result.code, f"cannot write {home.work / output}" in result.stderr) == (9, True), result.stderr
+    assert (home.work / output).read_text().endswith("\n")
+    assert ask.shell(command).code == 0
+    assert (home.work / output).read_text().count("SAY ROW") == 20
 
 
 def test_rows_of_a_slow_pipe_are_answered_as_they_arrive(ask: Ask, server: ModelServer, home: Home) -> None:

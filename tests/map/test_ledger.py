@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import stat
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pytest
@@ -64,6 +66,8 @@ def test_a_damaged_ledger_is_named(file: Path) -> None:
     file.write_bytes(b"no database" * 1000)
     with pytest.raises(FileError, match=r"map\.db"):
         Ledger(file)
+    with pytest.raises(FileError, match=r"data \(Is a directory\)$"):
+        Ledger(file.parent)
 
 
 def test_rows_of_a_batch_are_known_until_it_has_ended(file: Path) -> None:
@@ -90,3 +94,21 @@ def test_the_rows_are_counted_again_from_the_first_one(file: Path) -> None:
         ledger.find_results("job", [A, A])
         ledger.restart_rows()
         assert [key for key, _ in ledger.find_results("job", [A])] == [(A, 0)]
+
+
+def test_processes_that_create_the_file_at_the_same_time_share_it(tmp_path: Path) -> None:
+    for number in range(20):
+        file, barrier = tmp_path / str(number) / "map.db", multiprocessing.Barrier(4)
+        processes = [multiprocessing.Process(target=begin_job, args=(file, f"job {i}", barrier)) for i in range(4)]
+        for process in processes:
+            process.start()
+        for process in processes:
+            process.join()
+        with Ledger(file) as ledger:
+            assert len(ledger.list_jobs()) == len(processes)
+
+
+def begin_job(file: Path, job: str, barrier: Barrier) -> None:
+    barrier.wait()
+    with Ledger(file) as ledger:
+        ledger.begin_job(job, "prompt", "m", "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -74,7 +75,7 @@ def test_fixed_limits_hold() -> None:
 def test_retry_after_is_obeyed() -> None:
     limiter = RateLimiter()
     limiter.start(0.0)
-    limiter.finish(1.0, is_refused=True, headers={"retry-after": "7"}, tokens=None)
+    limiter.finish(1.0, is_refused=True, headers={}, tokens=None, wait=7.0)
     assert limiter.get_delay(1.0, 0) == pytest.approx(7)
 
 
@@ -89,9 +90,18 @@ def test_retry_after_is_obeyed() -> None:
         {
             "anthropic-ratelimit-tokens-limit": "60000",
             "anthropic-ratelimit-tokens-remaining": "500",
-            "anthropic-ratelimit-tokens-reset": "2999-01-01T00:00:00Z",
+            "anthropic-ratelimit-tokens-reset": (datetime.now(UTC) + timedelta(seconds=90)).isoformat(),
+        },
+        {
+            "x-ratelimit-limit-requests": "60",
+            "x-ratelimit-remaining-requests": "5",
+            "x-ratelimit-reset-requests": "10s",
+            "x-ratelimit-limit-tokens": "60000",
+            "x-ratelimit-remaining-tokens": "9000",
+            "x-ratelimit-reset-tokens": "1s",
         },
     ],
+    ids=["requests", "tokens", "both"],
 )
 def test_a_quota_that_is_nearly_used_up_slows_down(headers: Mapping[str, str]) -> None:
     limiter = RateLimiter()
@@ -99,6 +109,20 @@ def test_a_quota_that_is_nearly_used_up_slows_down(headers: Mapping[str, str]) -
     limiter.finish(1.0, is_refused=False, headers=headers, tokens=100)
     limiter.start(1.0)
     assert (limiter.get_delay(1.0, 0) or 0) >= 1.9
+
+
+def test_a_daily_quota_is_not_spread_over_the_day() -> None:
+    limiter = RateLimiter()
+    limiter.start(0.0)
+    # Groq's headers: https://console.groq.com/docs/rate-limits
+    headers = {
+        "x-ratelimit-limit-requests": "14400",
+        "x-ratelimit-remaining-requests": "2800",
+        "x-ratelimit-reset-requests": "19h20m0.5s",
+    }
+    limiter.finish(1.0, is_refused=False, headers=headers, tokens=100)
+    limiter.start(1.0)
+    assert (limiter.get_delay(1.0, 0) or 0) < 1
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,23 @@ def test_nul_separated_rows_may_contain_newlines(tmp_path: Path) -> None:
     assert columns(read(tmp_path, "one\ntwo\0three\0", "nul")) == [{"line": "one\ntwo"}, {"line": "three"}]
 
 
+def test_numbers_that_are_not_json_are_null(tmp_path: Path) -> None:
+    assert columns(read(tmp_path, '{"a": NaN, "b": [-Infinity, 1]}\n', "jsonl")) == [{"a": None, "b": [None, 1]}]
+
+
+@pytest.mark.parametrize("input_format", ["lines", "nul"])
+def test_a_byte_order_mark_is_not_part_of_the_first_row(tmp_path: Path, input_format: InputFormat) -> None:
+    assert columns(read(tmp_path, b"\xef\xbb\xbfone", input_format)) == [{"line": "one"}]
+
+
+def test_a_long_row_is_read_as_fast_as_many_short_ones(tmp_path: Path) -> None:
+    text = "word " * 8_000_000
+    start = time.monotonic()
+    rows = read(tmp_path, f"{text}\0end", "nul")
+    assert columns(rows) == [{"line": text}, {"line": "end"}]
+    assert time.monotonic() - start < 5
+
+
 def test_malformed_json_lines_are_errors_of_their_own(tmp_path: Path) -> None:
     rows = read(tmp_path, b'\xef\xbb\xbf{"a": 1}\n\n[1]\n{"a"\n\xff\n{"a": "\xc3\xa9"}', "jsonl")
     assert columns(rows) == [{"a": 1}, "not a JSON object", "not JSON", "not UTF-8", {"a": "é"}]
@@ -47,6 +65,15 @@ def test_malformed_records_of_a_table_are_errors_of_their_own(tmp_path: Path) ->
     assert columns(rows)[0] == {"a": "1", "b": "2"}
     assert "header has 2" in rows[1].error
     assert columns(rows)[2:] == [{"a": "x\ny", "b": "z"}, "not UTF-8"]
+
+
+def test_blank_lines_before_the_header_are_skipped(tmp_path: Path) -> None:
+    assert columns(read(tmp_path, "\r\n\na,b\n1,2\n", "csv")) == [{"a": "1", "b": "2"}]
+
+
+def test_a_table_in_another_encoding_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="header is not UTF-8"):
+        read(tmp_path, "a\tb\n1\t2\n".encode("utf-16"), "tsv")
 
 
 def test_tsv_is_separated_by_tabs(tmp_path: Path) -> None:

@@ -170,6 +170,8 @@ def test_invalid_key_with_status_400_is_recognized() -> None:
     failure = parse_error(400, error(400, "API key not valid.", {"reason": "API_KEY_INVALID"}))
     assert (failure.status, failure.retry_action) == (400, RetryAction.NEXT_KEY)
     assert "ask keys set gemini" in failure.hint
+    leaked = parse_error(403, error(403, "Your API key was reported as leaked. Please use another API key."))
+    assert (leaked.retry_action, leaked.hint) == (RetryAction.NEXT_KEY, failure.hint)
 
 
 @pytest.mark.parametrize(("delay", "after"), [("17s", 17), ("34.4s", 34.4), ("0s", 0), ("soon", None), (None, None)])

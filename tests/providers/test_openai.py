@@ -138,11 +138,26 @@ def test_next_key_is_tried_after_an_empty_account(server: ModelServer) -> None:
     assert [one.headers["Authorization"] for one in server.requests] == ["Bearer empty", "Bearer full"]
 
 
+def test_unverified_organization_may_not_stream(server: ModelServer) -> None:
+    message = "Your organization must be verified to stream this model."
+    exchange = ask_refused(server, 400, {"message": message, "param": "stream", "code": "unsupported_value"})
+    assert isinstance(exchange.result.error, ProviderError)
+    assert "--no-stream" in exchange.result.error.hint
+
+
 def test_rate_limit_is_waited_for(server: ModelServer) -> None:
     exchange = ask_refused(
         server, 429, {"message": "Rate limit reached.", "type": "tokens", "code": "rate_limit_exceeded"}
     )
     assert (exchange.streamed_text, len(server.requests)) == ("Hello.", 2)
+
+
+def test_request_above_the_limit_of_a_minute_is_not_repeated(server: ModelServer) -> None:
+    message = "Request too large for gpt-6-sol on tokens per min (TPM): Limit 30000, Requested 30601."
+    exchange = ask_refused(server, 429, {"message": message, "type": "tokens", "code": "rate_limit_exceeded"})
+    assert isinstance(exchange.result.error, ProviderError)
+    assert "send less" in exchange.result.error.hint
+    assert (len(server.requests), exchange.notices) == (1, [])
 
 
 # Answers

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ask import ChatRequest, Message, ProviderError, ToolSpec
+from ask import ChatRequest, Message, ProviderError, RetryAction, ToolSpec
 from ask.errors import ParameterError
 from ask.testing import ProviderContract
 from providers.openai import provider as openai
@@ -88,6 +88,16 @@ def test_rate_limit_is_waited_for(server: ModelServer) -> None:
     limited = {"message": "Rate limit reached.", "type": "tokens", "code": "rate_limit_exceeded"}
     exchange = send(server, responses_wire.whole_reply({"error": limited}, 429), responses_wire.says("Hello."))
     assert (exchange.streamed_text, len(server.requests)) == ("Hello.", 2)
+
+
+def test_rate_limit_in_a_stream_names_the_wait_in_its_message(server: ModelServer) -> None:
+    message = "Rate limit reached on tokens per min (TPM): Limit 200000, Used 158833. Please try again in 1.2s."
+    failed = response(status="failed", error={"code": "rate_limit_exceeded", "message": message})
+    exchange = send(server, responses_wire.replies(failed), responses_wire.says("Hello."))
+    first, second = (request.time for request in server.requests)
+    assert (exchange.streamed_text, second - first > 1) == ("Hello.", True)
+    daily = {"error": {"message": "Please try again in 7m12s. Visit https://platform.openai.com", "code": "x"}}
+    assert openai.provider_parse_error(429, {}, json.dumps(daily)).retry_action == RetryAction.retry(432)
 
 
 def test_refusal_is_shown_and_not_a_complete_answer(server: ModelServer) -> None:

@@ -277,6 +277,12 @@ def test_missing_credits_are_final_without_a_retry_delay(ask: Ask, server: Model
     assert ask("-p", "openrouter", "hi").text == "Back.\n"
 
 
+def test_spent_limit_of_a_key_is_like_missing_credits() -> None:
+    error = failure(403, {"message": "Key limit exceeded (total limit). Manage it using https://openrouter.ai/keys"})
+    assert error.retry_action == RetryAction.NEXT_KEY
+    assert failure(403, {"message": "Your input was flagged."}).retry_action == RetryAction.NONE
+
+
 def test_hint_about_credits_is_shown() -> None:
     hint = "Raise the limit of this key.\n"
     error = failure(
