@@ -17,11 +17,11 @@ NOBODY = 65534
 AS_NOBODY = """
 import os, sys
 from pathlib import Path
+from ask.context.trusted_files import UntrustedFileError, read_trusted_file
 if os.geteuid() == 0:
     os.setgroups([])
     os.setgid({nobody})
     os.setuid({nobody})
-from ask.context.trusted_files import UntrustedFileError, read_trusted_file
 try:
     sys.stdout.write(read_trusted_file(Path(sys.argv[1]), Path(sys.argv[1]).parent, 100)[0].decode())
 except UntrustedFileError as error:
