@@ -100,7 +100,6 @@ class HttpServerTransport:
         import httpx2
 
         return httpx2.AsyncClient(
-            # A compressed body could expand to any size.
             headers={"Accept-Encoding": "identity", **self._server.headers},
             auth=self._auth,
             timeout=httpx2.Timeout(CONNECT_TIMEOUT, read=READ_TIMEOUT),
@@ -109,6 +108,11 @@ class HttpServerTransport:
         )
 
     async def _check_response(self, response: httpx2.Response) -> None:
+        import httpx2
+
+        encoding = response.headers.get("content-encoding", "identity")
+        if encoding.lower() != "identity":  # the body could expand to any size
+            raise httpx2.StreamError(f"it sent {encoding} data, which was not requested")
         if response.request.method == "POST":
             if response.status_code < 400:
                 self._failure = ""
