@@ -118,7 +118,9 @@ class HttpServerTransport:
                 self._failure = ""
             elif LOGIN_COMMAND not in self._failure:  # the SDK tries an older protocol after any error
                 self._failure, self._failure_status = self._describe_failure(response), response.status_code
-        if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
+        accepts_events = "text/event-stream" in response.request.headers.get("accept", "")  # not during a sign-in
+        is_event_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
+        if not (accepts_events and is_event_stream):  # the SDK limits each event
             response.stream = limit_stream(response.stream)
 
     def _describe_failure(self, response: httpx2.Response) -> str:

@@ -281,6 +281,15 @@ def test_a_required_sign_in_is_reported_even_if_an_older_protocol_is_refused_oth
         assert "ask mcp login web" in ask("mcp", "test", timeout=120).text
 
 
+def test_the_metadata_of_a_server_is_read_up_to_a_limit(ask: Ask, home: Home) -> None:
+    with ModelServer() as other:
+        metadata = Reply([b" " * 1_000_000] * 12, content_type="text/event-stream")
+        other.reply(Reply(status=401), metadata, *[Reply(status=404)] * 9)
+        configure(home, {"web": {"url": f"{other.base_url}/mcp", "timeout": 60}})
+        assert sign_in(ask).code == 5
+        assert len(other.requests) == 2
+
+
 def test_tokens_are_not_sent_to_another_url(ask: Ask, home: Home, private: OAuthServer) -> None:
     add(home, private)
     assert sign_in(ask).code == 0
