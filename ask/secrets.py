@@ -15,6 +15,11 @@ from ask.settings import read_toml
 from ask.text import repair_surrogates
 
 REDACTED = "[key removed]"
+_HTML_SAFE_ESCAPES = tuple(
+    str.maketrans({character: f"\\u{ord(character):{code_format}}" for character in characters})
+    for characters, code_format in (("<>&", "04x"), ("<>&='", "04x"), ("<>&'+`", "04X"))
+)
+"""How Go (and Rails), Gson, and .NET escape characters, so that their JSON can be part of an HTML page."""
 _JSON_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})|\\(.)", re.DOTALL)
 
 
@@ -148,6 +153,7 @@ def _list_json_forms(secret: str) -> Iterator[str]:
         escaped = json.dumps(secret, ensure_ascii=ensure_ascii)[1:-1]
         yield escaped
         yield escaped.replace("/", "\\/")
+        yield from map(escaped.translate, _HTML_SAFE_ESCAPES)
 
 
 KEY_COMMAND, KEYRING = "key_command in config.toml", "the system keyring"

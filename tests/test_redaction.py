@@ -107,6 +107,19 @@ def test_secrets_in_json_are_found_in_any_escaping(arguments: str) -> None:
         assert secret not in redacted
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        r'"p4ss&w0rd+/<x>=="',  # Python, JavaScript
+        r'"p4ss\u0026w0rd+/\u003cx\u003e=="',  # Go, Rails
+        r'"p4ss\u0026w0rd+/\u003cx\u003e\u003d\u003d"',  # Gson
+        r'"p4ss\u0026w0rd\u002B/\u003Cx\u003E=="',  # .NET
+    ],
+)
+def test_secrets_in_json_that_is_safe_in_html_are_found(text: str) -> None:
+    assert Redactor([json.loads(text)]).redact(text) == f'"{REDACTED}"'
+
+
 def test_json_without_a_secret_is_unchanged() -> None:
     for text in ('{"a":  "\\u0041\\n", "a": 1e400}', '{"a": "\\u0041', "", "{}"):
         assert Redactor([KEY]).redact_json(text) == text

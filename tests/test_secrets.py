@@ -106,6 +106,16 @@ def test_a_secret_in_a_prompt_a_system_prompt_and_a_file_is_not_sent(ask: Ask, s
     check_all(ask, server, home)
 
 
+def test_a_secret_in_the_prompt_of_a_map_job_is_not_stored(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(wire.says("Done."))
+    prompt = f"is {TOKEN} valid for {{{{line}}}}?"
+    assert ask("map", prompt, "-", "--input-format", "lines", env=ENVIRONMENT, stdin=b"x\n").code == 0
+    assert REDACTED in ask("map", "--list", env=ENVIRONMENT).text
+    check_absent(*(path.read_bytes() for path in home.data.glob("map.db*")))
+    assert ask("map", prompt, "-", "--input-format", "lines", env=ENVIRONMENT, stdin=b"x\n").code == 0
+    assert len(server.requests) == 1, "the job is still found"
+
+
 def secret_answer(kind: str) -> Reply:
     """Return an answer that contains the secrets, in chunks of one character."""
     characters = f"The token is {TOKEN}, the key {TEST_KEY}."

@@ -241,7 +241,8 @@ class MapCommand:
         self.app.cleanup.enter_context(lock_job(self.app, job))
         if flags["fresh"]:
             ledger.forget_answers(job.id)
-        ledger.begin_job(job.id, job.prompt.text, ", ".join(job.models), str(job.output or ""))
+        prompt = job.requests[0].secrets.redact(job.prompt.text)
+        ledger.begin_job(job.id, prompt, ", ".join(job.models), str(job.output or ""))
         start, finished_earlier = time.monotonic(), None
         if flags["batch"]:
             finished_earlier = run_batches(flags, job, ledger, self.system_prompts[0], reread_rows)

@@ -121,8 +121,11 @@ def read_parent_rules(folder: Path) -> list[IgnoreRules]:
 
 def read_ignore_rules(folder: Path, file_name: str = ".gitignore") -> list[IgnoreRules]:
     """Read the rules of a folder; [] if there is no file with rules, or it cannot be read."""
+    path = folder / file_name
+    if not path.is_file():  # a repository may contain a link to a device, which has no end
+        return []
     try:
-        text = (folder / file_name).read_text(encoding="utf-8", errors="surrogateescape")
+        text = path.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
         return []
     return [(folder.absolute(), GitIgnoreSpec.from_lines(text.splitlines()))]

@@ -6,6 +6,7 @@ Everything here runs in the event loop of `ServerPool`.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -42,6 +43,10 @@ MAX_QUESTIONS = 5
 MAX_QUESTION_LENGTH = 500
 MAX_REASON_LENGTH = 300
 URL_ELICITATION_REQUIRED = -32042
+
+# Without a handler, the SDK and its dependencies would write tracebacks with a server's text to standard error.
+for name in ("mcp", "client", "asyncio", "httpx2", "httpcore2"):
+    logging.getLogger(name).addHandler(logging.NullHandler())
 
 
 T = TypeVar("T")

@@ -100,7 +100,6 @@ class HttpServerTransport:
         import httpx2
 
         return httpx2.AsyncClient(
-            # A compressed body could expand to any size.
             headers={"Accept-Encoding": "identity", **self._server.headers},
             auth=self._auth,
             timeout=httpx2.Timeout(CONNECT_TIMEOUT, read=READ_TIMEOUT),
@@ -109,12 +108,19 @@ class HttpServerTransport:
         )
 
     async def _check_response(self, response: httpx2.Response) -> None:
+        import httpx2
+
+        encoding = response.headers.get("content-encoding", "identity")
+        if encoding.lower() != "identity":  # the body could expand to any size
+            raise httpx2.StreamError(f"it sent {encoding} data, which was not requested")
         if response.request.method == "POST":
             if response.status_code < 400:
                 self._failure = ""
             elif LOGIN_COMMAND not in self._failure:  # the SDK tries an older protocol after any error
                 self._failure, self._failure_status = self._describe_failure(response), response.status_code
-        if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
+        accepts_events = "text/event-stream" in response.request.headers.get("accept", "")  # not during a sign-in
+        is_event_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
+        if not (accepts_events and is_event_stream):  # the SDK limits each event
             response.stream = limit_stream(response.stream)
 
     def _describe_failure(self, response: httpx2.Response) -> str:

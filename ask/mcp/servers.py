@@ -6,7 +6,6 @@ The SDK is asynchronous and the run is not, so the event loop of the connections
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 LOOP_TIMEOUT_MARGIN = CLOSE_TIMEOUT + 10
 """Seconds added to the timeout of a call, after which the event loop itself is considered to hang."""
-LOGGER_NAMES = ("mcp", "client", "asyncio", "httpx2", "httpcore2")
-"""Loggers of the SDK and its dependencies; without a handler they would write to standard error."""
 
 
 class ServerPool:
@@ -62,8 +59,6 @@ class ServerPool:
         self._transports: list[ServerTransport] = []
         self._connections: dict[str, ServerConnection] = {}
         self._is_closing = False
-        for name in LOGGER_NAMES:
-            logging.getLogger(name).addHandler(logging.NullHandler())
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="mcp", daemon=True)
         self._thread.start()

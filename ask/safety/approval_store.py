@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -78,7 +79,8 @@ def _list_programs(command: str) -> Sequence[str]:
     """Return the programs of a command line; () if it is not understood, or if they can run any other program."""
     command_line = parse_command_line(command)
     programs = list(dict.fromkeys(words[0].text for words in command_line.commands))
-    is_safe = all(_PROGRAM_NAME.fullmatch(one) and one not in WRAPPERS | SHELLS for one in programs)
+    runs_others = any(os.path.basename(one) in WRAPPERS | SHELLS for one in programs)
+    is_safe = not runs_others and all(map(_PROGRAM_NAME.fullmatch, programs))
     return programs if command_line.is_exact and is_safe and len(programs) <= _MAX_PROGRAMS else ()
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import signal
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -223,8 +224,9 @@ class GitReader:
 
     def __exit__(self, *_: object) -> None:
         for process in self._processes.values():
-            process.kill()
-            process.communicate()
+            # If git is a wrapper, its children have the pipes too: reading until they are closed could take forever.
+            with process, suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 def _list_commands(folders: Iterable[Path]) -> Iterator[_GitCommand]:

@@ -58,6 +58,8 @@ _TOKENS = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(\[[^]]*\])?\+?=")
+_SUBSCRIPT_SUBSTITUTION = re.compile(r"[^[]*\w\[(?:[^`$]|\$(?![({]))*[`$]", re.DOTALL)
+"""A substitution that builtins such as `[`, `declare` and `let` make even in single quotes: `test -v 'a[$(date)]'`."""
 _RESERVED_WORDS = frozenset(
     {
         *("!", "{", "}", "if", "then", "elif", "else", "fi", "for", "while", "until", "do", "done", "case", "esac"),
@@ -159,6 +161,9 @@ class _CommandLineParser:
         elif not self._command and (word.text in _RESERVED_WORDS or _ASSIGNMENT.match(word.text)):
             self._is_exact = False
         else:
+            is_assignment = word.text.startswith("-v") and len(self._command) == 1 and self._command[0].text == "printf"
+            if is_assignment or _SUBSCRIPT_SUBSTITUTION.match(word.text):
+                self._is_exact = False
             self._command.append(word)
 
     def _end_command(self, *, is_last: bool = False) -> None:

@@ -10,12 +10,13 @@ from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass, field
 from http.client import HTTPException
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
 from ask import __version__
 from ask.client.certificates import CaBundle, explain_certificate_error, find_ca_bundle
 from ask.client.decoding import GzipDecoder
+from ask.client.http_adapter import ConnectionCounter, create_adapter
 from ask.client.network_errors import find_connect_reason
 from ask.client.transport import skip_authentication
 from ask.errors import ConfigError
@@ -25,8 +26,6 @@ from ask.tools.base import ToolError
 from ask.tools.network_policy import HttpTarget, NetworkPolicy, is_ip_address, parse_url
 
 if TYPE_CHECKING:
-    from socket import socket
-
     import requests
 
 MAX_BODY_SIZE = 10_000_000
@@ -155,15 +154,13 @@ class _Fetcher:
 
         Each session is new, so no cookies are sent.
         """
-        from requests.adapters import HTTPAdapter
-
+        adapter = create_adapter(ConnectionCounter(None))
+        session.mount(f"{target.scheme}://", adapter)
         if self.policy is None:
             return self._send_request(session, target, target.host)
         session.trust_env = False
         if not is_ip_address(target.host):
-            adapter = HTTPAdapter()
             adapter.init_poolmanager(1, 1, server_hostname=target.host)  # the name that the certificate must match
-            session.mount(f"{target.scheme}://", adapter)
         errors = []
         for address in self.policy.resolve_allowed(target):
             try:
@@ -223,6 +220,7 @@ class _Fetcher:
         """
         from urllib3.exceptions import HTTPError
 
+        raw_response: Any = response.raw._original_response
         encoding = response.headers.get("Content-Encoding", "").strip().lower()
         if encoding not in ("", "identity", "gzip", "x-gzip"):
             raise ToolError(f"{target.url} was compressed with {encoding}, which was not requested")
@@ -230,7 +228,7 @@ class _Fetcher:
         body = bytearray()
         note, timeout = "", self.body_timeout
         try:
-            _set_body_timeout(response, self.get_time_left(timeout))
+            raw_response.reader.deadline = self.start_time + timeout
             while self.get_time_left(timeout) > 0 and (chunk := response.raw.read1(_READ_SIZE, decode_content=False)):
                 remaining = MAX_BODY_SIZE + 1 - len(body)
                 body += decoder.decode(chunk, remaining) if decoder else chunk[:remaining]
@@ -247,14 +245,6 @@ class _Fetcher:
                 raise self.make_timeout_error(target)
             note = f"cut off after {timeout:g} s"
         return bytes(body), note
-
-
-def _set_body_timeout(response: requests.Response, timeout: float) -> None:
-    """Replace the socket's timeout, which was set for the headers and is too long for the body."""
-    file = getattr(getattr(response.raw, "_original_response", None), "fp", None)
-    sock: socket | None = getattr(getattr(file, "raw", None), "_sock", None)
-    if sock is not None:
-        sock.settimeout(max(timeout, 0.01))
 
 
 def _find_redirect(target: HttpTarget, response: requests.Response) -> HttpTarget | None:

@@ -113,6 +113,14 @@ def test_rules_of_parent_folders_apply(ask: Ask, server: ModelServer) -> None:
     assert sent_files(wire.asked(server.requests[0].json), "src") == ["a.py"]
 
 
+def test_a_gitignore_that_is_not_a_file_is_skipped(ask: Ask, server: ModelServer) -> None:
+    create_files(ask.cwd / "src", "a.py", "sub/b.py")
+    os.mkfifo(ask.cwd / "src/.gitignore")
+    (ask.cwd / "src/sub/.gitignore").symlink_to("/dev/zero")
+    assert ask("-f", "src", "why?", timeout=10).code == 0
+    assert sent_files(wire.asked(server.requests[0].json), "src") == ["a.py", "sub/b.py"]
+
+
 def test_files_that_are_not_text_are_skipped_and_named(ask: Ask, server: ModelServer) -> None:
     create_files(ask.cwd / "src", "a.py")
     for name, data in {"logo.png": png(), "b.wav": wav(), "c.bin": b"\x7fELF\0\1"}.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 import subprocess
@@ -159,12 +160,14 @@ def test_variables_in_headers_are_expanded(ask: Ask, home: Home, server: ModelSe
 def test_each_server_that_does_not_speak_mcp_is_reported(ask: Ask, home: Home, server: ModelServer) -> None:
     page = Reply((b"<html>",), content_type="text/html")
     elsewhere = Reply(status=307, headers={"Location": "http://127.0.0.2:1/"})
+    compressed = Reply((gzip.compress(b" " * 20_000_000),), headers={"Content-Encoding": "gzip"})
     replies = {
         "html": (page, "text/html"),
         "headers_only": (Reply((b"", HOLD)), "within 0.5 s"),
         "silent": (Reply((HOLD,)), "within 0.5 s"),
         "long": (Reply([b" " * 1_000_000] * 12), "10,000,000 bytes"),
         "moved": (elsewhere, "http://127.0.0.2:1/"),
+        "compressed": (compressed, "gzip data"),
         "junk": (Reply((b'{"jsonrpc": "2.0", "id": 1, "result": 5}',)), ""),
     }
     with ExitStack() as stack:

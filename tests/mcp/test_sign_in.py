@@ -281,6 +281,26 @@ def test_a_required_sign_in_is_reported_even_if_an_older_protocol_is_refused_oth
         assert "ask mcp login web" in ask("mcp", "test", timeout=120).text
 
 
+def test_the_text_of_an_authorization_server_is_escaped(ask: Ask, home: Home) -> None:
+    with ModelServer() as other:
+        other.reply(Reply(status=401), *[Reply(status=404)] * 3, Reply((b"\x1b]52;c;eA==\x07",), status=400))
+        configure(home, {"web": {"url": f"{other.base_url}/mcp", "timeout": 60}})
+        result = ask.process("mcp", "login", "web", env=BROWSER)  # pytest handles the logs of its own process
+    assert result.code == 5
+    assert result.stderr == (
+        "ask: cannot sign in to web: the sign-in failed (Registration failed: 400 \\x1b]52;c;eA==\\x07)\n"
+    )
+
+
+def test_the_metadata_of_a_server_is_read_up_to_a_limit(ask: Ask, home: Home) -> None:
+    with ModelServer() as other:
+        metadata = Reply([b" " * 1_000_000] * 12, content_type="text/event-stream")
+        other.reply(Reply(status=401), metadata, *[Reply(status=404)] * 9)
+        configure(home, {"web": {"url": f"{other.base_url}/mcp", "timeout": 60}})
+        assert sign_in(ask).code == 5
+        assert len(other.requests) == 2
+
+
 def test_tokens_are_not_sent_to_another_url(ask: Ask, home: Home, private: OAuthServer) -> None:
     add(home, private)
     assert sign_in(ask).code == 0

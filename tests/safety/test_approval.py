@@ -195,7 +195,7 @@ def test_an_extent_that_is_not_understood_means_no(typed: list[str]) -> None:
     assert text.count(EXTENT) == len(typed)
 
 
-@pytest.mark.parametrize("command", ["ls > x", "sudo ls", "bash x", "'l\u0455'", "$X", "a; b; c; d; e"])
+@pytest.mark.parametrize("command", ["ls > x", "sudo ls", "bash x", "/bin/sh x", "'l\u0455'", "$X", "a; b; c; d; e"])
 def test_the_program_is_offered_only_if_it_is_known_and_runs_no_others(command: str) -> None:
     proposal = ("bash", {"command": command})
     replies, text = run_with_answers((PROMPT, "a\n"), (EXTENT, "p\n"), (EXTENT, "\n"), proposals=[proposal])

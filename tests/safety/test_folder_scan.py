@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -457,6 +458,19 @@ def test_repository_that_makes_git_wait_is_reported(folders: Folders) -> None:
     os.mkfifo(folders.work / "sub/bare/commondir")
     assert {"work/sub/.git", "work/sub/bare"} <= folders.scan()
     assert "no response within" in folders.warnings[0]
+
+
+@pytest.mark.slow
+def test_a_wrapper_of_git_that_hangs_is_killed_with_its_children(folders: Folders) -> None:
+    git = folders.write("programs/git", f"#!/bin/sh\nsleep 60 &\necho $! >> {folders.base}/children\nwait\n")
+    git.chmod(0o755)
+    start_time = time.monotonic()
+    folders.scan(PATH=str(git.parent))
+    assert time.monotonic() - start_time < 10
+    assert "no response within" in folders.warnings[0]
+    for child in (folders.base / "children").read_text().split():
+        status = Path(f"/proc/{child}/stat")
+        assert not status.exists() or status.read_text().rpartition(")")[2].split()[0] == "Z"
 
 
 # Links

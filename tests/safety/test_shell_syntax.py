@@ -25,6 +25,7 @@ EXACT = {
     "a 2>&1 >/dev/null 2> /dev/null &>/dev/null": [["a"]],
     "a2>/dev/null": [["a2"]],
     "git show HEAD~1:x": [["git", "show", "HEAD~1:x"]],
+    "printf '%s [`a`]' -v": [["printf", "%s [`a`]", "-v"]],
 }
 INEXACT = [
     *("", ";", "a;;b", "a &", "a & b", "a |& b", "a\n\nb", "a && ", "&& a", "| a"),
@@ -42,6 +43,7 @@ INEXACT = [
         "a <<X\nb\nX",
         "a <<< b",
     ),
+    *("printf -v a b", "printf '-v' a b", "printf -va b", "[ -v 'a[`b`]' ]", "let 'a[$(b)]'"),
     *("a 'b", 'a "b', "a \r", "a \0", "a \u00e9", "a\u00a0b", "'a'2>/dev/null", "a\x0bb"),
 ]
 
@@ -187,6 +189,18 @@ def test_bash_runs_only_allowed_commands_of_an_allowed_command_line(command: str
     assert [call for call in calls if call[:2] != ["safe", "two"] and call != ["safe", "one"]] == []
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("printf -v 'a[$(bad)]' x", "printf -v'a[x$(bad)]' x", "test -v 'a[`bad`]'", "[ -v 'a[b[$(bad)]]' ]"),
+        *("let '1 + a[$(bad)]'", "[[ 1 -eq 'a[$(bad)]' ]]", "read 'a[$(bad)]'", "declare 'a[$(bad)]=1'"),
+    ],
+)
+def test_a_builtin_that_expands_its_arguments_again_is_not_allowed(command: str) -> None:
+    assert ["bad"] in run_in_bash(command)[0]
+    assert not find_allow_rules(parse_rules("tools.allow", [f"{command.split(maxsplit=1)[0]} *"]), command)
+
+
 UNQUOTED = st.lists(PIECES | st.sampled_from(["only this", "; only this"]), max_size=8).map(
     lambda pieces: "".join(pieces).replace("'", "").replace('"', "")
 )
@@ -211,7 +225,7 @@ def test_every_part_of_an_allowed_command_line_is_allowed(operator: str, after: 
 
 
 @pytest.mark.parametrize(
-    "piece", ["a ", "'a'", "$(", '"$(', "<<A\n", "x() { ", "a#", "\\", "a;", "2>&1 ", '\\"', "'", "> "]
+    "piece", ["a ", "'a'", "$(", '"$(', "<<A\n", "x() { ", "a#", "\\", "a;", "2>&1 ", '\\"', "'", "> ", "a[", "'a['"]
 )
 def test_parsing_takes_linear_time(piece: str) -> None:
     before = time.process_time()

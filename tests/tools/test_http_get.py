@@ -21,6 +21,7 @@ from ask.tools.base import ToolError
 from ask.tools.http_get import MAX_BODY_SIZE, FetchResponse, fetch_response
 from ask.tools.network_policy import NetworkPolicy
 from tests.model_server import DROP, HOLD, ModelServer, Repeat, Reply
+from tests.raw_server import RawServer, read_request
 
 BOMB = zlib.compressobj(9, wbits=31)
 ZEROS = BOMB.compress(bytes(100_000_000)) + BOMB.flush()
@@ -219,6 +220,30 @@ def test_timeout_applies_to_headers_sent_byte_by_byte() -> None:
         assert time.monotonic() - start < 5
         stop.set()
         thread.join()
+
+
+@pytest.mark.parametrize(
+    ("start", "endless"),
+    [
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", b"X-Trailer: x\r\n"),
+    ],
+)
+def test_nothing_is_read_after_the_timeout(start: bytes, endless: bytes) -> None:
+    disconnected = threading.Event()
+
+    def handle(connection: socket.socket) -> None:
+        read_request(connection)
+        connection.sendall(start)
+        try:
+            while True:
+                connection.sendall(endless * 100)
+        except OSError:
+            disconnected.set()
+
+    with RawServer(handle) as raw_server:
+        refusal(f"http://{raw_server.address}/", seconds=0.3)
+        assert disconnected.wait(5)
 
 
 def test_connection_error_is_explained() -> None:
