@@ -39,7 +39,7 @@ from ask.errors import AskError, RowsFailedError, RunInterruptedError, UsageErro
 from ask.map.engine import Engine, Progress
 from ask.map.job import Job, RowTask, TaskResult, estimate_input, identify_rows, prepare_job
 from ask.map.ledger import Ledger
-from ask.map.output import OUTPUT_SUFFIXES, ColumnNames, FileWriter, StdoutWriter
+from ask.map.output import OUTPUT_SUFFIXES, TABLE_DELIMITERS, ColumnNames, FileWriter, StdoutWriter
 from ask.map.rate_limit import MAX_CONCURRENCY, RateLimiter
 from ask.map.rows import (
     INPUT_FORMATS,
@@ -56,6 +56,7 @@ from ask.messages import Usage
 from ask.render.amounts import format_age, format_count, format_dollars, format_duration
 from ask.render.progress_bar import ProgressBar
 from ask.render.table import write_table
+from ask.text import format_one_line
 
 if TYPE_CHECKING:
     from ask.map.agent_runner import AgentOptions
@@ -287,7 +288,12 @@ class MapCommand:
         job, schema = self.job, self.job.requests[0].response_schema
         agent_options = self._make_agent_options() if self.flags["with_tools"] else None
         has_patch = agent_options is not None and agent_options.directory_template is not None
-        names = ColumnNames(tuple(first_row.columns), schema.value if schema else None, has_patch=has_patch)
+        names = ColumnNames(
+            tuple(first_row.columns),
+            schema.value if schema else None,
+            has_patch=has_patch,
+            is_table=bool(job.output and job.output.suffix.lower() in TABLE_DELIMITERS),
+        )
         writer = FileWriter(job.output, names, job.id) if job.output else StdoutWriter(names)
         self.app.cleanup.callback(writer.close)
         endpoints = [request.endpoint for request in job.requests]
@@ -314,7 +320,11 @@ class MapCommand:
         available_rows = read_in_background(rows) if self.reads_pipe else rows
         with stop_on_interrupt(engine, self.app.console):
             tasks = identify_rows(job, self.ledger, available_rows)
-            return engine, engine.run(tasks, self._open_progress_bar())
+            progress = engine.run(tasks, self._open_progress_bar())
+        if names.left_out:
+            columns = ", ".join(map(format_one_line, sorted(names.left_out)))
+            self.app.console.print_notice(f"the output leaves out columns that the first row does not have: {columns}")
+        return engine, progress
 
     def _choose_runner(self, agent_options: AgentOptions | None) -> tuple[Callable[[RowTask], TaskResult], int]:
         """Return the function that answers rows, in several threads, and the limit for concurrent rows.

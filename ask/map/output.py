@@ -16,7 +16,8 @@ from ask.console import StandardOutput
 from ask.errors import FileError, UsageError
 from ask.map.ledger import RowResult
 
-OUTPUT_SUFFIXES = (".jsonl", ".csv", ".tsv")
+TABLE_DELIMITERS = {".csv": ",", ".tsv": "\t"}
+OUTPUT_SUFFIXES = (".jsonl", *TABLE_DELIMITERS)
 ANSWER = "answer"
 encode_json = json.JSONEncoder(ensure_ascii=False).encode
 RESULT_COLUMNS = ("model", "finish_reason", "input_tokens", "output_tokens", "cost", "error")
@@ -25,10 +26,22 @@ PATCH = "patch"
 
 
 class ColumnNames:
-    """The names of the output columns: a result column that the input already has gets a number, as in "answer_2"."""
+    """The names of the output columns: a result column that the input already has gets a number, as in "answer_2".
+
+    Args:
+        input_columns: the columns of the first row.
+        schema: the schema of the answers; None for text.
+        has_patch: whether there is a column for the changes that tools made.
+        is_table: whether all rows of the output have the same columns.
+    """
 
     def __init__(
-        self, input_columns: Sequence[str], schema: Mapping[str, Any] | None, *, has_patch: bool = False
+        self,
+        input_columns: Sequence[str],
+        schema: Mapping[str, Any] | None,
+        *,
+        has_patch: bool = False,
+        is_table: bool = False,
     ) -> None:
         properties = schema.get("properties") if schema and schema.get("type") == "object" else None
         self._answer_fields = tuple(properties) if properties else None
@@ -40,6 +53,10 @@ class ColumnNames:
                 unique, number = f"{name}_{number}", number + 1
             self.all.append(unique)
         self._names = self.all[len(input_columns) :]
+        self._input_columns = set(input_columns)
+        self._is_table = is_table
+        self.left_out: set[str] = set()
+        """The columns that only later rows have, and that the output does not contain."""
 
     def build_record(self, columns: Mapping[str, Any], model: str, result: RowResult) -> dict[str, Any]:
         """Return the output row of an input row."""
@@ -53,6 +70,8 @@ class ColumnNames:
             values.append(result.patch or None)
         tokens_and_cost = (result.input_tokens, result.output_tokens, result.cost)
         values += (model, result.finish_reason or None, *tokens_and_cost, result.error or None)
+        new_columns = columns.keys() - self._input_columns
+        self.left_out |= new_columns if self._is_table else new_columns.intersection(self._names)
         return {**columns, **dict(zip(self._names, values, strict=True))}
 
 
@@ -88,7 +107,7 @@ class FileWriter:
     def __init__(self, path: Path, names: ColumnNames, job: str) -> None:
         self._path = path
         self.names = names
-        self._delimiter = {".csv": ",", ".tsv": "\t"}.get(path.suffix.lower())
+        self._delimiter = TABLE_DELIMITERS.get(path.suffix.lower())
         self._temporary_path: Path | None = path.with_name(f".{path.name}.{job}.tmp")
         with convert_write_errors(path):
             self._descriptor = os.open(self._temporary_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o666)

@@ -201,6 +201,20 @@ def test_columns_of_the_input_are_kept(ask: Ask, server: ModelServer, home: Home
     assert (row["answer"], row["answer_2"], row["model"], row["model_2"]) == ("theirs", "SAY A", "old", "vendor/model")
 
 
+@pytest.mark.parametrize(("output", "left_out"), [("out.csv", {"answer", "note"}), ("out.jsonl", {"answer"})])
+def test_columns_that_the_first_row_lacks_are_not_left_out_silently(
+    ask: Ask, server: ModelServer, home: Home, output: str, left_out: set[str]
+) -> None:
+    server.reply(echo)
+    file = write_rows(
+        home.work, {"text": "a"}, {"text": "b", "note": "n", "answer": "theirs"}, {"text": "c", "note": 1}
+    )
+    result = ask(*COMMAND, file, "-O", output)
+    assert result.code == 0
+    notice = next(line for line in result.stderr.splitlines() if "first row" in line)
+    assert {name for name in ("answer", "note", "text") if name in notice} == left_out
+
+
 def test_files_are_rows(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(echo)
     for name in ("a.txt", "b.txt"):
