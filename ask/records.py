@@ -13,24 +13,7 @@ if TYPE_CHECKING:
 else:
     from operator import itemgetter
 
-    class _NamedTupleType(type):
-        """Turns the annotations of each direct subclass of `NamedTuple` into fields."""
-
-        def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> type:
-            if bases[0] is not tuple and not hasattr(bases[0], "_fields"):
-                fields = tuple(namespace.get("__annotations__", ()))
-                namespace |= {
-                    "__slots__": (),
-                    "__match_args__": fields,
-                    "_fields": fields,
-                    "_field_defaults": {field: namespace[field] for field in fields if field in namespace},
-                    **{field: property(itemgetter(position)) for position, field in enumerate(fields)},
-                }
-            return super().__new__(cls, name, bases, namespace)
-
-    class NamedTuple(tuple, metaclass=_NamedTupleType):
-        """A tuple whose items are also attributes; see the documentation of `typing.NamedTuple`."""
-
+    class _Record(tuple):
         __slots__ = ()
 
         def __new__(cls, *values: Any, **named_values: Any) -> Self:
@@ -68,3 +51,24 @@ else:
             if changes:
                 raise TypeError(f"{type(self).__name__} has no field {', '.join(changes)}")
             return replaced
+
+        __replace__ = _replace  # for copy.replace(), from Python 3.13 on
+
+    class _NamedTupleType(type):
+        """Creates a `_Record` whose fields are the annotations for each subclass of `NamedTuple`."""
+
+        def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> type:
+            if not bases:
+                return super().__new__(cls, name, bases, namespace)
+            fields = tuple(namespace.get("__annotations__", ()))
+            namespace |= {
+                "__slots__": (),
+                "__match_args__": fields,
+                "_fields": fields,
+                "_field_defaults": {field: namespace[field] for field in fields if field in namespace},
+                **{field: property(itemgetter(position)) for position, field in enumerate(fields)},
+            }
+            return type(name, (_Record,), namespace)
+
+    class NamedTuple(metaclass=_NamedTupleType):
+        """A tuple whose items are also attributes; see the documentation of `typing.NamedTuple`."""

@@ -155,6 +155,14 @@ def test_an_exception_in_a_plugin_hook_is_a_one_line_error(ask: Ask, tmp_path: P
     assert "sk-stranger-secret" not in result.stderr
 
 
+def test_the_traceback_of_a_hook_that_takes_too_long_shows_where_it_was(ask: Ask, tmp_path: Path) -> None:
+    body = "def provider_build_request(self, request, key): __import__('time').sleep(60)"
+    env = install(tmp_path / "site", body)
+    result = ask("-v", "--timeout", "0.1", "-p", "stranger", "hi", env=env)
+    assert result.code == 4
+    assert "stranger_plugin.py" in result.stderr
+
+
 def test_an_unexpected_exception_is_one_line_and_exits_with_1(ask: Ask, tmp_path: Path) -> None:
     body = """
     def provider_build_request(self, request, key):

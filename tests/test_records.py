@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import copy
 import inspect
 import pickle
@@ -62,6 +63,10 @@ def test_replaced_as_by_typing(changes: Mapping[str, int]) -> None:
             Record(1)._replace(**changes)
     else:
         assert Record(1)._replace(**changes) == StandardRecord(1)._replace(**changes)  # type: ignore[comparison-overlap]
+        record: Any = Record(1)
+        assert record.__replace__(**changes) == record._replace(
+            **changes
+        )  # as copy.replace() does, from Python 3.13 on
 
 
 def test_a_tuple_with_immutable_attributes() -> None:
@@ -93,6 +98,22 @@ def test_subclasses_add_no_fields() -> None:
     special = SpecialRecord(1)._replace(second=3)
     assert isinstance(special, SpecialRecord)
     assert special._asdict() == {"first": 1, "second": 3, "third": ()}
+
+
+def test_subclasses_may_have_other_bases() -> None:
+    class Mixin:
+        def first_two(self: Any) -> tuple[int, int]:
+            return self.first, self.second
+
+    class MixedRecord(Mixin, Record):
+        pass
+
+    class AbstractRecord(Record, abc.ABC):
+        pass
+
+    assert MixedRecord(1).first_two() == (1, 2)
+    assert AbstractRecord(1)._replace(second=3) == (1, 3, ())
+    assert type(Record) is type
 
 
 def test_described_as_by_typing() -> None:

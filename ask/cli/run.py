@@ -14,7 +14,7 @@ from ask.agent.request import RunRequest, prepare_request
 from ask.agent.run import record_exit_code, record_exit_code_on_error, run_request
 from ask.agent.tool_loop import RunResult
 from ask.console import StandardOutput, StderrConsole, can_redraw
-from ask.errors import AskError, BrokenOutputError, RunInterruptedError, to_ask_error
+from ask.errors import AskError, BrokenOutputError, PluginError, RunInterruptedError, to_ask_error
 from ask.render.plain import PlainRenderer
 
 if TYPE_CHECKING:
@@ -75,14 +75,14 @@ def open_session(flags: Mapping[str, Any]) -> Iterator[AppContext]:
 def redact_errors(console: StderrConsole, *, verbose: bool) -> Iterator[None]:
     """Redact the errors of a block, and convert unexpected ones to AskError.
 
-    With `verbose`, errors that another exception caused are printed with their traceback.
+    With `verbose`, bugs of plugins and errors that another exception caused are printed with their traceback.
     """
     try:
         yield
     except (BrokenOutputError, click.ClickException, click.exceptions.Exit):
         raise
     except Exception as error:  # noqa: BLE001 - any error may contain a key
-        if verbose and (error.__cause__ or not isinstance(error, AskError)):
+        if verbose and (error.__cause__ or isinstance(error, PluginError) or not isinstance(error, AskError)):
             import traceback
 
             console.print_line("".join(traceback.format_exception(error)).rstrip())

@@ -186,7 +186,7 @@ OLD_DRAFT_PATTERN = r"draft-0[3467]\b"
 MAX_REFERENCE_DEPTH = 5
 """The limit for nested references when they are inlined."""
 MAX_SCHEMAS = 2_000
-"""The limit for subschemas after inlining; once it is exceeded, no more references are inlined."""
+"""The limit for subschemas after inlining; a schema that exceeds it is inlined less deeply."""
 MAX_NOTE_LENGTH = 2_000
 """The limit for each note about unions in a tool's description, in characters."""
 ANNOTATION_KEYWORDS = frozenset({"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"})
@@ -213,11 +213,17 @@ def normalize_tool(tool: ToolSpec, *, inline_references: bool = False) -> ToolSp
     Raises:
         UnusableToolError: the parameters cannot be an object, or the schema is nested too deeply.
     """
-    try:
-        schema, notes = _Normalizer(tool.parameters, inline_references).normalize_root()
-    except RecursionError:
-        raise UnusableToolError("its schema is nested too deeply") from None
-    return ToolSpec(tool.name, "\n".join(filter(None, (tool.description, *notes))), schema)
+    for max_depth in range(MAX_REFERENCE_DEPTH, -1, -1) if inline_references else (None,):
+        try:
+            schema, notes = _Normalizer(tool.parameters, max_depth).normalize_root()
+        except (_TooManySchemasError, RecursionError):
+            continue
+        return ToolSpec(tool.name, "\n".join(filter(None, (tool.description, *notes))), schema)
+    raise UnusableToolError("its schema is nested too deeply")
+
+
+class _TooManySchemasError(Exception):
+    pass
 
 
 class _Scope(NamedTuple):
@@ -228,11 +234,14 @@ class _Scope(NamedTuple):
 
 
 class _Normalizer:
-    """Rewrites one tool's schema, with its references inlined or moved to `$defs`."""
+    """Rewrites one tool's schema.
 
-    def __init__(self, parameters: Any, inline_references: bool) -> None:
+    References are inlined up to `max_depth` levels deep; None moves them to `$defs`.
+    """
+
+    def __init__(self, parameters: Any, max_depth: int | None) -> None:
         self._parameters = parameters
-        self._inline_references = inline_references
+        self._max_depth = max_depth
         self._replaced_names = build_name_replacements(parameters)
         self._definitions: dict[str, SchemaDict] = {}
         self._definition_names: dict[int, str] = {}
@@ -264,6 +273,8 @@ class _Normalizer:
         if not isinstance(schema, Mapping):
             return {"not": {}} if schema is False else {}
         self._schema_count += 1
+        if self._max_depth and self._schema_count > MAX_SCHEMAS:
+            raise _TooManySchemasError
         if isinstance(schema.get("$id"), str) and scope.resolver is not None:
             scope = scope._replace(resolver=scope.resolver.in_subresource(_create_resource(schema)))
         if isinstance(schema.get("$ref"), str):
@@ -317,13 +328,9 @@ class _Normalizer:
         if resolved is None:
             return rest
         target, resolver = resolved
-        if not self._inline_references:
+        if self._max_depth is None:
             result = {"$ref": f"#/$defs/{self._add_definition(schema['$ref'], target, resolver)}"}
-        elif (
-            id(target) in scope.reference_ids
-            or len(scope.reference_ids) >= MAX_REFERENCE_DEPTH
-            or self._schema_count > MAX_SCHEMAS
-        ):
+        elif id(target) in scope.reference_ids or len(scope.reference_ids) >= self._max_depth:
             fields = read_dict(target)
             result = self._rewrite_schema(
                 {name: fields[name] for name in ("type", "description") if name in fields}, _Scope()
@@ -332,7 +339,7 @@ class _Normalizer:
             result = self._rewrite_schema(target, _Scope(resolver, (*scope.reference_ids, id(target))))
         if is_nullable:
             return {"anyOf": [result, {"type": "null"}]} | rest
-        return merge_schemas(rest, result) if self._inline_references else result | rest
+        return result | rest if self._max_depth is None else merge_schemas(rest, result)
 
     def _resolve_reference(self, reference: str, scope: _Scope) -> tuple[Any, Any] | None:
         """Return a reference's target and the resolver for references inside it, or None."""
@@ -365,7 +372,7 @@ class _Normalizer:
 
         Services that need inlined references support no `allOf` or `oneOf` either, so these are merged and replaced.
         """
-        if self._inline_references:
+        if self._max_depth is not None:
             for subschema in schema.pop("allOf", []):
                 schema = merge_schemas(schema, subschema)
             if "anyOf" not in schema and "oneOf" in schema:

@@ -180,6 +180,15 @@ def test_mutually_recursive_definitions_do_not_multiply() -> None:
     assert len(normalize(schema).parameters["$defs"]) == 1
 
 
+def test_definitions_that_would_multiply_take_no_room_from_the_others() -> None:
+    parent = {"type": "object", "properties": {"page": TEXT}, "required": ["page"]}
+    blocks = {"type": "array", "items": {"anyOf": [{"$ref": f"#/$defs/{number}"} for number in range(10)]}}
+    definitions = {str(number): {"type": "object", "properties": {"children": blocks}} for number in range(10)}
+    schema = {"properties": {"children": blocks, "parent": {"$ref": "#/$defs/parent"}}}
+    inlined = normalize({**schema, "$defs": {**definitions, "parent": parent}}, inline=True).parameters
+    assert inlined["properties"]["parent"] == parent
+
+
 def test_nested_unions_are_flattened_without_references() -> None:
     part = {
         "type": "object",
