@@ -144,7 +144,10 @@ MAX_REASON_LENGTH = 300
 """The limit for a provider's explanation of an incomplete answer, in characters."""
 
 INCOMPLETE_MESSAGES = {
-    FinishReason.LENGTH: ("the answer stopped at the token limit", "raise it with -o max_tokens=N"),
+    FinishReason.LENGTH: (
+        "the answer stopped at the token limit",
+        "raise it with -o max_tokens=N, or shorten the conversation",
+    ),
     FinishReason.CONTENT_FILTER: ("the model refused, or a content filter stopped the answer", ""),
     FinishReason.EMPTY: ("the model returned an empty answer", "try again, or use another model"),
 }

@@ -90,7 +90,7 @@ def test_retry_after_is_obeyed() -> None:
         {
             "anthropic-ratelimit-tokens-limit": "60000",
             "anthropic-ratelimit-tokens-remaining": "500",
-            "anthropic-ratelimit-tokens-reset": (datetime.now(UTC) + timedelta(seconds=90)).isoformat(),
+            "anthropic-ratelimit-tokens-reset": "{in_90_seconds}",
         },
         {
             "x-ratelimit-limit-requests": "60",
@@ -104,6 +104,8 @@ def test_retry_after_is_obeyed() -> None:
     ids=["requests", "tokens", "both"],
 )
 def test_a_quota_that_is_nearly_used_up_slows_down(headers: Mapping[str, str]) -> None:
+    date = (datetime.now(UTC) + timedelta(seconds=90)).isoformat()
+    headers = {name: value.format(in_90_seconds=date) for name, value in headers.items()}
     limiter = RateLimiter()
     limiter.start(0.0)
     limiter.finish(1.0, is_refused=False, headers=headers, tokens=100)

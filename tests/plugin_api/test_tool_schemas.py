@@ -298,5 +298,8 @@ def list_property_names(schema: Any) -> list[str]:
 
 
 def collect_keywords(schema: Any) -> set[str]:
-    parts = list_subschemas(schema)
-    return {*(schema if isinstance(schema, dict) else ())}.union(*map(collect_keywords, parts))
+    parts, words = list_subschemas(schema), set(schema) if isinstance(schema, dict) else set()
+    for word in words & {"dependentRequired", "dependentSchemas"}:  # whose keys are names of properties
+        parts.remove(schema[word])
+        parts += schema[word].values() if isinstance(schema[word], dict) else []
+    return words.union(*map(collect_keywords, parts))
