@@ -2,8 +2,8 @@
 
 The number of concurrent requests grows while all are needed, up to a maximum. The rate at which requests are sent
 starts low and doubles twice a second until the service refuses one. The requests that it accepted in the last second
-then show what it allows. The rate stays a little below that, and is raised in small steps, because the service may
-allow more later.
+then show what it allows; in the first second of a job there are too few to show it. The rate stays a little below that,
+and is raised in small steps, because the service may allow more later.
 """
 
 from __future__ import annotations
@@ -82,6 +82,7 @@ class RateLimiter:
         self._rate = START_RATE if self._is_adaptive else math.inf
         self._quota_rate, self._quota_end = math.inf, -math.inf
         self._next_start = self._paused_until = self._last_refusal = -math.inf
+        self._first_start, self._is_rate_known = math.inf, False
         self._last_growth: float | None = None
         self._start_times: deque[float] = deque()
         self._refusal_times: deque[float] = deque()
@@ -113,6 +114,7 @@ class RateLimiter:
         rate = self._get_rate(now)
         # Time without requests does not accumulate, apart from the imprecision of the caller's waiting.
         self._next_start = max(self._next_start, now - 0.05) + (1 / rate if rate < math.inf else 0.0)
+        self._first_start = min(self._first_start, now)
         self._start_times.append(now)
         discard_old(self._start_times, now)
 
@@ -145,6 +147,8 @@ class RateLimiter:
         if not self._is_adaptive or now - self._last_refusal < COOLDOWN:
             return
         self._last_refusal = self._last_growth = now
+        # The first requests may be refused for what another program has just sent.
+        self._is_rate_known = now - self._first_start >= RATE_WINDOW
         self._answers_since_growth = 0
         self._concurrency = max(1.0, self._concurrency * SHRINKAGE)
         discard_old(self._start_times, now)
@@ -155,21 +159,20 @@ class RateLimiter:
 
     def _grow(self, now: float) -> None:
         """Raise the limits if they held requests back, and nothing was refused for a while."""
-        is_refused_once = self._last_refusal > -math.inf
         self._answers_since_growth += 1
         if self._is_saturated and self._answers_since_growth >= self._concurrency:
-            growth = GROWTH if is_refused_once else RATE_GROWTH
+            growth = GROWTH if self._is_rate_known else RATE_GROWTH
             self._concurrency = min(self._concurrency * growth, float(self._max_concurrency))
             self._answers_since_growth, self._is_saturated = 0, False
         if self._last_growth is None:
             self._last_growth = now
         seconds = now - self._last_growth
-        if seconds < (1.0 if is_refused_once else RATE_GROWTH_INTERVAL):
+        if seconds < (1.0 if self._is_rate_known else RATE_GROWTH_INTERVAL):
             return
         if self._is_paced:
             quiet_time = now - self._last_refusal
             factor = next(factor for least, factor in PROBE_FACTORS if quiet_time >= least)
-            self._rate *= factor if is_refused_once else RATE_GROWTH
+            self._rate *= factor if self._is_rate_known else RATE_GROWTH
         self._last_growth, self._is_paced = now, False
 
     def _read_quotas(self, now: float, headers: Mapping[str, str]) -> None:

@@ -12,13 +12,18 @@ from ask.map.rate_limit import MAX_CONCURRENCY, RateLimiter, parse_reset
 
 
 class Service:
-    """A service that answers after `latency` seconds, and refuses what exceeds `rate` requests per second."""
+    """A service that answers after `latency` seconds, and refuses what exceeds `rate` requests per second.
 
-    def __init__(self, rate: float, latency: float = 0.2) -> None:
-        self.rate, self.latency = rate, latency
+    Until `used_until`, another program uses all of it.
+    """
+
+    def __init__(self, rate: float, latency: float = 0.2, used_until: float = 0.0) -> None:
+        self.rate, self.latency, self.used_until = rate, latency, used_until
         self._tokens, self._time = rate * 0.2, 0.0
 
     def accepts(self, now: float) -> bool:
+        if now < self.used_until:
+            return False
         self._tokens = min(self.rate * 0.2, self._tokens + (now - self._time) * self.rate)
         self._time = now
         if self._tokens < 1:
@@ -58,6 +63,15 @@ def test_the_rate_of_a_service_is_found(rate: float, latency: float) -> None:
     assert sum(late) >= 0.9 * possible, f"{sum(late)} of {possible}"
     refused = sum(not accepted for _, accepted in sent)
     assert refused < (0.03 if rate > 10 else 0.1) * len(sent), f"{refused} of {len(sent)}"
+
+
+@pytest.mark.parametrize("used_until", [0.01, 0.5, 0.9])
+def test_a_refusal_of_the_first_requests_says_nothing_about_the_rate(used_until: float) -> None:
+    """A job that starts when another has just ended finds the quota used up for a moment."""
+    sent = simulate(RateLimiter(), Service(50, used_until=used_until), 30)
+    late = [accepted for time, accepted in sent if time > 10]
+    assert sum(late) >= 0.9 * 50 * 20, f"{sum(late)} of {50 * 20}"
+    assert late.count(False) < 0.03 * len(late)
 
 
 def test_concurrency_grows_while_everything_is_answered() -> None:
