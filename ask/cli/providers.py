@@ -15,6 +15,7 @@ def command(*, as_json: bool) -> None:
     A plugin that cannot be loaded is reported on standard error; the others are still listed.
     """
     from ask.agent.model_selection import load_providers, requires_key, resolve_base_url
+    from ask.client.network_errors import mask_password
 
     app = AppContext()
     rows = []
@@ -29,7 +30,7 @@ def command(*, as_json: bool) -> None:
                 "title": info.title,
                 "default_model": table.get("model") or info.default_model,
                 "key": key_origin or ("missing" if requires_key(app, info, base_url) else "not needed"),
-                "base_url": base_url,
+                "base_url": mask_password(base_url),
                 "from": origin,
             }
         )

@@ -66,6 +66,11 @@ def test_no_part_of_a_key_is_printed(ask: Ask) -> None:
         assert TEST_KEY not in shown.text + shown.stderr
 
 
+def test_a_password_in_a_base_url_is_hidden(ask: Ask) -> None:
+    listed = rows(ask, OLLAMA_BASE_URL="https://me:hunter2@models.test/v1")
+    assert listed["ollama"]["base_url"] == "https://***@models.test/v1"
+
+
 def test_the_list_has_a_heading_on_a_terminal_only(ask: Ask) -> None:
     piped = ask("providers").text.splitlines()
     shown = ask.on_terminal("providers", env={"COLUMNS": "200"}).text.splitlines()

@@ -18,12 +18,11 @@ WAYS = (
     "reading ask's configuration and data",
     "changing protected files",
     "changing kernel settings",
-    "connecting to a server",
     "sockets that bypass the network rules",
     "privileges",
     "seeing other processes",
     "writing outside",
-    "reaching a server",
+    "connecting to a server",
 )
 """The checks of the self-test, by the names that users see."""
 

@@ -99,7 +99,7 @@ def test_the_files_level_works_without_a_sandbox(host: FakeHost, change: str) ->
 
 def test_every_leak_of_a_sandbox_is_reported(host: FakeHost) -> None:
     done = run(host, [], "--safe", before=build_changed_host_command(host, ANOTHER))
-    for way in ("writing outside", "changing protected files", "reading ask's configuration", "reaching a server"):
+    for way in ("writing outside", "changing protected files", "reading ask's configuration", "connecting to a server"):
         assert way in done.result.stderr
 
 
