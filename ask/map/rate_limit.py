@@ -4,6 +4,9 @@ The number of concurrent requests grows while all are needed, up to a maximum. T
 starts low and doubles twice a second until the service refuses one. The requests that it accepted in the last second
 then show what it allows; in the first second of a job there are too few to show it. The rate stays a little below that,
 and is raised in small steps, because the service may allow more later.
+
+Overloaded services refuse some requests at any rate. If a much lower rate does not help, that share of refusals is
+tolerated from then on, and the rate grows again as at the start.
 """
 
 from __future__ import annotations
@@ -31,6 +34,16 @@ RATE_MARGIN = 0.95
 """The rate after a refusal, as a part of what the service allowed."""
 PROBE_FACTORS = ((30.0, 1.2), (10.0, 1.05), (0.0, 1.01))
 """The factor by which the rate grows each second, by the seconds since the last refusal."""
+TEST_RATE = 0.6
+"""Below this part of its highest value, the rate is tested: are fewer requests refused?"""
+TEST_STARTS, TEST_REFUSALS = 20, 5
+"""A test ends once so many requests have been sent and so many refused."""
+SIMILAR_SHARE = 0.5
+"""The lower rate helps if the share of refused requests falls below this part of the previous share."""
+MAX_RANDOM_SHARE = 0.8
+"""A service that refuses more than this is not overloaded but unavailable."""
+RECENT_STARTS = 100
+"""How many requests are counted before the older ones lose weight."""
 LOW_QUOTA = 0.2
 """Below this part of its quota, what the service reports as remaining is spread over the time until it is renewed."""
 MAX_QUOTA_TIME = 120.0
@@ -88,6 +101,7 @@ class RateLimiter:
         self._refusal_times: deque[float] = deque()
         self._answers_since_growth = 0
         self._is_saturated = self._is_paced = False
+        self._random_refusals = RandomRefusals()
         self._total_tokens = self._token_count = 0
 
     @property
@@ -117,6 +131,7 @@ class RateLimiter:
         self._first_start = min(self._first_start, now)
         self._start_times.append(now)
         discard_old(self._start_times, now)
+        self._random_refusals.note_start(now)
 
     def finish(
         self, now: float, *, is_refused: bool, headers: Mapping[str, str], tokens: int | None, wait: float | None = None
@@ -144,18 +159,25 @@ class RateLimiter:
         self._refusal_times.append(now)
         discard_old(self._refusal_times, now)
         self._paused_until = max(self._paused_until, now + min(wait or 0.0, MAX_PAUSE))
-        if not self._is_adaptive or now - self._last_refusal < COOLDOWN:
+        random_refusals = self._random_refusals
+        if random_refusals.note_refusal(now):
+            self._is_rate_known, self._last_growth = False, now
+        if not self._is_adaptive or now - self._last_refusal < COOLDOWN or random_refusals.are_expected():
             return
         self._last_refusal = self._last_growth = now
-        # The first requests may be refused for what another program has just sent.
-        self._is_rate_known = now - self._first_start >= RATE_WINDOW
         self._answers_since_growth = 0
-        self._concurrency = max(1.0, self._concurrency * SHRINKAGE)
         discard_old(self._start_times, now)
+        started, refused = len(self._start_times), len(self._refusal_times)
+        # The first requests may be refused for what another program has just sent, and all if the service has a break.
+        self._is_rate_known = now - self._first_start >= RATE_WINDOW and started > refused
         seconds = max(now - self._start_times[0], RATE_WINDOW / 4) if self._start_times else RATE_WINDOW
-        accepted_count = max(len(self._start_times) - len(self._refusal_times), 1)
-        self._rate = max(min(self._rate, accepted_count / seconds) * RATE_MARGIN, MIN_RATE)
+        previous_rate = min(self._rate, started / seconds)
+        self._concurrency = max(1.0, self._concurrency * SHRINKAGE)
+        allowed_rate = max(started - refused, 1) / seconds
+        self._rate = max(min(self._rate, allowed_rate) * RATE_MARGIN, MIN_RATE)
         self._next_start = max(self._next_start, now + 1 / self._rate)
+        if self._is_rate_known:
+            random_refusals.note_reduction(now, previous_rate, self._rate, Tally(started, refused))
 
     def _grow(self, now: float) -> None:
         """Raise the limits if they held requests back, and nothing was refused for a while."""
@@ -190,6 +212,79 @@ class RateLimiter:
             quotas.append((max(requests, 0.5) / max(reset, 0.1), now + reset))
         if quotas:
             self._quota_rate, self._quota_end = min(quotas)
+
+
+class Tally:
+    """Counts of the requests sent, and of those refused."""
+
+    def __init__(self, started: float = 0.0, refused: float = 0.0) -> None:
+        self.started, self.refused = started, refused
+
+    @property
+    def share(self) -> float:
+        return self.refused / max(self.started, self.refused, 1.0)
+
+
+class RandomRefusals:
+    """Distinguishes refusals that a lower rate avoids from those at any rate.
+
+    Attributes:
+        share: The part of the requests that is refused at any rate, as far as is known.
+    """
+
+    def __init__(self) -> None:
+        self.share = 0.0
+        self._recent = Tally()
+        """The requests since the rate was last reduced."""
+        self._phase = Tally()
+        """Those since the rate was highest or, during a test, since it began."""
+        self._highest_rate = self._previous_share = 0.0
+        self._test_begin: float | None = None
+        self._recent_end = -math.inf
+
+    def are_expected(self) -> bool:
+        """Check whether no more requests are refused than at any rate."""
+        expected = self.share * self._recent.started
+        return self.share > 0 and self._recent.refused <= expected + 3 * math.sqrt(expected) + 1
+
+    def note_start(self, now: float) -> None:
+        """Note that a request is sent."""
+        self._phase.started += self._is_counted(now)
+        self._recent.started += 1
+        if self._recent.started >= RECENT_STARTS and now >= self._recent_end:
+            expected = self.share * self._recent.started
+            if self._recent.refused < expected - 3 * math.sqrt(expected):
+                self.share = self._recent.share
+            self._recent = Tally(self._recent.started / 2, self._recent.refused / 2)
+            self._recent_end = now + RATE_WINDOW
+
+    def note_refusal(self, now: float) -> bool:
+        """Note a refusal. Return whether it completes a test with the result that a lower rate does not help."""
+        self._phase.refused += self._is_counted(now)
+        self._recent.refused += 1
+        test = self._phase
+        if self._test_begin is None or now < self._test_begin + RATE_WINDOW:
+            return False
+        if test.refused < TEST_REFUSALS or test.started < TEST_STARTS:
+            return False
+        self._highest_rate, self._test_begin, self._phase = 0.0, None, Tally()
+        is_lower = test.refused + 2 * math.sqrt(test.refused) < self._previous_share * SIMILAR_SHARE * test.started
+        if is_lower or test.share > MAX_RANDOM_SHARE:
+            return False
+        self.share, self._recent = test.share, Tally()
+        return True
+
+    def note_reduction(self, now: float, previous_rate: float, rate: float, window: Tally) -> None:
+        """Note that the rate was reduced because of the requests in a window. A test begins if it is much lower now."""
+        self._recent = Tally()
+        if previous_rate >= self._highest_rate:
+            self._highest_rate, self._test_begin, self._phase = previous_rate, None, window
+        if self._test_begin is None and rate < self._highest_rate * TEST_RATE:
+            self._previous_share = self._phase.share
+            self._test_begin, self._phase = now + COOLDOWN, Tally()
+
+    def _is_counted(self, now: float) -> bool:
+        return self._test_begin is None or now >= self._test_begin
 
 
 def discard_old(times: deque[float], now: float) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import heapq
+import math
+import random
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
@@ -14,17 +16,28 @@ from ask.map.rate_limit import MAX_CONCURRENCY, RateLimiter, parse_reset
 class Service:
     """A service that answers after `latency` seconds, and refuses what exceeds `rate` requests per second.
 
-    Until `used_until`, another program uses all of it.
+    Until `used_until`, another program uses all of it. Overloaded, it also refuses a share of the requests at any rate.
     """
 
-    def __init__(self, rate: float, latency: float = 0.2, used_until: float = 0.0) -> None:
+    def __init__(
+        self,
+        rate: float,
+        latency: float = 0.2,
+        *,
+        used_until: float = 0.0,
+        refused_share: float = 0.0,
+        overloaded_until: float = math.inf,
+        seed: int = 0,
+    ) -> None:
         self.rate, self.latency, self.used_until = rate, latency, used_until
-        self._tokens, self._time = rate * 0.2, 0.0
+        self.refused_share, self.overloaded_until = refused_share, overloaded_until
+        self._random = random.Random(seed)
+        self._tokens, self._time = max(rate * 0.2, 1.0), 0.0
 
     def accepts(self, now: float) -> bool:
-        if now < self.used_until:
+        if now < self.used_until or (now < self.overloaded_until and self._random.random() < self.refused_share):
             return False
-        self._tokens = min(self.rate * 0.2, self._tokens + (now - self._time) * self.rate)
+        self._tokens = min(max(self.rate * 0.2, 1.0), self._tokens + (now - self._time) * self.rate)
         self._time = now
         if self._tokens < 1:
             return False
@@ -72,6 +85,33 @@ def test_a_refusal_of_the_first_requests_says_nothing_about_the_rate(used_until:
     late = [accepted for time, accepted in sent if time > 10]
     assert sum(late) >= 0.9 * 50 * 20, f"{sum(late)} of {50 * 20}"
     assert late.count(False) < 0.03 * len(late)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("refused_share", [0.05, 0.2, 0.4])
+def test_refusals_at_any_rate_do_not_slow_a_job(refused_share: float, seed: int) -> None:
+    """OpenRouter's upstream providers and Anthropic (status 529) refuse some requests while they are overloaded."""
+    unlimited = simulate(RateLimiter(), Service(1e9, refused_share=refused_share, seed=seed), 80)
+    late = [accepted for time, accepted in unlimited if time > 50]
+    assert sum(late) >= 0.7 * (1 - refused_share) * MAX_CONCURRENCY / 0.2 * 30
+
+    limited = simulate(RateLimiter(), Service(50, refused_share=refused_share, seed=seed), 80)
+    late = [accepted for time, accepted in limited if time > 50]
+    assert sum(late) >= 0.6 * 50 * 30
+    assert late.count(False) <= (refused_share + 0.2) * len(late)
+
+
+def test_tolerated_refusals_are_forgotten_when_a_service_recovers() -> None:
+    sent = simulate(RateLimiter(), Service(50, refused_share=0.3, overloaded_until=60), 120)
+    late = [accepted for time, accepted in sent if time > 80]
+    assert late.count(False) <= 0.1 * len(late)
+    assert sum(late) >= 0.9 * 50 * 40
+
+
+def test_after_a_pause_of_the_service_its_rate_is_found_again() -> None:
+    sent = simulate(RateLimiter(), Service(50, used_until=30), 80)
+    assert sum(time < 30 for time, _ in sent) < 100
+    assert sum(accepted for time, accepted in sent if time > 40) >= 0.9 * 50 * 40
 
 
 def test_concurrency_grows_while_everything_is_answered() -> None:
