@@ -61,6 +61,7 @@ class ChatStreamReader:
         self._calls: list[PartialToolCall] = []
         self._calls_by_index: dict[int, PartialToolCall] = {}
         self._reasoning_details: dict[Any, tuple[dict[str, Any], dict[str, StringIO]]] = {}
+        self._has_reasoning_details = False
 
     def feed(self, event: RawEvent) -> list[Delta]:
         chunk = parse_json(event.data)
@@ -81,12 +82,16 @@ class ChatStreamReader:
             return []
         delta = read_dict(choice.get("delta")) or read_dict(choice.get("message"))
         deltas = self._read_text_fields(delta)
+        # Even if it is empty, DeepSeek's models on OpenRouter need the list back:
+        # https://github.com/OpenRouterTeam/ai-sdk-provider/pull/487
+        self._has_reasoning_details |= isinstance(delta.get("reasoning_details"), list)
         for fragment in read_list(delta.get("reasoning_details")):
             self._add_reasoning_detail(read_dict(fragment))
         for fragment in to_call_list(delta.get("tool_calls")):
             deltas += self._add_call_fragment(read_dict(fragment))
-        merge_fields(self._choice_fields, choice, "delta", "message", "index")
-        self.complete = self.complete or choice.get("finish_reason") is not None
+        finish_reason = choice.get("finish_reason") or None  # MiniMax sends "" until the answer ends
+        merge_fields(self._choice_fields, choice | {"finish_reason": finish_reason}, "delta", "message", "index")
+        self.complete = self.complete or finish_reason is not None
         return deltas
 
     def _read_text_fields(self, delta: dict[str, Any]) -> list[Delta]:
@@ -124,7 +129,7 @@ class ChatStreamReader:
     def _add_call_fragment(self, fragment: Mapping[str, Any]) -> list[Delta]:
         """Add to the call with the fragment's index, or to the last call if there is none.
 
-        Some services send several calls with one index, or repeat the name in each fragment.
+        Some services send several calls with one index, or even one id, or repeat the name in each fragment.
         """
         function = read_dict(fragment.get("function"))
         call_id, name = read_str(fragment.get("id")), read_str(function.get("name"))
@@ -133,7 +138,8 @@ class ChatStreamReader:
         call = self._calls_by_index.get(index) if index is not None else next(reversed(self._calls), None)
         if call and name:
             is_finished = bool(call.id) and call.id != call_id if call_id else index is None and bool(call.name)
-            call = None if is_finished else call
+            has_arguments = arguments.strip() if isinstance(arguments, str) else arguments
+            call = None if is_finished or (has_arguments and call.has_all_arguments()) else call
         if call is None:
             call = PartialToolCall(len(self._calls))
             self._calls.append(call)
@@ -153,7 +159,7 @@ class ChatStreamReader:
     def response(self) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": None}
         message |= {name: text.getvalue() for name, text in self._texts.items()}
-        if self._reasoning_details:
+        if self._has_reasoning_details:
             message["reasoning_details"] = [
                 fields | {name: text.getvalue() for name, text in texts.items()}
                 for fields, texts in self._reasoning_details.values()
@@ -172,6 +178,11 @@ class PartialToolCall:
         self.id = ""
         self.name = ""
         self.arguments = StringIO()
+
+    def has_all_arguments(self) -> bool:
+        """Check whether the arguments so far are a JSON object, so that more of them belong to another call."""
+        text = self.arguments.getvalue()
+        return text.rstrip().endswith("}") and decode_arguments(text) is not None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the call so far, in the format of the non-streaming API."""
