@@ -10,7 +10,16 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ask import ChatCompletions, ChatRequest, Message, ModelInfo, ProviderError, RetryAction
+from ask import (
+    ChatCompletions,
+    ChatRequest,
+    FinishReason,
+    Message,
+    ModelInfo,
+    ModelResponse,
+    ProviderError,
+    RetryAction,
+)
 from ask.parsing import (
     find_error,
     get_model_family,
@@ -32,11 +41,15 @@ TOKENS_PER_PRICE = 1_000_000
 CACHE_MARKER = {"type": "ephemeral"}
 ADD_CREDITS_HINT = "add credits at https://openrouter.ai/settings/credits, or ask for less with -o max_tokens=N"
 NO_TOOLS_HINT = "use --no-tools, or a model that can call tools (ask models -p openrouter)"
+DATA_POLICY_HINT = "allow it at https://openrouter.ai/settings/privacy, or use another model"
+NATIVE_LENGTH_REASONS = ("length", "max_tokens", "max_output_tokens")
 ATTACHMENT_TYPES = (
     *("image/png", "image/jpeg", "image/webp", "image/gif", "application/pdf"),
     *("audio/wav", "audio/mpeg", "audio/ogg", "audio/flac", "audio/mp4", "audio/aac", "audio/aiff"),
 )
 """https://openrouter.ai/docs/features/multimodal. The models list says which model accepts them; all accept PDF."""
+SIGNED_FORMAT = "anthropic-claude-v1"
+"""https://openrouter.ai/docs/use-cases/reasoning-tokens#preserving-reasoning"""
 ROUTER_PREFIXES = ("openrouter", "@preset")
 """Prefixes before the slash for which OpenRouter chooses the model, as in openrouter/auto."""
 EXPLICIT_CACHE_VENDORS = ("anthropic", "qwen")
@@ -76,6 +89,8 @@ class OpenRouter(ChatCompletions):
     error_rules = (
         ("^403 .*Key limit exceeded", RetryAction.NEXT_KEY, "raise the limit of the key, or use another key"),
         ("^404 .*(support tool use|tool_choice)", RetryAction.WITHOUT_TOOLS, NO_TOOLS_HINT),
+        ("^404 .*data policy", None, DATA_POLICY_HINT),
+        ("^404 No endpoints found", None, "ask models -p openrouter lists the models"),
     )
 
     def build_headers(self, key: str) -> dict[str, str]:
@@ -94,13 +109,22 @@ class OpenRouter(ChatCompletions):
 
         OpenRouter drops what the model it chooses cannot read.
         """
+        state = super().find_provider_state(message, model)
         if (
             message.provider_state
             and message.provider_state.provider == self.info.name
             and get_model_family(model) in ROUTER_PREFIXES
         ):
-            return message.provider_state.data
-        return super().find_provider_state(message, model)
+            state = message.provider_state.data
+        details = state.get("reasoning_details")
+        return state if details is None else {"reasoning_details": list(filter(can_send_back, read_list(details)))}
+
+    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
+        """Parse the answer, also if a call was cut off at the token limit: then only the native reason says so."""
+        answer = super().provider_parse_response(response)
+        native_reason = read_str(read_first_choice(response).get("native_finish_reason")).lower()
+        is_cut_off = native_reason in NATIVE_LENGTH_REASONS
+        return answer._replace(finish_reason=FinishReason.LENGTH) if is_cut_off else answer
 
     def find_response_error(self, response: Mapping[str, Any], answer: Any) -> ProviderError | None:
         """Also detect an unreadable tool call, which arrives with any finish reason."""
@@ -143,6 +167,16 @@ class OpenRouter(ChatCompletions):
             output_limit=read_int(read_dict(entry.get("top_provider")).get("max_completion_tokens")),
             efforts=read_efforts(entry),
         )
+
+
+def can_send_back(detail: Any) -> bool:
+    """Check whether reasoning may be sent back: Anthropic refuses text without the signature at its end.
+
+    The signature is missing if the answer was cut off.
+    """
+    fields = read_dict(detail)
+    is_signed_text = fields.get("type") == "reasoning.text" and fields.get("format") == SIGNED_FORMAT
+    return not is_signed_text or bool(fields.get("signature"))
 
 
 def read_efforts(entry: Mapping[str, Any]) -> tuple[str, ...] | None:

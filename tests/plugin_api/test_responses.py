@@ -21,7 +21,6 @@ from ask import (
     RawEvent,
     ReasoningDelta,
     Responses,
-    RetryAction,
     TextDelta,
     ToolCall,
     ToolCallDelta,
@@ -454,12 +453,6 @@ def test_rejected_summary_names_the_option_that_asks_for_it() -> None:
     text = "Your organization must be verified to generate reasoning summaries."
     body = json.dumps({"error": {"message": text, "param": "reasoning.summary", "code": "unsupported_value"}})
     assert "-v" in SERVICE.provider_parse_error(400, {}, body).hint
-
-
-def test_reasoning_that_cannot_be_decrypted_has_a_remedy() -> None:
-    text = "The encrypted content gAAA...DQ== could not be verified."
-    body = json.dumps({"error": {"message": text, "param": None, "code": "invalid_encrypted_content"}})
-    assert SERVICE.provider_parse_error(400, {}, body).retry_action is RetryAction.WITHOUT_REASONING
 
 
 # Malformed answers

@@ -214,6 +214,35 @@ def test_reasoning_of_earlier_questions_is_sent_back(asked: str, is_truncated: b
     assert body["messages"][1]["reasoning_details"] == details
 
 
+@pytest.mark.parametrize("asked", ["anthropic/claude-test", "openrouter/auto"])
+def test_thinking_that_was_cut_off_before_its_signature_is_not_sent_back(asked: str) -> None:
+    signed = {"type": "reasoning.text", "format": "anthropic-claude-v1", "text": "hm", "signature": "sig=="}
+    others = [{"type": "reasoning.encrypted", "format": "anthropic-claude-v1", "data": "AAA="}, {"text": "hm"}]
+    details = [signed, signed | {"signature": None}, *others]
+    message = Message(
+        "assistant", "Ye", provider_state=ProviderState("openrouter", "anthropic/a", {"reasoning_details": details})
+    )
+    body = openrouter.build_body(ChatRequest(asked, [Message("user", "hi"), message]))
+    assert body["messages"][1]["reasoning_details"] == [signed, *others]
+
+
+@pytest.mark.usefixtures("quick")
+def test_reasoning_that_another_upstream_refuses_is_left_out(ask: Ask, server: ModelServer) -> None:
+    detail = {"type": "reasoning.encrypted", "index": 0, "data": "c2VjcmV0"}
+    raw = json.dumps({"error": {"message": "The encrypted content for item rs_1 could not be verified."}})
+    refusal = wire.whole_reply(wire.error("Provider returned error", 400, metadata={"raw": raw}), 400)
+    server.reply(
+        wire.streams(
+            wire.detail(**detail), wire.call(0, id="a", name="list_dir", arguments="{}"), wire.finish("tool_calls")
+        ),
+        refusal,
+        wire.says("Done."),
+    )
+    result = ask("-p", "openrouter", "-m", wire.MODEL, "hi")
+    assert (result.text, result.code) == ("Done.\n", 0)
+    assert ["c2VjcmV0" in json.dumps(request.json) for request in server.requests] == [False, True, False]
+
+
 # Answers
 
 
@@ -257,6 +286,16 @@ def test_unreadable_call_is_retried_until_attempts_run_out(ask: Ask, server: Mod
     assert all(part in result.stderr.splitlines()[-1] for part in ("tool call", "(openrouter)"))
     server.reply(wire.says("Here."))
     assert ask("-p", "openrouter", "hi").text == "Here.\n"
+
+
+@pytest.mark.parametrize("native_reason", ["length", "max_output_tokens", "MAX_TOKENS"])
+def test_call_that_was_cut_off_at_the_token_limit_is_not_run(ask: Ask, server: ModelServer, native_reason: str) -> None:
+    call = wire.call(0, id="a", name="list_dir", arguments='{"dirpath": "')
+    end = wire.chunk(finish="tool_calls", native_finish_reason=native_reason)
+    server.reply(wire.streams(call, end, wire.usage()))
+    result = ask("-p", "openrouter", "hi")
+    assert (result.code, len(server.requests)) == (10, 1)
+    assert "token limit" in result.stderr
 
 
 # Errors
@@ -304,6 +343,12 @@ def test_other_missing_models_are_an_error(ask: Ask, server: ModelServer) -> Non
     server.reply(wire.fails(404, "No endpoints found for a/b."))
     result = ask("-p", "openrouter", "-m", "a/b", "hi")
     assert (result.code, len(server.requests)) == (6, 1)
+
+
+def test_missing_endpoints_have_a_hint() -> None:
+    assert "ask models" in failure(404, {"message": "No endpoints found for a/b."}).hint
+    policy = {"message": "No endpoints found matching your data policy (Free model publication)."}
+    assert "settings/privacy" in failure(404, policy).hint
 
 
 def in_seconds(seconds: float) -> str:
