@@ -267,6 +267,8 @@ def test_calls_of_other_providers_have_a_placeholder_signature(model: str, signa
         ("gemini-3-flash-preview", "gemini-flash-latest", True),
         ("gemini-3-flash-preview", "models/gemini-3.6-flash", True),
         ("gemini-2.5-flash", "gemini-2.5-pro", True),
+        ("models/gemini-2.5-flash", "gemini-2.5-flash", True),
+        ("gemini-2.5-flash-lite-preview-09-2025", "gemini-flash-lite-latest", True),
         ("gemini-2.5-flash", "gemini-3.6-flash", False),
         ("gemini-3.6-flash", "gemini-2.5-flash", False),
     ],
