@@ -118,8 +118,11 @@ class Gemini(Provider):
             body["tools"] = list(request.tools)
             body["toolConfig"] = {"functionCallingConfig": {"mode": mode}}
         config: dict[str, Any] = {}
+        # Older models refuse to include thoughts if they do not think, as some do by default.
+        if request.show_reasoning and request.profile.efforts and not is_old_model(request.model):
+            config["thinkingConfig"] = {"includeThoughts": True}
         if schema is not None:
-            config = {"responseMimeType": "application/json", "responseJsonSchema": schema}
+            config |= {"responseMimeType": "application/json", "responseJsonSchema": schema}
         for name, value in request.options.items():
             if name in TOP_LEVEL_PARAMETERS:
                 body[name] = value

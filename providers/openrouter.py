@@ -19,6 +19,7 @@ from ask import (
     ModelResponse,
     ProviderError,
     RetryAction,
+    Usage,
 )
 from ask.parsing import (
     find_error,
@@ -125,6 +126,17 @@ class OpenRouter(ChatCompletions):
         native_reason = read_str(read_first_choice(response).get("native_finish_reason")).lower()
         is_cut_off = native_reason in NATIVE_LENGTH_REASONS
         return answer._replace(finish_reason=FinishReason.LENGTH) if is_cut_off else answer
+
+    def parse_usage(self, usage: Mapping[str, Any]) -> Usage:
+        """Add what the upstream provider charges to the user's own key; otherwise the cost includes it.
+
+        https://openrouter.ai/docs/cookbook/administration/usage-accounting#cost-breakdown
+        """
+        parsed = super().parse_usage(usage)
+        upstream_cost = read_number(read_dict(usage.get("cost_details")).get("upstream_inference_cost"))
+        if usage.get("is_byok") is not True or upstream_cost is None:
+            return parsed
+        return parsed._replace(cost=(parsed.cost or 0) + upstream_cost)
 
     def find_response_error(self, response: Mapping[str, Any], answer: Any) -> ProviderError | None:
         """Also detect an unreadable tool call, which arrives with any finish reason."""

@@ -243,6 +243,16 @@ def test_response_without_signatures_keeps_no_state() -> None:
     assert parse_response(wire.whole(wire.thought("Hm."), wire.text("Yes.")))[0].provider_state is None
 
 
+@pytest.mark.parametrize(
+    ("model", "is_requested"),
+    [("gemini-flash-latest", True), ("gemini-3.6-flash", True), ("gemini-2.5-flash-lite", False), ("gemma-3", False)],
+)
+def test_thoughts_to_show_are_requested(model: str, is_requested: bool) -> None:
+    expected = {"thinkingConfig": {"includeThoughts": True}} if is_requested else None
+    assert body_of(SHORT_CONVERSATION, model, show_reasoning=True).get("generationConfig") == expected
+    assert "generationConfig" not in body_of(SHORT_CONVERSATION, model)
+
+
 # Other models' history
 
 

@@ -261,6 +261,12 @@ def test_usage_and_cost_are_reported(ask: Ask, server: ModelServer) -> None:
     assert usage.items() >= expected.items()
 
 
+@pytest.mark.parametrize(("is_byok", "cost"), [(True, 0.75), (False, 0.5), (None, 0.5)])
+def test_cost_includes_what_the_users_own_key_pays(is_byok: bool | None, cost: float) -> None:
+    usage = {"cost": 0.5, "is_byok": is_byok, "cost_details": {"upstream_inference_cost": 0.25}}
+    assert openrouter.provider_parse_response(wire.answer("a") | {"usage": usage}).usage.cost == cost
+
+
 def test_comments_and_blank_lines_are_ignored(ask: Ask, server: ModelServer) -> None:
     comment = b": OPENROUTER PROCESSING\n\n"
     server.reply(wire.streams(comment, wire.text("Hel"), comment, comment, wire.text("lo."), wire.finish(), comment))
