@@ -27,6 +27,7 @@ from ask import (
     ToolSpec,
 )
 from ask.parsing import (
+    MEDIA_NOTICE,
     decode_arguments,
     find_error,
     parse_json,
@@ -231,7 +232,8 @@ class Gemini(Provider):
             finish_reason=to_finish(reason, has_calls=bool(list_function_calls(parts))),
             usage=parse_usage(read_dict(response.get("usageMetadata"))),
             provider_state=state if needs_state else None,
-            finish_message=format_filter_reason(response, reason),
+            finish_message=format_filter_reason(response, reason)
+            or (MEDIA_NOTICE if any("inlineData" in part and not part.get("thought") for part in parts) else ""),
         )
         error = self.find_response_error(response, reason)
         if error:

@@ -482,12 +482,14 @@ class ProviderClient:
             answer = answer._replace(finish_reason=FinishReason.EMPTY)
         if answer.finish_reason is FinishReason.ERROR:
             raise self._classify_error(ProviderError("the model stopped with an error"))
+        reason = repair_surrogates(" ".join(answer.finish_message.split()))[:MAX_REASON_LENGTH]
         if answer.finish_reason in INCOMPLETE_MESSAGES:
             message, hint = INCOMPLETE_MESSAGES[answer.finish_reason]
-            reason = repair_surrogates(" ".join(answer.finish_message.split()))[:MAX_REASON_LENGTH]
             return RequestResult(
                 answer, error=IncompleteResponseError(f"{message} ({reason})" if reason else message, hint)
             )
+        if reason:
+            self._notify_once(reason)
         return RequestResult(
             answer, tuple(call._replace(arguments=repair_surrogates(call.arguments)) for call in calls)
         )

@@ -17,6 +17,7 @@ from ask.messages import Attachment, FinishReason, Message, ModelResponse, Provi
 from ask.parsing import (
     ITEM_OVERHEAD,
     MAX_FIELDS,
+    MEDIA_NOTICE,
     decode_arguments,
     find_error,
     merge_fields,
@@ -62,6 +63,7 @@ class ChatStreamReader:
         self._calls_by_index: dict[int, PartialToolCall] = {}
         self._reasoning_details: dict[Any, tuple[dict[str, Any], dict[str, StringIO]]] = {}
         self._has_reasoning_details = False
+        self._media_fields: dict[str, Any] = {}
 
     def feed(self, event: RawEvent) -> list[Delta]:
         chunk = parse_json(event.data)
@@ -81,7 +83,7 @@ class ChatStreamReader:
         if read_int(choice.get("index")):
             return []
         delta = read_dict(choice.get("delta")) or read_dict(choice.get("message"))
-        deltas = self._read_text_fields(delta)
+        deltas = self._read_text_fields(self._read_media(delta))
         # Even if it is empty, DeepSeek's models on OpenRouter need the list back:
         # https://github.com/OpenRouterTeam/ai-sdk-provider/pull/487
         self._has_reasoning_details |= isinstance(delta.get("reasoning_details"), list)
@@ -93,6 +95,15 @@ class ChatStreamReader:
         merge_fields(self._choice_fields, choice | {"finish_reason": finish_reason}, "delta", "message", "index")
         self.complete = self.complete or finish_reason is not None
         return deltas
+
+    def _read_media(self, delta: dict[str, Any]) -> dict[str, Any]:
+        """Note that there are images or audio, and return a delta whose text is that of the audio."""
+        if read_list(delta.get("images")):
+            self._media_fields["images"] = [{"type": "image_url"}]
+        audio = read_dict(delta.get("audio"))
+        if audio:
+            self._media_fields["audio"] = {"id": read_str(audio.get("id"))}
+        return delta | {"content": delta.get("content") or audio.get("transcript")} if audio else delta
 
     def _read_text_fields(self, delta: dict[str, Any]) -> list[Delta]:
         """Read text and reasoning; reasoning sent in two fields is returned once."""
@@ -158,7 +169,7 @@ class ChatStreamReader:
 
     def response(self) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": None}
-        message |= {name: text.getvalue() for name, text in self._texts.items()}
+        message |= {name: text.getvalue() for name, text in self._texts.items()} | self._media_fields
         if self._has_reasoning_details:
             message["reasoning_details"] = [
                 fields | {name: text.getvalue() for name, text in texts.items()}
@@ -354,14 +365,16 @@ class ChatCompletions(Provider):
         message = read_dict(choice.get("message"))
         refusal = read_str(message.get("refusal"))
         state = {name: message[name] for name in self.state_fields if message.get(name) is not None}
+        audio = read_dict(message.get("audio"))
         answer = ModelResponse(
-            text=read_str(message.get("content")) + refusal,
+            text=(read_str(message.get("content")) or read_str(audio.get("transcript"))) + refusal,
             reasoning=read_str(message.get("reasoning") or message.get("reasoning_content")),
             finish_reason=FinishReason.CONTENT_FILTER
             if refusal
             else FINISH_REASONS.get(str(choice.get("finish_reason")), FinishReason.STOP),
             usage=self.parse_usage(read_dict(response.get("usage") or choice.get("usage"))),
             provider_state=ProviderState(self.info.name, read_str(response.get("model")), state) if state else None,
+            finish_message=MEDIA_NOTICE if audio or read_list(message.get("images")) else "",
         )
         error = self.find_response_error(response, answer)
         if error:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ask.errors import ProviderError
 from ask.messages import Attachment, FinishReason, Message, ModelResponse, ProviderState, ToolCall, ToolSpec, Usage
 from ask.parsing import (
+    MEDIA_NOTICE,
     CallIdMap,
     decode_arguments,
     find_error,
@@ -215,6 +216,7 @@ class Responses(Provider):
             finish_reason=read_finish(response, items),
             usage=self.parse_usage(read_dict(response.get("usage"))),
             provider_state=self.build_provider_state(response, items),
+            finish_message=MEDIA_NOTICE if any(item.get("type") == "image_generation_call" for item in items) else "",
         )
         error = self.find_response_error(response)
         if error:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ask import ChatCompletions, RawEvent, ReasoningDelta, TextDelta, ToolCall, ToolCallDelta
+from ask.parsing import MEDIA_NOTICE
 from ask.plugin_api.chat_completions import ChatStreamReader
 from ask.plugin_api.provider import Delta
 from tests import wire
@@ -60,6 +61,20 @@ def test_refusal_is_emitted_and_kept_separate() -> None:
     assert deltas == [TextDelta("I can"), TextDelta("not")]
     refused = reader.response()["choices"][0]["message"]
     assert (refused["content"], refused["refusal"]) == (None, "I cannot")
+
+
+def test_transcript_of_audio_is_the_text() -> None:
+    reader, deltas = read(
+        wire.chunk({"content": None, "audio": {"id": "a", "transcript": "Hel"}}),
+        wire.chunk({"audio": {"data": "AAAA"}}),
+        wire.chunk({"audio": {"transcript": "lo."}}),
+        wire.finish(),
+    )
+    assert deltas == [TextDelta("Hel"), TextDelta("lo.")]
+    whole = wire.answer(None, audio={"id": "a", "data": "AAAA", "transcript": "Hello."})
+    for response in (reader.response(), whole):
+        answer = CHAT.provider_parse_response(response)
+        assert (answer.text, answer.finish_message) == ("Hello.", MEDIA_NOTICE)
 
 
 def test_choices_after_the_first_are_ignored() -> None:

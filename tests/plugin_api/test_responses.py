@@ -26,6 +26,7 @@ from ask import (
     ToolCallDelta,
     ToolSpec,
 )
+from ask.parsing import MEDIA_NOTICE
 from ask.testing import ProviderContract
 from tests import responses_wire, wire
 from tests.host_requests import prepare_request
@@ -453,6 +454,12 @@ def test_rejected_summary_names_the_option_that_asks_for_it() -> None:
     text = "Your organization must be verified to generate reasoning summaries."
     body = json.dumps({"error": {"message": text, "param": "reasoning.summary", "code": "unsupported_value"}})
     assert "-v" in SERVICE.provider_parse_error(400, {}, body).hint
+
+
+def test_images_in_the_answer_are_mentioned() -> None:
+    image = {"type": "image_generation_call", "id": "ig_1", "status": "completed", "result": "AAAA"}
+    assert SERVICE.provider_parse_response({"output": [image], "status": "completed"}).finish_message == MEDIA_NOTICE
+    assert SERVICE.provider_parse_response({"output": [], "status": "completed"}).finish_message == ""
 
 
 # Malformed answers

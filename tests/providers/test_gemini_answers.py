@@ -21,6 +21,7 @@ from ask import (
     ToolCallDelta,
     Usage,
 )
+from ask.parsing import MEDIA_NOTICE
 from providers.gemini import provider as gemini
 from tests import recorded_exchanges
 from tests.json_strategies import any_json, replace_any_part
@@ -99,6 +100,15 @@ def test_calls_of_a_failed_response_are_not_made(server: ModelServer) -> None:
         [],
     )
     assert "a tool call that cannot be read (gemini)" in str(exchange.result.error)
+
+
+def test_images_in_the_answer_are_mentioned(server: ModelServer) -> None:
+    image = {"inlineData": {"mimeType": "image/png", "data": "AAAA"}}
+    exchange = put(server, wire.streamed(*wire.chunks(image)))
+    assert exchange.outcome == "empty"
+    assert MEDIA_NOTICE in str(exchange.result.error)
+    exchange = put(server, wire.streamed(*wire.chunks(wire.text("Here."), image)))
+    assert (exchange.outcome, exchange.streamed_text, exchange.notices) == ("ok", "Here.", [MEDIA_NOTICE])
 
 
 def test_stream_without_a_finish_reason_is_incomplete(server: ModelServer) -> None:

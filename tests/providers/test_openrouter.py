@@ -294,6 +294,17 @@ def test_unreadable_call_is_retried_until_attempts_run_out(ask: Ask, server: Mod
     assert ask("-p", "openrouter", "hi").text == "Here.\n"
 
 
+@pytest.mark.parametrize(("content", "code"), [(None, 10), ("Here it is.", 0)])
+def test_images_in_the_answer_are_mentioned(ask: Ask, server: ModelServer, content: str | None, code: int) -> None:
+    images = [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]
+    server.reply(wire.streams(wire.chunk({"content": content, "images": images}), wire.finish(), wire.usage()))
+    result = ask("-p", "openrouter", "hi")
+    assert (result.text.strip(), result.code) == (content or "", code)
+    assert "images" in result.stderr
+    server.reply(wire.whole_reply(wire.answer(content, images=images)))
+    assert "images" in ask("-p", "openrouter", "--no-stream", "hi").stderr
+
+
 @pytest.mark.parametrize("native_reason", ["length", "max_output_tokens", "MAX_TOKENS"])
 def test_call_that_was_cut_off_at_the_token_limit_is_not_run(ask: Ask, server: ModelServer, native_reason: str) -> None:
     call = wire.call(0, id="a", name="list_dir", arguments='{"dirpath": "')
