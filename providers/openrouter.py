@@ -6,8 +6,11 @@ markers for Anthropic's and Alibaba's models, and errors that contain the upstre
 
 from __future__ import annotations
 
+import re
 import time
+from binascii import crc32
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ask import (
@@ -22,6 +25,7 @@ from ask import (
     Usage,
 )
 from ask.parsing import (
+    CallIdMap,
     find_error,
     get_model_family,
     parse_json,
@@ -55,6 +59,8 @@ ROUTER_PREFIXES = ("openrouter", "@preset")
 """Prefixes before the slash for which OpenRouter chooses the model, as in openrouter/auto."""
 EXPLICIT_CACHE_VENDORS = ("anthropic", "qwen")
 """Vendors whose models cache only what is marked: https://openrouter.ai/docs/guides/best-practices/prompt-caching"""
+CALL_ID_PATTERNS = {"anthropic": "[a-zA-Z0-9_-]{1,40}", "mistralai": "[a-zA-Z0-9]{9}"}
+"""The call ids that vendors accept, which must also be unique."""
 PROFILES = (
     ModelProfile(
         "*google/gemini-{1-2.5}*|*google/gemma*",
@@ -99,6 +105,7 @@ class OpenRouter(ChatCompletions):
 
     def build_body(self, request: ChatRequest) -> dict[str, Any]:
         body = super().build_body(request)
+        body["messages"] = convert_call_ids(body["messages"], get_model_family(request.model))
         if get_model_family(request.model) in EXPLICIT_CACHE_VENDORS:
             body["messages"] = add_cache_markers(body["messages"])
         if request.conversation:  # routes its requests to one provider, whose cache has the conversation
@@ -203,6 +210,26 @@ def read_efforts(entry: Mapping[str, Any]) -> tuple[str, ...] | None:
     return tuple(
         effort for effort in EFFORTS if (not reasoning.get("mandatory") if effort == "none" else effort in listed)
     )
+
+
+def convert_call_ids(messages: list[dict[str, Any]], vendor: str) -> list[dict[str, Any]]:
+    """Replace call ids that the vendor of the model refuses, in a conversation that another model began."""
+    if vendor not in CALL_ID_PATTERNS:
+        return messages
+    call_ids = CallIdMap(partial(convert_call_id, CALL_ID_PATTERNS[vendor]))
+
+    def convert(message: dict[str, Any]) -> dict[str, Any]:
+        if "tool_call_id" in message:
+            return message | {"tool_call_id": call_ids.get_id(message["tool_call_id"])}
+        calls = [call | {"id": call_ids.assign_id(call["id"])} for call in message.get("tool_calls", ())]
+        return message | ({"tool_calls": calls} if calls else {})
+
+    return list(map(convert, messages))
+
+
+def convert_call_id(pattern: str, call_id: str) -> str:
+    """Return the id if it matches the pattern, else a checksum of it."""
+    return call_id if re.fullmatch(pattern, call_id) else f"{crc32(call_id.encode('utf-8', 'replace')):09x}"
 
 
 def add_cache_markers(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Mapping
 from itertools import pairwise
@@ -147,6 +148,29 @@ def test_requests_of_a_conversation_go_to_one_provider() -> None:
     assert "session_id" not in openrouter.build_body(ChatRequest("a/model", question))
     own = ChatRequest("a/model", question, conversation="c1", options={"session_id": "mine"})
     assert openrouter.build_body(own)["session_id"] == "mine"
+
+
+@pytest.mark.parametrize(
+    ("model", "pattern", "kept"),
+    [
+        ("~anthropic/claude-sonnet-latest", "[a-zA-Z0-9_-]+", "call_1"),
+        ("mistralai/mistral-large", "[a-zA-Z0-9]{9}", "f28627ca3"),
+    ],
+)
+def test_call_ids_of_other_models_are_replaced(model: str, pattern: str, kept: str) -> None:
+    messages = [Message("user", "go")]
+    for _ in range(2):  # Kimi counts from 0 again
+        calls = [ToolCall(call_id, "bash", "{}") for call_id in ("functions.bash:0", "functions.bash:1", kept)]
+        results = [Message("tool", call.id, (), call.id, "bash") for call in calls]
+        messages += [Message("assistant", "", tuple(calls)), *results]
+    _, *sent = openrouter.build_body(prepare_request(openrouter, model, messages))["messages"]
+    ids = [call["id"] for message in sent for call in message.get("tool_calls", [])]
+    assert ids == [message["tool_call_id"] for message in sent if "tool_call_id" in message]
+    assert len(set(ids)) == len(ids) == 6
+    assert all(re.fullmatch(pattern, call_id) for call_id in ids)
+    assert ids[2] == kept
+    others = openrouter.build_body(prepare_request(openrouter, "moonshotai/kimi-k3", messages))["messages"]
+    assert others[1]["tool_calls"][0]["id"] == "functions.bash:0"
 
 
 # Reasoning
