@@ -47,6 +47,11 @@ CACHE_MARKER = {"type": "ephemeral"}
 ADD_CREDITS_HINT = "add credits at https://openrouter.ai/settings/credits, or ask for less with -o max_tokens=N"
 NO_TOOLS_HINT = "use --no-tools, or a model that can call tools (ask models -p openrouter)"
 DATA_POLICY_HINT = "allow it at https://openrouter.ai/settings/privacy, or use another model"
+NATIVE_FAILURES = {
+    "MALFORMED_FUNCTION_CALL": "the model wrote a tool call that cannot be read",
+    "network_error": "the connection to the model failed",
+    "error": "the model stopped with an error",
+}
 NATIVE_LENGTH_REASONS = ("length", "max_tokens", "max_output_tokens")
 ATTACHMENT_TYPES = (
     *("image/png", "image/jpeg", "image/webp", "image/gif", "application/pdf"),
@@ -146,10 +151,10 @@ class OpenRouter(ChatCompletions):
         return parsed._replace(cost=(parsed.cost or 0) + upstream_cost)
 
     def find_response_error(self, response: Mapping[str, Any], answer: Any) -> ProviderError | None:
-        """Also detect an unreadable tool call, which arrives with any finish reason."""
-        choice = read_first_choice(response)
-        if find_error(response) is None and choice.get("native_finish_reason") == "MALFORMED_FUNCTION_CALL":
-            return ProviderError("the model wrote a tool call that cannot be read", None, RetryAction.retry())
+        """Also detect failures for which only the native reason is an error."""
+        native_reason = read_str(read_first_choice(response).get("native_finish_reason"))
+        if find_error(response) is None and native_reason in NATIVE_FAILURES:
+            return ProviderError(NATIVE_FAILURES[native_reason], None, RetryAction.retry())
         return super().find_response_error(response, answer)
 
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:

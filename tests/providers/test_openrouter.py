@@ -339,6 +339,15 @@ def test_call_that_was_cut_off_at_the_token_limit_is_not_run(ask: Ask, server: M
     assert "token limit" in result.stderr
 
 
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("native_reason", ["network_error", "error"])
+def test_failure_of_the_upstream_provider_is_retried(ask: Ask, server: ModelServer, native_reason: str) -> None:
+    failed = wire.chunk({"content": ""}, finish="stop", native_finish_reason=native_reason)
+    server.reply(wire.streams(failed, wire.usage()), wire.says("Here."))
+    result = ask("-p", "openrouter", "hi")
+    assert (result.text, result.code, len(server.requests)) == ("Here.\n", 0, 2)
+
+
 # Errors
 
 
