@@ -453,7 +453,9 @@ class ProviderClient:
                 raise NetworkError("the answer is implausibly long", "try again, or use another model")
             if size > previous_size or reader.complete:
                 http_response.mark_progress()
-            http_response.end_marker_seen = reader.complete or http_response.done_seen
+            # Gemini sends a finish reason before each run of code and continues the answer after it.
+            is_continuing = http_response.end_marker_seen and bool(deltas)
+            http_response.end_marker_seen = http_response.done_seen or (reader.complete and not is_continuing)
 
     def _build_result(
         self, request: ChatRequest, response: Mapping[str, Any], stream_error: AskError | None

@@ -123,6 +123,27 @@ def test_finish_reason_with_the_last_text_ends_the_stream(server: ModelServer) -
     assert (exchange.outcome, exchange.streamed_text) == ("ok", "Hello.")
 
 
+def test_finish_reason_before_the_result_of_code_does_not_end_the_stream() -> None:
+    code = {"executableCode": {"language": "PYTHON", "code": "print(6 * 7)"}}
+    result = {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "42"}}
+    reader = gemini.provider_stream_reader()
+    for event in wire.stream(code):
+        reader.feed(event)
+    assert not reader.complete
+    for event in wire.stream(result, wire.text("42.")):
+        reader.feed(event)
+    assert reader.complete
+    assert gemini.provider_parse_response(reader.response()).text == "42."
+
+
+@pytest.mark.slow
+def test_answer_that_continues_after_its_finish_reason_is_read_to_its_end(server: ModelServer) -> None:
+    bodies = [body for text in ("One. ", "Two. ", "Three.") for body in wire.chunks(wire.text(text))]
+    events = [f"data: {json.dumps(body)}\n\n".encode() for body in bodies]
+    server.reply(Reply([*events[:3], 2.5, *events[3:]], content_type="text/event-stream"))
+    assert put(server).streamed_text == "One. Two. Three."
+
+
 def test_further_candidates_are_ignored() -> None:
     both = wire.whole(wire.text("one"))
     both["candidates"] += [{"content": {"parts": [wire.text("two")]}, "index": 1, "finishReason": "MAX_TOKENS"}]
