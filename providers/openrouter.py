@@ -64,6 +64,10 @@ ROUTER_PREFIXES = ("openrouter", "@preset")
 """Prefixes before the slash for which OpenRouter chooses the model, as in openrouter/auto."""
 EXPLICIT_CACHE_VENDORS = ("anthropic", "qwen")
 """Vendors whose models cache only what is marked: https://openrouter.ai/docs/guides/best-practices/prompt-caching"""
+REASONING_VENDORS = ("deepseek", "moonshotai")
+"""Vendors that refuse a conversation with tools if messages of the assistant have no reasoning."""
+REASONING_PLACEHOLDER = " "
+"""Not empty, because Moonshot treats empty reasoning as missing."""
 CALL_ID_PATTERNS = {"anthropic": "[a-zA-Z0-9_-]{1,40}", "mistralai": "[a-zA-Z0-9]{9}"}
 """The call ids that vendors accept, which must also be unique."""
 PROFILES = (
@@ -116,6 +120,17 @@ class OpenRouter(ChatCompletions):
         if request.conversation:  # routes its requests to one provider, whose cache has the conversation
             body.setdefault("session_id", request.conversation)
         return body
+
+    def format_message(self, message: Message, model: str) -> dict[str, Any]:
+        """Add a placeholder for the reasoning of other models' messages, which some vendors require.
+
+        https://github.com/earendil-works/pi/pull/987
+        """
+        formatted = super().format_message(message, model)
+        needs_reasoning = message.role == "assistant" and get_model_family(model) in REASONING_VENDORS
+        if needs_reasoning and not formatted.get("reasoning_details"):
+            formatted["reasoning_content"] = REASONING_PLACEHOLDER
+        return formatted
 
     def find_provider_state(self, message: Message, model: str) -> Mapping[str, Any]:
         """Also send reasoning back to routers and presets, which belong to no model family.

@@ -37,7 +37,7 @@ CONTEXT_EXCEEDED_PATTERN = re.compile(
 REASONING_REJECTED_PATTERN = re.compile(
     r"encrypted[ _]content\b.* could not be |could not decrypt the provided encrypted_content"
     r"|(?:invalid|corrupted) thought signature|thought signature is (?:not valid|invalid)"
-    r"|invalid .?signature.? in .?thinking",
+    r"|invalid .?signature.? in .?thinking|thinking.? blocks .*cannot be modified",
     re.IGNORECASE | re.DOTALL,
 )
 """Messages that the reasoning of an earlier answer cannot be read, as worded by various services."""

@@ -109,6 +109,7 @@ def test_missing_tool_support_is_recognized(message: str) -> None:
         "Invalid thought signature.",
         "Unable to submit request because Thought signature is not valid..",
         "messages.1.content.0: Invalid `signature` in `thinking` block",
+        "messages.1: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified.",
     ],
 )
 def test_rejected_reasoning_is_left_out(message: str) -> None:

@@ -250,6 +250,19 @@ def test_thinking_that_was_cut_off_before_its_signature_is_not_sent_back(asked: 
     assert body["messages"][1]["reasoning_details"] == [signed, *others]
 
 
+@pytest.mark.parametrize(
+    ("model", "sent"),
+    [("moonshotai/kimi-k3", [" ", " ", None]), ("deepseek/v4", [" ", " ", None]), ("openai/gpt-6", [None] * 3)],
+)
+def test_messages_without_reasoning_get_a_placeholder_if_the_vendor_requires_it(model: str, sent: list[Any]) -> None:
+    details: list[Any] = [[], [{"type": "reasoning.text", "text": "hm"}]]
+    states = [None, *(ProviderState("openrouter", model, {"reasoning_details": each}) for each in details)]
+    messages = [Message("user", "go"), *(Message("assistant", "a", provider_state=state) for state in states)]
+    _, *answers = openrouter.build_body(ChatRequest(model, messages))["messages"]
+    assert [message.get("reasoning_content") for message in answers] == sent
+    assert [message.get("reasoning_details") for message in answers] == [None, *details]
+
+
 @pytest.mark.usefixtures("quick")
 def test_reasoning_that_another_upstream_refuses_is_left_out(ask: Ask, server: ModelServer) -> None:
     detail = {"type": "reasoning.encrypted", "index": 0, "data": "c2VjcmV0"}
