@@ -68,6 +68,15 @@ REASONING_VENDORS = ("deepseek", "moonshotai")
 """Vendors that refuse a conversation with tools if messages of the assistant have no reasoning."""
 REASONING_PLACEHOLDER = " "
 """Not empty, because Moonshot treats empty reasoning as missing."""
+SIGNATURE_PLACEHOLDER = {
+    "type": "reasoning.encrypted",
+    "format": "google-gemini-v1",
+    "data": "skip_thought_signature_validator",
+    "index": 0,
+}
+"""Replaces the signature of calls that Gemini did not make."""
+OLD_GEMINI_PATTERN = re.compile(r"/(gemini-[12]\b|gemma)")
+"""Google's models that need no signatures."""
 CALL_ID_PATTERNS = {"anthropic": "[a-zA-Z0-9_-]{1,40}", "mistralai": "[a-zA-Z0-9]{9}"}
 """The call ids that vendors accept, which must also be unique."""
 PROFILES = (
@@ -122,14 +131,19 @@ class OpenRouter(ChatCompletions):
         return body
 
     def format_message(self, message: Message, model: str) -> dict[str, Any]:
-        """Add a placeholder for the reasoning of other models' messages, which some vendors require.
+        """Add placeholders for the reasoning of other models' messages, which some vendors require.
 
-        https://github.com/earendil-works/pi/pull/987
+        https://github.com/earendil-works/pi/pull/987 and https://github.com/cline/cline/issues/8214
         """
         formatted = super().format_message(message, model)
-        needs_reasoning = message.role == "assistant" and get_model_family(model) in REASONING_VENDORS
-        if needs_reasoning and not formatted.get("reasoning_details"):
+        details = read_list(formatted.get("reasoning_details"))
+        vendor = get_model_family(model)
+        if message.role == "assistant" and vendor in REASONING_VENDORS and not details:
             formatted["reasoning_content"] = REASONING_PLACEHOLDER
+        is_signed = any(read_dict(detail).get("type") == "reasoning.encrypted" for detail in details)
+        if message.tool_calls and vendor == "google" and not is_signed and not OLD_GEMINI_PATTERN.search(model):
+            call_id = formatted["tool_calls"][0]["id"]
+            formatted["reasoning_details"] = [*details, SIGNATURE_PLACEHOLDER | {"id": call_id}]
         return formatted
 
     def find_provider_state(self, message: Message, model: str) -> Mapping[str, Any]:

@@ -263,6 +263,27 @@ def test_messages_without_reasoning_get_a_placeholder_if_the_vendor_requires_it(
     assert [message.get("reasoning_details") for message in answers] == [None, *details]
 
 
+@pytest.mark.parametrize(
+    ("model", "is_added"),
+    [
+        ("google/gemini-3.5-flash", True),
+        ("~google/gemini-flash-latest", True),
+        ("google/gemini-2.5-pro", False),
+        ("google/gemma-4", False),
+        ("openai/gpt-6", False),
+    ],
+)
+def test_calls_of_other_models_get_a_placeholder_for_geminis_signature(model: str, is_added: bool) -> None:
+    calls = (ToolCall("call_1", "bash", "{}"), ToolCall("call_2", "bash", "{}"))
+    signed = {"type": "reasoning.encrypted", "format": "google-gemini-v1", "data": "AAA=", "id": "call_1"}
+    state = ProviderState("openrouter", model, {"reasoning_details": [signed]})
+    messages = [Message("user", "go"), *(Message("assistant", "", calls, provider_state=one) for one in (None, state))]
+    _, other, own = openrouter.build_body(ChatRequest(model, messages))["messages"]
+    assert own["reasoning_details"] == [signed]
+    placeholder = signed | {"data": "skip_thought_signature_validator", "index": 0}
+    assert other.get("reasoning_details") == ([placeholder] if is_added else None)
+
+
 @pytest.mark.usefixtures("quick")
 def test_reasoning_that_another_upstream_refuses_is_left_out(ask: Ask, server: ModelServer) -> None:
     detail = {"type": "reasoning.encrypted", "index": 0, "data": "c2VjcmV0"}
