@@ -219,6 +219,8 @@ AUDIO_FORMATS = {"audio/mpeg": "mp3", "audio/mp4": "m4a"}
 MAX_CALL_ID_LENGTH = 40
 MAX_TOOL_NAME_LENGTH = 64
 """The limits for tool calls, in characters, on services as strict as OpenAI."""
+SIGNATURE_SEPARATOR = "__thought__"
+"""Separates a call id from Gemini's signature in LiteLLM: https://github.com/BerriAI/litellm/pull/16895"""
 
 
 class ChatCompletions(Provider):
@@ -325,7 +327,7 @@ class ChatCompletions(Provider):
             formatted["content"] = message.content or None
             formatted["tool_calls"] = [
                 {
-                    "id": shorten_call_id(call.id),
+                    "id": format_call_id(call.id),
                     "type": "function",
                     "function": {
                         "name": sanitize_tool_name(call.name),
@@ -350,7 +352,7 @@ class ChatCompletions(Provider):
         return {"type": "file", "file": {"filename": attachment.name, "file_data": attachment.data_url}}
 
     def provider_format_tool_result(self, tool_call_id: str, tool_name: str, result: str) -> dict[str, Any]:
-        return {"role": "tool", "tool_call_id": shorten_call_id(tool_call_id), "content": result}
+        return {"role": "tool", "tool_call_id": format_call_id(tool_call_id), "content": result}
 
     def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
         return HttpRequest("/chat/completions", self.build_body(request), self.build_headers(key))
@@ -421,6 +423,11 @@ class ChatCompletions(Provider):
             title=read_str(entry.get("name")),
             context_length=read_int(entry.get("context_length") or entry.get("context_window")),
         )
+
+
+def format_call_id(call_id: str) -> str:
+    """Shorten a call id, unless a gateway has added a signature to it, which it needs back."""
+    return call_id if SIGNATURE_SEPARATOR in call_id else shorten_call_id(call_id)
 
 
 def shorten_call_id(call_id: str, max_length: int = MAX_CALL_ID_LENGTH) -> str:
