@@ -183,7 +183,8 @@ class ModelResponse(NamedTuple):
         finish_reason: why the answer ended.
         usage: the tokens and the cost.
         provider_state: what later requests must send back verbatim; None for nothing.
-        finish_message: the provider's explanation of why a filter stopped the answer, to show to the user; "" for none.
+        finish_message: what to tell the user about the end of the answer, such as the provider's explanation of why a
+            filter stopped it; "" for nothing. It is part of the error, or a notice if the answer is complete.
     """
 
     text: str = ""

@@ -22,6 +22,8 @@ RETRY_STATUSES = frozenset({408, 429, 500, 502, 503, 504, 529})
 """HTTP statuses that are worth a retry of the same request."""
 MAX_FIELDS = 100
 """The limit for how many fields of a stream's chunks, its choice and each reasoning detail are kept."""
+MEDIA_NOTICE = "images or audio in the answer are not shown"
+"""A `finish_message` for answers that contain other media than text."""
 ITEM_OVERHEAD = 10_000
 """Characters added to `size` for each tool call or `reasoning_details` item, to bound the memory they take."""
 

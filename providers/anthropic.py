@@ -414,7 +414,9 @@ def read_efforts(capabilities: Mapping[str, Any]) -> tuple[str, ...] | None:
     thinking_types = read_dict(read_dict(capabilities.get("thinking")).get("types"))
     if levels.get("supported") is not True:
         return None
-    can_turn_off = any(read_dict(thinking_types.get(name)).get("supported") for name in ("disabled", "between_tools"))
+    off_types = [read_dict(thinking_types[name]) for name in ("disabled", "between_tools") if name in thinking_types]
+    # For models that do not think by default, no type is listed for turning it off.
+    can_turn_off = any(off_type.get("supported") for off_type in off_types) or bool(thinking_types and not off_types)
     supported = tuple(effort for effort in EFFORTS if read_dict(levels.get(effort)).get("supported"))
     return ("none", *supported) if can_turn_off else supported
 

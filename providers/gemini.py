@@ -27,6 +27,7 @@ from ask import (
     ToolSpec,
 )
 from ask.parsing import (
+    MEDIA_NOTICE,
     decode_arguments,
     find_error,
     parse_json,
@@ -63,7 +64,6 @@ SKIP_SIGNATURE = "skip_thought_signature_validator"
 """Replaces the signature of a call that Gemini did not make: https://ai.google.dev/gemini-api/docs/thought-signatures
 """
 OLD_MODELS_PATTERN = re.compile(r"(gemini-[12]\b|gemma|learnlm)")
-"""Models before Gemini 3, which need no signatures."""
 PARAMETER_NAMES = {
     "top_p": "topP",
     "top_k": "topK",
@@ -119,8 +119,11 @@ class Gemini(Provider):
             body["tools"] = list(request.tools)
             body["toolConfig"] = {"functionCallingConfig": {"mode": mode}}
         config: dict[str, Any] = {}
+        # Older models refuse to include thoughts if they do not think, as some do by default.
+        if request.show_reasoning and request.profile.efforts and not is_old_model(request.model):
+            config["thinkingConfig"] = {"includeThoughts": True}
         if schema is not None:
-            config = {"responseMimeType": "application/json", "responseJsonSchema": schema}
+            config |= {"responseMimeType": "application/json", "responseJsonSchema": schema}
         for name, value in request.options.items():
             if name in TOP_LEVEL_PARAMETERS:
                 body[name] = value
@@ -169,12 +172,13 @@ class Gemini(Provider):
     def find_provider_state(self, message: Message, model: str) -> Mapping[str, Any]:
         """Drop the stored parts between Gemini 3 and older models.
 
-        It is not documented that signatures are valid across these generations.
+        It is not documented that signatures are valid across these generations. An alias such as gemini-flash-latest
+        can be of either.
         """
-        is_other_generation = message.provider_state and bool(
-            OLD_MODELS_PATTERN.match(message.provider_state.model)
-        ) != bool(OLD_MODELS_PATTERN.match(model))
-        return {} if is_other_generation else super().find_provider_state(message, model)
+        state = message.provider_state
+        if state and not model.endswith("-latest") and is_old_model(state.model) != is_old_model(model):
+            return {}
+        return super().find_provider_state(message, model)
 
     def format_model_parts(self, message: Message, model: str) -> list[Part]:
         """Format an assistant message.
@@ -191,7 +195,7 @@ class Gemini(Provider):
             parts = [{"text": message.content}] if message.content else []
             parts += [{"functionCall": {"name": name, "args": arguments}} for name, arguments in calls]
         first_call = next((i for i, part in enumerate(parts) if "functionCall" in part), None)
-        if first_call is not None and SIGNATURE_FIELD not in parts[first_call] and not OLD_MODELS_PATTERN.match(model):
+        if first_call is not None and SIGNATURE_FIELD not in parts[first_call] and not is_old_model(model):
             parts[first_call] = parts[first_call] | {SIGNATURE_FIELD: SKIP_SIGNATURE}
         return parts
 
@@ -220,14 +224,16 @@ class Gemini(Provider):
         needs_state = any(
             SIGNATURE_FIELD in part or read_dict(part.get("functionCall")).get("id") for part in stored_parts
         )
-        state = ProviderState(self.info.name, read_str(response.get("modelVersion")), {"parts": stored_parts})
+        model = read_str(response.get("modelVersion")).removeprefix("models/")
+        state = ProviderState(self.info.name, model, {"parts": stored_parts})
         answer = ModelResponse(
             text=join_text(parts),
             reasoning=join_text(parts, thoughts=True),
             finish_reason=to_finish(reason, has_calls=bool(list_function_calls(parts))),
             usage=parse_usage(read_dict(response.get("usageMetadata"))),
             provider_state=state if needs_state else None,
-            finish_message=format_filter_reason(response, reason),
+            finish_message=format_filter_reason(response, reason)
+            or (MEDIA_NOTICE if any("inlineData" in part and not part.get("thought") for part in parts) else ""),
         )
         error = self.find_response_error(response, reason)
         if error:
@@ -281,6 +287,11 @@ class Gemini(Provider):
             for entry in entries
             if read_str(entry.get("name")) and "generateContent" in read_list(entry.get("supportedGenerationMethods"))
         ]
+
+
+def is_old_model(model: str) -> bool:
+    """Check whether a model is older than Gemini 3, and so needs no signatures."""
+    return OLD_MODELS_PATTERN.match(model) is not None
 
 
 def format_user_parts(message: Message) -> list[Part]:

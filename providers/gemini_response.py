@@ -67,9 +67,15 @@ class GeminiStreamReader:
                 continue
             self._candidate = self._candidate or {}
             merge_fields(self._candidate, candidate, "content")
-            self.complete = self.complete or bool(candidate.get("finishReason"))
+            new_deltas: list[Delta] = []
             for part in read_list(read_dict(candidate.get("content")).get("parts")):
-                deltas += self._read_part(read_dict(part), len(event.data))
+                new_deltas += self._read_part(read_dict(part), len(event.data))
+            deltas += new_deltas
+            # A finish reason can also come before the result of code, after which the answer continues.
+            reason = candidate.get("finishReason")
+            is_code_running = reason == "STOP" and self._parts and "executableCode" in self._parts[-1][0]
+            if (reason or new_deltas) and error is None:
+                self.complete = bool(reason and not is_code_running)
         return deltas
 
     def _read_part(self, part: dict[str, Any], event_size: int) -> list[Delta]:

@@ -6,12 +6,26 @@ markers for Anthropic's and Alibaba's models, and errors that contain the upstre
 
 from __future__ import annotations
 
+import re
 import time
+from binascii import crc32
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ask import ChatCompletions, ChatRequest, Message, ModelInfo, ProviderError, RetryAction
+from ask import (
+    ChatCompletions,
+    ChatRequest,
+    FinishReason,
+    Message,
+    ModelInfo,
+    ModelResponse,
+    ProviderError,
+    RetryAction,
+    Usage,
+)
 from ask.parsing import (
+    CallIdMap,
     find_error,
     get_model_family,
     parse_json,
@@ -32,15 +46,39 @@ TOKENS_PER_PRICE = 1_000_000
 CACHE_MARKER = {"type": "ephemeral"}
 ADD_CREDITS_HINT = "add credits at https://openrouter.ai/settings/credits, or ask for less with -o max_tokens=N"
 NO_TOOLS_HINT = "use --no-tools, or a model that can call tools (ask models -p openrouter)"
+DATA_POLICY_HINT = "allow it at https://openrouter.ai/settings/privacy, or use another model"
+NATIVE_FAILURES = {
+    "MALFORMED_FUNCTION_CALL": "the model wrote a tool call that cannot be read",
+    "network_error": "the connection to the model failed",
+    "error": "the model stopped with an error",
+}
+NATIVE_LENGTH_REASONS = ("length", "max_tokens", "max_output_tokens")
 ATTACHMENT_TYPES = (
     *("image/png", "image/jpeg", "image/webp", "image/gif", "application/pdf"),
     *("audio/wav", "audio/mpeg", "audio/ogg", "audio/flac", "audio/mp4", "audio/aac", "audio/aiff"),
 )
 """https://openrouter.ai/docs/features/multimodal. The models list says which model accepts them; all accept PDF."""
+SIGNED_FORMAT = "anthropic-claude-v1"
+"""https://openrouter.ai/docs/use-cases/reasoning-tokens#preserving-reasoning"""
 ROUTER_PREFIXES = ("openrouter", "@preset")
 """Prefixes before the slash for which OpenRouter chooses the model, as in openrouter/auto."""
 EXPLICIT_CACHE_VENDORS = ("anthropic", "qwen")
 """Vendors whose models cache only what is marked: https://openrouter.ai/docs/guides/best-practices/prompt-caching"""
+REASONING_VENDORS = ("deepseek", "moonshotai")
+"""Vendors that refuse a conversation with tools if messages of the assistant have no reasoning."""
+REASONING_PLACEHOLDER = " "
+"""Not empty, because Moonshot treats empty reasoning as missing."""
+SIGNATURE_PLACEHOLDER = {
+    "type": "reasoning.encrypted",
+    "format": "google-gemini-v1",
+    "data": "skip_thought_signature_validator",
+    "index": 0,
+}
+"""Replaces the signature of calls that Gemini did not make."""
+OLD_GEMINI_PATTERN = re.compile(r"/(gemini-[12]\b|gemma)")
+"""Google's models that need no signatures."""
+CALL_ID_PATTERNS = {"anthropic": "[a-zA-Z0-9_-]{1,40}", "mistralai": "[a-zA-Z0-9]{9}"}
+"""The call ids that vendors accept, which must also be unique."""
 PROFILES = (
     ModelProfile(
         "*google/gemini-{1-2.5}*|*google/gemma*",
@@ -76,6 +114,8 @@ class OpenRouter(ChatCompletions):
     error_rules = (
         ("^403 .*Key limit exceeded", RetryAction.NEXT_KEY, "raise the limit of the key, or use another key"),
         ("^404 .*(support tool use|tool_choice)", RetryAction.WITHOUT_TOOLS, NO_TOOLS_HINT),
+        ("^404 .*data policy", None, DATA_POLICY_HINT),
+        ("^404 No endpoints found", None, "ask models -p openrouter lists the models"),
     )
 
     def build_headers(self, key: str) -> dict[str, str]:
@@ -83,30 +123,67 @@ class OpenRouter(ChatCompletions):
 
     def build_body(self, request: ChatRequest) -> dict[str, Any]:
         body = super().build_body(request)
+        body["messages"] = convert_call_ids(body["messages"], get_model_family(request.model))
         if get_model_family(request.model) in EXPLICIT_CACHE_VENDORS:
             body["messages"] = add_cache_markers(body["messages"])
         if request.conversation:  # routes its requests to one provider, whose cache has the conversation
             body.setdefault("session_id", request.conversation)
         return body
 
+    def format_message(self, message: Message, model: str) -> dict[str, Any]:
+        """Add placeholders for the reasoning of other models' messages, which some vendors require.
+
+        https://github.com/earendil-works/pi/pull/987 and https://github.com/cline/cline/issues/8214
+        """
+        formatted = super().format_message(message, model)
+        details = read_list(formatted.get("reasoning_details"))
+        vendor = get_model_family(model)
+        if message.role == "assistant" and vendor in REASONING_VENDORS and not details:
+            formatted["reasoning_content"] = REASONING_PLACEHOLDER
+        is_signed = any(read_dict(detail).get("type") == "reasoning.encrypted" for detail in details)
+        if message.tool_calls and vendor == "google" and not is_signed and not OLD_GEMINI_PATTERN.search(model):
+            call_id = formatted["tool_calls"][0]["id"]
+            formatted["reasoning_details"] = [*details, SIGNATURE_PLACEHOLDER | {"id": call_id}]
+        return formatted
+
     def find_provider_state(self, message: Message, model: str) -> Mapping[str, Any]:
         """Also send reasoning back to routers and presets, which belong to no model family.
 
         OpenRouter drops what the model it chooses cannot read.
         """
+        state = super().find_provider_state(message, model)
         if (
             message.provider_state
             and message.provider_state.provider == self.info.name
             and get_model_family(model) in ROUTER_PREFIXES
         ):
-            return message.provider_state.data
-        return super().find_provider_state(message, model)
+            state = message.provider_state.data
+        details = state.get("reasoning_details")
+        return state if details is None else {"reasoning_details": list(filter(can_send_back, read_list(details)))}
+
+    def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
+        """Parse the answer, also if a call was cut off at the token limit: then only the native reason says so."""
+        answer = super().provider_parse_response(response)
+        native_reason = read_str(read_first_choice(response).get("native_finish_reason")).lower()
+        is_cut_off = native_reason in NATIVE_LENGTH_REASONS
+        return answer._replace(finish_reason=FinishReason.LENGTH) if is_cut_off else answer
+
+    def parse_usage(self, usage: Mapping[str, Any]) -> Usage:
+        """Add what the upstream provider charges to the user's own key; otherwise the cost includes it.
+
+        https://openrouter.ai/docs/cookbook/administration/usage-accounting#cost-breakdown
+        """
+        parsed = super().parse_usage(usage)
+        upstream_cost = read_number(read_dict(usage.get("cost_details")).get("upstream_inference_cost"))
+        if usage.get("is_byok") is not True or upstream_cost is None:
+            return parsed
+        return parsed._replace(cost=(parsed.cost or 0) + upstream_cost)
 
     def find_response_error(self, response: Mapping[str, Any], answer: Any) -> ProviderError | None:
-        """Also detect an unreadable tool call, which arrives with any finish reason."""
-        choice = read_first_choice(response)
-        if find_error(response) is None and choice.get("native_finish_reason") == "MALFORMED_FUNCTION_CALL":
-            return ProviderError("the model wrote a tool call that cannot be read", None, RetryAction.retry())
+        """Also detect failures for which only the native reason is an error."""
+        native_reason = read_str(read_first_choice(response).get("native_finish_reason"))
+        if find_error(response) is None and native_reason in NATIVE_FAILURES:
+            return ProviderError(NATIVE_FAILURES[native_reason], None, RetryAction.retry())
         return super().find_response_error(response, answer)
 
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
@@ -145,6 +222,16 @@ class OpenRouter(ChatCompletions):
         )
 
 
+def can_send_back(detail: Any) -> bool:
+    """Check whether reasoning may be sent back: Anthropic refuses text without the signature at its end.
+
+    The signature is missing if the answer was cut off.
+    """
+    fields = read_dict(detail)
+    is_signed_text = fields.get("type") == "reasoning.text" and fields.get("format") == SIGNED_FORMAT
+    return not is_signed_text or bool(fields.get("signature"))
+
+
 def read_efforts(entry: Mapping[str, Any]) -> tuple[str, ...] | None:
     """Return the efforts of a listed model; None if none are listed.
 
@@ -157,6 +244,26 @@ def read_efforts(entry: Mapping[str, Any]) -> tuple[str, ...] | None:
     return tuple(
         effort for effort in EFFORTS if (not reasoning.get("mandatory") if effort == "none" else effort in listed)
     )
+
+
+def convert_call_ids(messages: list[dict[str, Any]], vendor: str) -> list[dict[str, Any]]:
+    """Replace call ids that the vendor of the model refuses, in a conversation that another model began."""
+    if vendor not in CALL_ID_PATTERNS:
+        return messages
+    call_ids = CallIdMap(partial(convert_call_id, CALL_ID_PATTERNS[vendor]))
+
+    def convert(message: dict[str, Any]) -> dict[str, Any]:
+        if "tool_call_id" in message:
+            return message | {"tool_call_id": call_ids.get_id(message["tool_call_id"])}
+        calls = [call | {"id": call_ids.assign_id(call["id"])} for call in message.get("tool_calls", ())]
+        return message | ({"tool_calls": calls} if calls else {})
+
+    return list(map(convert, messages))
+
+
+def convert_call_id(pattern: str, call_id: str) -> str:
+    """Return the id if it matches the pattern, else a checksum of it."""
+    return call_id if re.fullmatch(pattern, call_id) else f"{crc32(call_id.encode('utf-8', 'replace')):09x}"
 
 
 def add_cache_markers(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:

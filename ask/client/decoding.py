@@ -210,6 +210,8 @@ class SseDecoder(EventDecoder):
             self._is_first_line = False
         field, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
+        if field == b"error" and value.startswith(b"{"):  # llama.cpp: https://github.com/ggml-org/llama.cpp/pull/16109
+            self._event_type, field = "error", b"data"
         if field == b"data":
             self._data_lines.append(value)
             self._data_bytes += len(line)

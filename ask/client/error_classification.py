@@ -12,7 +12,7 @@ from ask.plugin_api.provider import ChatRequest
 
 TOOLS_UNSUPPORTED_PATTERN = re.compile(
     r"not support (?:the use of )?(?:tools?|tool use|tool calling|function calling)\b"
-    r"|(?:tools?|tool use|tool calling|function calling) (?:is|are) not (?:supported|enabled)",
+    r"|(?:tools?|tool use|tool calling|function calling)`? (?:is|are) not (?:supported|enabled)",
     re.IGNORECASE,
 )
 """Messages that a model cannot call tools, as worded by various services."""
@@ -29,10 +29,18 @@ CONTEXT_EXCEEDED_PATTERN = re.compile(
     r"|(?:maximum|available) (?:context|prompt) (?:length|size)|maximum number of tokens allowed"
     r"|exceed(?:s|ed)? (?:the |this |your |model(?:'s)? )*(?:available )?(?:context|token limit)"
     r"|context ?(?:window|size) ?(?:has been )?exceeded|(?:than|with) (?:the )?context length"
-    r"|reduce the length of the messages",
+    r"|reduce the length of the messages|too many tokens|number of input tokens exceeds|all messages is too long",
     re.IGNORECASE,
 )
 """Messages that a conversation exceeds the context window, as worded by various services."""
+
+REASONING_REJECTED_PATTERN = re.compile(
+    r"encrypted[ _]content\b.* could not be |could not decrypt the provided encrypted_content"
+    r"|(?:invalid|corrupted) thought signature|thought signature is (?:not valid|invalid)"
+    r"|invalid .?signature.? in .?thinking|thinking.? blocks .*cannot be modified",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Messages that the reasoning of an earlier answer cannot be read, as worded by various services."""
 
 CREDIT_EXHAUSTED_PATTERN = re.compile(r"credit|quota|balance|billing|(?:spend|spending|usage) limit", re.IGNORECASE)
 """Messages that an account is out of credit, among the errors after which another key may help."""
@@ -68,6 +76,8 @@ def classify_error(error: ProviderError) -> ProviderError:
     hint, is_final = "", error.retry_action == RetryAction.NONE
     if is_final and error.status in (400, 404, 422) and TOOLS_UNSUPPORTED_PATTERN.search(error.message):
         error.retry_action, hint = RetryAction.WITHOUT_TOOLS, "use --no-tools, or a model that can call tools"
+    elif is_final and error.status in (None, 400) and REASONING_REJECTED_PATTERN.search(error.message):
+        error.retry_action = RetryAction.WITHOUT_REASONING
     elif is_final and (error.status == 413 or is_context_exceeded(error)):
         error.retry_action, hint = RetryAction.SHORTER, "send less, or use a model with a larger context window"
     elif error.retry_action.kind == "retry" and INPUT_UNSUPPORTED_PATTERN.search(error.message):

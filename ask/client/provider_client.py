@@ -453,7 +453,9 @@ class ProviderClient:
                 raise NetworkError("the answer is implausibly long", "try again, or use another model")
             if size > previous_size or reader.complete:
                 http_response.mark_progress()
-            http_response.end_marker_seen = reader.complete or http_response.done_seen
+            # Gemini sends a finish reason before each run of code and continues the answer after it.
+            is_continuing = http_response.end_marker_seen and bool(deltas)
+            http_response.end_marker_seen = http_response.done_seen or (reader.complete and not is_continuing)
 
     def _build_result(
         self, request: ChatRequest, response: Mapping[str, Any], stream_error: AskError | None
@@ -482,12 +484,14 @@ class ProviderClient:
             answer = answer._replace(finish_reason=FinishReason.EMPTY)
         if answer.finish_reason is FinishReason.ERROR:
             raise self._classify_error(ProviderError("the model stopped with an error"))
+        reason = repair_surrogates(" ".join(answer.finish_message.split()))[:MAX_REASON_LENGTH]
         if answer.finish_reason in INCOMPLETE_MESSAGES:
             message, hint = INCOMPLETE_MESSAGES[answer.finish_reason]
-            reason = repair_surrogates(" ".join(answer.finish_message.split()))[:MAX_REASON_LENGTH]
             return RequestResult(
                 answer, error=IncompleteResponseError(f"{message} ({reason})" if reason else message, hint)
             )
+        if reason:
+            self._notify_once(reason)
         return RequestResult(
             answer, tuple(call._replace(arguments=repair_surrogates(call.arguments)) for call in calls)
         )

@@ -17,6 +17,7 @@ from ask.messages import Attachment, FinishReason, Message, ModelResponse, Provi
 from ask.parsing import (
     ITEM_OVERHEAD,
     MAX_FIELDS,
+    MEDIA_NOTICE,
     decode_arguments,
     find_error,
     merge_fields,
@@ -61,6 +62,8 @@ class ChatStreamReader:
         self._calls: list[PartialToolCall] = []
         self._calls_by_index: dict[int, PartialToolCall] = {}
         self._reasoning_details: dict[Any, tuple[dict[str, Any], dict[str, StringIO]]] = {}
+        self._has_reasoning_details = False
+        self._media_fields: dict[str, Any] = {}
 
     def feed(self, event: RawEvent) -> list[Delta]:
         chunk = parse_json(event.data)
@@ -80,14 +83,27 @@ class ChatStreamReader:
         if read_int(choice.get("index")):
             return []
         delta = read_dict(choice.get("delta")) or read_dict(choice.get("message"))
-        deltas = self._read_text_fields(delta)
+        deltas = self._read_text_fields(self._read_media(delta))
+        # Even if it is empty, DeepSeek's models on OpenRouter need the list back:
+        # https://github.com/OpenRouterTeam/ai-sdk-provider/pull/487
+        self._has_reasoning_details |= isinstance(delta.get("reasoning_details"), list)
         for fragment in read_list(delta.get("reasoning_details")):
             self._add_reasoning_detail(read_dict(fragment))
         for fragment in to_call_list(delta.get("tool_calls")):
             deltas += self._add_call_fragment(read_dict(fragment))
-        merge_fields(self._choice_fields, choice, "delta", "message", "index")
-        self.complete = self.complete or choice.get("finish_reason") is not None
+        finish_reason = choice.get("finish_reason") or None  # MiniMax sends "" until the answer ends
+        merge_fields(self._choice_fields, choice | {"finish_reason": finish_reason}, "delta", "message", "index")
+        self.complete = self.complete or finish_reason is not None
         return deltas
+
+    def _read_media(self, delta: dict[str, Any]) -> dict[str, Any]:
+        """Note that there are images or audio, and return a delta whose text is that of the audio."""
+        if read_list(delta.get("images")):
+            self._media_fields["images"] = [{"type": "image_url"}]
+        audio = read_dict(delta.get("audio"))
+        if audio:
+            self._media_fields["audio"] = {"id": read_str(audio.get("id"))}
+        return delta | {"content": delta.get("content") or audio.get("transcript")} if audio else delta
 
     def _read_text_fields(self, delta: dict[str, Any]) -> list[Delta]:
         """Read text and reasoning; reasoning sent in two fields is returned once."""
@@ -124,7 +140,7 @@ class ChatStreamReader:
     def _add_call_fragment(self, fragment: Mapping[str, Any]) -> list[Delta]:
         """Add to the call with the fragment's index, or to the last call if there is none.
 
-        Some services send several calls with one index, or repeat the name in each fragment.
+        Some services send several calls with one index, or even one id, or repeat the name in each fragment.
         """
         function = read_dict(fragment.get("function"))
         call_id, name = read_str(fragment.get("id")), read_str(function.get("name"))
@@ -133,7 +149,8 @@ class ChatStreamReader:
         call = self._calls_by_index.get(index) if index is not None else next(reversed(self._calls), None)
         if call and name:
             is_finished = bool(call.id) and call.id != call_id if call_id else index is None and bool(call.name)
-            call = None if is_finished else call
+            has_arguments = arguments.strip() if isinstance(arguments, str) else arguments
+            call = None if is_finished or (has_arguments and call.has_all_arguments()) else call
         if call is None:
             call = PartialToolCall(len(self._calls))
             self._calls.append(call)
@@ -152,8 +169,8 @@ class ChatStreamReader:
 
     def response(self) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": None}
-        message |= {name: text.getvalue() for name, text in self._texts.items()}
-        if self._reasoning_details:
+        message |= {name: text.getvalue() for name, text in self._texts.items()} | self._media_fields
+        if self._has_reasoning_details:
             message["reasoning_details"] = [
                 fields | {name: text.getvalue() for name, text in texts.items()}
                 for fields, texts in self._reasoning_details.values()
@@ -172,6 +189,11 @@ class PartialToolCall:
         self.id = ""
         self.name = ""
         self.arguments = StringIO()
+
+    def has_all_arguments(self) -> bool:
+        """Check whether the arguments so far are a JSON object, so that more of them belong to another call."""
+        text = self.arguments.getvalue()
+        return text.rstrip().endswith("}") and decode_arguments(text) is not None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the call so far, in the format of the non-streaming API."""
@@ -197,6 +219,8 @@ AUDIO_FORMATS = {"audio/mpeg": "mp3", "audio/mp4": "m4a"}
 MAX_CALL_ID_LENGTH = 40
 MAX_TOOL_NAME_LENGTH = 64
 """The limits for tool calls, in characters, on services as strict as OpenAI."""
+SIGNATURE_SEPARATOR = "__thought__"
+"""Separates a call id from Gemini's signature in LiteLLM: https://github.com/BerriAI/litellm/pull/16895"""
 
 
 class ChatCompletions(Provider):
@@ -303,7 +327,7 @@ class ChatCompletions(Provider):
             formatted["content"] = message.content or None
             formatted["tool_calls"] = [
                 {
-                    "id": shorten_call_id(call.id),
+                    "id": format_call_id(call.id),
                     "type": "function",
                     "function": {
                         "name": sanitize_tool_name(call.name),
@@ -328,7 +352,7 @@ class ChatCompletions(Provider):
         return {"type": "file", "file": {"filename": attachment.name, "file_data": attachment.data_url}}
 
     def provider_format_tool_result(self, tool_call_id: str, tool_name: str, result: str) -> dict[str, Any]:
-        return {"role": "tool", "tool_call_id": shorten_call_id(tool_call_id), "content": result}
+        return {"role": "tool", "tool_call_id": format_call_id(tool_call_id), "content": result}
 
     def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
         return HttpRequest("/chat/completions", self.build_body(request), self.build_headers(key))
@@ -343,14 +367,16 @@ class ChatCompletions(Provider):
         message = read_dict(choice.get("message"))
         refusal = read_str(message.get("refusal"))
         state = {name: message[name] for name in self.state_fields if message.get(name) is not None}
+        audio = read_dict(message.get("audio"))
         answer = ModelResponse(
-            text=read_str(message.get("content")) + refusal,
+            text=(read_str(message.get("content")) or read_str(audio.get("transcript"))) + refusal,
             reasoning=read_str(message.get("reasoning") or message.get("reasoning_content")),
             finish_reason=FinishReason.CONTENT_FILTER
             if refusal
             else FINISH_REASONS.get(str(choice.get("finish_reason")), FinishReason.STOP),
             usage=self.parse_usage(read_dict(response.get("usage") or choice.get("usage"))),
             provider_state=ProviderState(self.info.name, read_str(response.get("model")), state) if state else None,
+            finish_message=MEDIA_NOTICE if audio or read_list(message.get("images")) else "",
         )
         error = self.find_response_error(response, answer)
         if error:
@@ -397,6 +423,11 @@ class ChatCompletions(Provider):
             title=read_str(entry.get("name")),
             context_length=read_int(entry.get("context_length") or entry.get("context_window")),
         )
+
+
+def format_call_id(call_id: str) -> str:
+    """Shorten a call id, unless a gateway has added a signature to it, which it needs back."""
+    return call_id if SIGNATURE_SEPARATOR in call_id else shorten_call_id(call_id)
 
 
 def shorten_call_id(call_id: str, max_length: int = MAX_CALL_ID_LENGTH) -> str:

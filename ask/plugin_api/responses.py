@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ask.errors import ProviderError, RetryAction
+from ask.errors import ProviderError
 from ask.messages import Attachment, FinishReason, Message, ModelResponse, ProviderState, ToolCall, ToolSpec, Usage
 from ask.parsing import (
+    MEDIA_NOTICE,
     CallIdMap,
     decode_arguments,
     find_error,
-    parse_json,
     read_dict,
     read_int,
     read_list,
@@ -55,8 +55,6 @@ OPTION_NAMES = {
 }
 """Option names by the API parameter that they become, to explain errors about that parameter."""
 NO_SUMMARY_HINT = "remove -v, which requests reasoning summaries"
-INVALID_REASONING_CODE = "invalid_encrypted_content"
-"""The error for reasoning that cannot be decrypted, as after a change of the key's organization."""
 ERROR_STATUSES = {"rate_limit_exceeded": 429, "server_error": 500, "vector_store_timeout": 504}
 """HTTP statuses by error code, for the errors inside a response that may be temporary."""
 
@@ -218,6 +216,7 @@ class Responses(Provider):
             finish_reason=read_finish(response, items),
             usage=self.parse_usage(read_dict(response.get("usage"))),
             provider_state=self.build_provider_state(response, items),
+            finish_message=MEDIA_NOTICE if any(item.get("type") == "image_generation_call" for item in items) else "",
         )
         error = self.find_response_error(response)
         if error:
@@ -276,8 +275,6 @@ class Responses(Provider):
         if error.parameter == "reasoning.summary":  # OpenAI has summaries for verified organizations only
             error.hint = NO_SUMMARY_HINT
         error.parameter = OPTION_NAMES.get(error.parameter or "", error.parameter)
-        if read_dict(find_error(parse_json(body))).get("code") == INVALID_REASONING_CODE:
-            error.retry_action = RetryAction.WITHOUT_REASONING
         return error
 
     def provider_notice(self, request: ChatRequest, answer: ModelResponse) -> str:

@@ -39,8 +39,9 @@ _TOO_DEEP_MESSAGE = "are nested too deeply"
 def parse_arguments(spec: ToolSpec, arguments_json: str) -> dict[str, Any]:
     """Parse the arguments of a call and check them against `spec.parameters`.
 
-    An empty string means {}. Property names that were replaced for the provider are restored. null for an optional
-    parameter that is not nullable counts as omitted, and 5.0 becomes the integer 5.
+    An empty string or null means {}: models write these for a tool without parameters. Property names that were
+    replaced for the provider are restored. null for an optional parameter that is not nullable counts as omitted, and
+    5.0 becomes the integer 5.
 
     Raises:
         ToolError: The arguments are invalid; the message is for the model and quotes the start of what it wrote.
@@ -48,7 +49,8 @@ def parse_arguments(spec: ToolSpec, arguments_json: str) -> dict[str, Any]:
     from ask.plugin_api.tool_schemas import restore_property_names
 
     try:
-        value = _parse_json(arguments_json) if arguments_json.strip() else {}
+        value = _parse_json(arguments_json) if arguments_json.strip() else None
+        value = {} if value is None else value
         if not isinstance(value, dict):
             _reject_arguments(f"must be a JSON object, not {_get_type_name(value)}")
         try:

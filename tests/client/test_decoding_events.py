@@ -216,3 +216,12 @@ def test_fields_are_decoded_as_in_browsers(stream: str, events: list[tuple[str |
     expected = [RawEvent(name, text) for name, text in events]
     assert read(SseDecoder(), [data]) == expected
     assert read(SseDecoder(), [data[i : i + 1] for i in range(len(data))]) == expected
+
+
+def test_error_field_of_llama_servers_is_an_event() -> None:
+    stream = b'data: 1\n\nerror: {"message": "no"}\n\nerror: no\n\ndata: 2\n\n'
+    assert read(SseDecoder(), [stream]) == [
+        RawEvent(None, "1"),
+        RawEvent("error", '{"message": "no"}'),
+        RawEvent(None, "2"),
+    ]

@@ -83,10 +83,37 @@ def test_other_statuses_are_not_parameter_errors(status: int | None) -> None:
         "litellm.ContextWindowExceededError: litellm.BadRequestError: OpenAIException - context window exceeded",
         "ContextWindowExceededError: the request is refused",
         "Context window exceeded",
+        "Input Tokens Exceeded: Number of input tokens exceeds maximum length.",
+        "The total length of all messages is too long.",
+        "too many tokens: size limit exceeded by 25836 tokens. Try using shorter or fewer inputs.",
     ],
 )
 def test_exceeded_context_window_is_recognized(message: str) -> None:
     assert classify_error(ProviderError(message, 400)).retry_action is RetryAction.SHORTER
+
+
+@pytest.mark.parametrize(
+    "message", ["`tool calling` is not supported with this model", "tools is not supported in this model."]
+)
+def test_missing_tool_support_is_recognized(message: str) -> None:
+    assert classify_error(ProviderError(message, 400)).retry_action is RetryAction.WITHOUT_TOOLS
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "The encrypted content gAAA...DQ== could not be verified.",
+        "The encrypted content for item rs_0aa9 could not be verified. Reason: it belongs to another organization.",
+        "Could not decrypt the provided encrypted_content. Ensure the value is the unmodified encrypted_content.",
+        "Google AI Studio: Corrupted thought signature.",
+        "Invalid thought signature.",
+        "Unable to submit request because Thought signature is not valid..",
+        "messages.1.content.0: Invalid `signature` in `thinking` block",
+        "messages.1: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified.",
+    ],
+)
+def test_rejected_reasoning_is_left_out(message: str) -> None:
+    assert classify_error(ProviderError(message, 400)).retry_action is RetryAction.WITHOUT_REASONING
 
 
 @pytest.mark.parametrize("input_type", ["image", "audio"])

@@ -120,6 +120,14 @@ def test_tool_calls_and_results_keep_their_id() -> None:
     ]
 
 
+@pytest.mark.parametrize(("call_id", "is_kept"), [("call_1__thought__" + "A" * 200, True), ("x" * 41, False)])
+def test_long_call_id_is_kept_if_it_contains_a_signature(call_id: str, is_kept: bool) -> None:
+    call = Message("assistant", tool_calls=(ToolCall(call_id, "read_file", "{}"),))
+    _, _, assistant, result = body(*QUESTION, call, RESULT_MESSAGE._replace(tool_call_id=call_id))["messages"]
+    assert assistant["tool_calls"][0]["id"] == result["tool_call_id"]
+    assert (result["tool_call_id"] == call_id) is is_kept
+
+
 @pytest.mark.parametrize(
     "arguments", ["", '{"filepath": "con', '{"a": 1}{"a": 2}', "[]", "null", "not JSON", "[" * 9999]
 )

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ask import ChatCompletions, RawEvent, ReasoningDelta, TextDelta, ToolCall, ToolCallDelta
+from ask.parsing import MEDIA_NOTICE
 from ask.plugin_api.chat_completions import ChatStreamReader
 from ask.plugin_api.provider import Delta
 from tests import wire
@@ -60,6 +61,20 @@ def test_refusal_is_emitted_and_kept_separate() -> None:
     assert deltas == [TextDelta("I can"), TextDelta("not")]
     refused = reader.response()["choices"][0]["message"]
     assert (refused["content"], refused["refusal"]) == (None, "I cannot")
+
+
+def test_transcript_of_audio_is_the_text() -> None:
+    reader, deltas = read(
+        wire.chunk({"content": None, "audio": {"id": "a", "transcript": "Hel"}}),
+        wire.chunk({"audio": {"data": "AAAA"}}),
+        wire.chunk({"audio": {"transcript": "lo."}}),
+        wire.finish(),
+    )
+    assert deltas == [TextDelta("Hel"), TextDelta("lo.")]
+    whole = wire.answer(None, audio={"id": "a", "data": "AAAA", "transcript": "Hello."})
+    for response in (reader.response(), whole):
+        answer = CHAT.provider_parse_response(response)
+        assert (answer.text, answer.finish_message) == ("Hello.", MEDIA_NOTICE)
 
 
 def test_choices_after_the_first_are_ignored() -> None:
@@ -131,6 +146,16 @@ def test_new_id_and_name_with_a_used_index_is_another_call() -> None:
         wire.call(0, id="b", name="one", arguments='{"x": '),
         wire.call(0, arguments="2}"),
     ) == [("a", "one", '{"x": 1}'), ("b", "one", '{"x": 2}')]
+
+
+@pytest.mark.parametrize("call_id", [None, "", "a"])
+def test_call_with_the_index_and_id_of_a_complete_one_is_another(call_id: str | None) -> None:
+    assert read_calls(
+        wire.call(0, id=call_id, name="one", arguments='{"x": 1}'),
+        wire.call(0, id=call_id, name="one", arguments='{"x": '),
+        wire.call(0, id=call_id, name="one", arguments="2}"),
+        wire.call(0, id=call_id, name="one", arguments=" "),
+    ) == [(call_id or "", "one", '{"x": 1}'), (call_id or "", "one", '{"x": 2} ')]
 
 
 def test_repeated_id_is_the_same_call() -> None:
@@ -225,6 +250,13 @@ def test_stream_ends_with_a_finish_reason(chunks: Sequence[wire.Json], done: boo
 
 def test_last_of_several_finish_reasons_counts() -> None:
     reader, _ = read(wire.text("a"), wire.finish("tool_calls"), wire.finish("length"), wire.chunk())
+    assert reader.response()["choices"][0]["finish_reason"] == "length"
+
+
+def test_empty_finish_reason_does_not_end_the_stream() -> None:
+    reader, _ = read(wire.chunk({"content": "a"}, finish=""))
+    assert not reader.complete
+    reader, _ = read(wire.chunk({"content": "a"}, finish=""), wire.finish("length"), wire.chunk(finish=""))
     assert reader.response()["choices"][0]["finish_reason"] == "length"
 
 
@@ -359,3 +391,8 @@ def test_details_keep_their_order() -> None:
         {"type": "reasoning.encrypted", "index": 2, "data": "C"},
     ]
     assert read_details(*(wire.detail(**one) for one in fragments)) == fragments
+
+
+def test_empty_list_of_details_is_kept() -> None:
+    assert read_details(wire.chunk({"reasoning_details": []}), wire.text("a")) == []
+    assert read_details(wire.chunk({"reasoning_details": None}), wire.text("a")) is None

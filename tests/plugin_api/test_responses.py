@@ -21,12 +21,12 @@ from ask import (
     RawEvent,
     ReasoningDelta,
     Responses,
-    RetryAction,
     TextDelta,
     ToolCall,
     ToolCallDelta,
     ToolSpec,
 )
+from ask.parsing import MEDIA_NOTICE
 from ask.testing import ProviderContract
 from tests import responses_wire, wire
 from tests.host_requests import prepare_request
@@ -456,10 +456,10 @@ def test_rejected_summary_names_the_option_that_asks_for_it() -> None:
     assert "-v" in SERVICE.provider_parse_error(400, {}, body).hint
 
 
-def test_reasoning_that_cannot_be_decrypted_has_a_remedy() -> None:
-    text = "The encrypted content gAAA...DQ== could not be verified."
-    body = json.dumps({"error": {"message": text, "param": None, "code": "invalid_encrypted_content"}})
-    assert SERVICE.provider_parse_error(400, {}, body).retry_action is RetryAction.WITHOUT_REASONING
+def test_images_in_the_answer_are_mentioned() -> None:
+    image = {"type": "image_generation_call", "id": "ig_1", "status": "completed", "result": "AAAA"}
+    assert SERVICE.provider_parse_response({"output": [image], "status": "completed"}).finish_message == MEDIA_NOTICE
+    assert SERVICE.provider_parse_response({"output": [], "status": "completed"}).finish_message == ""
 
 
 # Malformed answers

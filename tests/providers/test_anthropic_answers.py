@@ -273,6 +273,7 @@ def test_listed_efforts_and_limits_are_read() -> None:
         {"id": "claude-b", "capabilities": capabilities | {"thinking": {"supported": True}}},
         {"id": "claude-c", "capabilities": {"effort": {"supported": False, **levels}}},
         {"id": "claude-d", "capabilities": None},
+        {"id": "claude-e", "capabilities": capabilities | {"thinking": {"types": {"adaptive": {"supported": True}}}}},
     ]
     models = anthropic.provider_parse_models({"data": listed})
     assert [(model.output_limit, model.efforts) for model in models] == [
@@ -280,6 +281,7 @@ def test_listed_efforts_and_limits_are_read() -> None:
         (None, ("low", "medium", "high", "max")),
         (None, None),
         (None, None),
+        (None, ("none", "low", "medium", "high", "max")),
     ]
 
 

@@ -243,6 +243,16 @@ def test_response_without_signatures_keeps_no_state() -> None:
     assert parse_response(wire.whole(wire.thought("Hm."), wire.text("Yes.")))[0].provider_state is None
 
 
+@pytest.mark.parametrize(
+    ("model", "is_requested"),
+    [("gemini-flash-latest", True), ("gemini-3.6-flash", True), ("gemini-2.5-flash-lite", False), ("gemma-3", False)],
+)
+def test_thoughts_to_show_are_requested(model: str, is_requested: bool) -> None:
+    expected = {"thinkingConfig": {"includeThoughts": True}} if is_requested else None
+    assert body_of(SHORT_CONVERSATION, model, show_reasoning=True).get("generationConfig") == expected
+    assert "generationConfig" not in body_of(SHORT_CONVERSATION, model)
+
+
 # Other models' history
 
 
@@ -267,6 +277,8 @@ def test_calls_of_other_providers_have_a_placeholder_signature(model: str, signa
         ("gemini-3-flash-preview", "gemini-flash-latest", True),
         ("gemini-3-flash-preview", "models/gemini-3.6-flash", True),
         ("gemini-2.5-flash", "gemini-2.5-pro", True),
+        ("models/gemini-2.5-flash", "gemini-2.5-flash", True),
+        ("gemini-2.5-flash-lite-preview-09-2025", "gemini-flash-lite-latest", True),
         ("gemini-2.5-flash", "gemini-3.6-flash", False),
         ("gemini-3.6-flash", "gemini-2.5-flash", False),
     ],

@@ -21,6 +21,7 @@ from ask import (
     ToolCallDelta,
     Usage,
 )
+from ask.parsing import MEDIA_NOTICE
 from providers.gemini import provider as gemini
 from tests import recorded_exchanges
 from tests.json_strategies import any_json, replace_any_part
@@ -101,6 +102,15 @@ def test_calls_of_a_failed_response_are_not_made(server: ModelServer) -> None:
     assert "a tool call that cannot be read (gemini)" in str(exchange.result.error)
 
 
+def test_images_in_the_answer_are_mentioned(server: ModelServer) -> None:
+    image = {"inlineData": {"mimeType": "image/png", "data": "AAAA"}}
+    exchange = put(server, wire.streamed(*wire.chunks(image)))
+    assert exchange.outcome == "empty"
+    assert MEDIA_NOTICE in str(exchange.result.error)
+    exchange = put(server, wire.streamed(*wire.chunks(wire.text("Here."), image)))
+    assert (exchange.outcome, exchange.streamed_text, exchange.notices) == ("ok", "Here.", [MEDIA_NOTICE])
+
+
 def test_stream_without_a_finish_reason_is_incomplete(server: ModelServer) -> None:
     exchange = put(server, wire.streamed(*wire.chunks(wire.text("Hel"), wire.call(), finish=None)))
     assert (exchange.outcome, exchange.streamed_text, exchange.result.tool_calls) == ("cut", "Hel", ())
@@ -111,6 +121,27 @@ def test_finish_reason_with_the_last_text_ends_the_stream(server: ModelServer) -
     second["candidates"][0]["finishReason"] = "STOP"
     exchange = put(server, wire.streamed(first, second))
     assert (exchange.outcome, exchange.streamed_text) == ("ok", "Hello.")
+
+
+def test_finish_reason_before_the_result_of_code_does_not_end_the_stream() -> None:
+    code = {"executableCode": {"language": "PYTHON", "code": "print(6 * 7)"}}
+    result = {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "42"}}
+    reader = gemini.provider_stream_reader()
+    for event in wire.stream(code):
+        reader.feed(event)
+    assert not reader.complete
+    for event in wire.stream(result, wire.text("42.")):
+        reader.feed(event)
+    assert reader.complete
+    assert gemini.provider_parse_response(reader.response()).text == "42."
+
+
+@pytest.mark.slow
+def test_answer_that_continues_after_its_finish_reason_is_read_to_its_end(server: ModelServer) -> None:
+    bodies = [body for text in ("One. ", "Two. ", "Three.") for body in wire.chunks(wire.text(text))]
+    events = [f"data: {json.dumps(body)}\n\n".encode() for body in bodies]
+    server.reply(Reply([*events[:3], 2.5, *events[3:]], content_type="text/event-stream"))
+    assert put(server).streamed_text == "One. Two. Three."
 
 
 def test_further_candidates_are_ignored() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Mapping
 from itertools import pairwise
@@ -149,6 +150,29 @@ def test_requests_of_a_conversation_go_to_one_provider() -> None:
     assert openrouter.build_body(own)["session_id"] == "mine"
 
 
+@pytest.mark.parametrize(
+    ("model", "pattern", "kept"),
+    [
+        ("~anthropic/claude-sonnet-latest", "[a-zA-Z0-9_-]+", "call_1"),
+        ("mistralai/mistral-large", "[a-zA-Z0-9]{9}", "f28627ca3"),
+    ],
+)
+def test_call_ids_of_other_models_are_replaced(model: str, pattern: str, kept: str) -> None:
+    messages = [Message("user", "go")]
+    for _ in range(2):  # Kimi counts from 0 again
+        calls = [ToolCall(call_id, "bash", "{}") for call_id in ("functions.bash:0", "functions.bash:1", kept)]
+        results = [Message("tool", call.id, (), call.id, "bash") for call in calls]
+        messages += [Message("assistant", "", tuple(calls)), *results]
+    _, *sent = openrouter.build_body(prepare_request(openrouter, model, messages))["messages"]
+    ids = [call["id"] for message in sent for call in message.get("tool_calls", [])]
+    assert ids == [message["tool_call_id"] for message in sent if "tool_call_id" in message]
+    assert len(set(ids)) == len(ids) == 6
+    assert all(re.fullmatch(pattern, call_id) for call_id in ids)
+    assert ids[2] == kept
+    others = openrouter.build_body(prepare_request(openrouter, "moonshotai/kimi-k3", messages))["messages"]
+    assert others[1]["tool_calls"][0]["id"] == "functions.bash:0"
+
+
 # Reasoning
 
 
@@ -214,6 +238,69 @@ def test_reasoning_of_earlier_questions_is_sent_back(asked: str, is_truncated: b
     assert body["messages"][1]["reasoning_details"] == details
 
 
+@pytest.mark.parametrize("asked", ["anthropic/claude-test", "openrouter/auto"])
+def test_thinking_that_was_cut_off_before_its_signature_is_not_sent_back(asked: str) -> None:
+    signed = {"type": "reasoning.text", "format": "anthropic-claude-v1", "text": "hm", "signature": "sig=="}
+    others = [{"type": "reasoning.encrypted", "format": "anthropic-claude-v1", "data": "AAA="}, {"text": "hm"}]
+    details = [signed, signed | {"signature": None}, *others]
+    message = Message(
+        "assistant", "Ye", provider_state=ProviderState("openrouter", "anthropic/a", {"reasoning_details": details})
+    )
+    body = openrouter.build_body(ChatRequest(asked, [Message("user", "hi"), message]))
+    assert body["messages"][1]["reasoning_details"] == [signed, *others]
+
+
+@pytest.mark.parametrize(
+    ("model", "sent"),
+    [("moonshotai/kimi-k3", [" ", " ", None]), ("deepseek/v4", [" ", " ", None]), ("openai/gpt-6", [None] * 3)],
+)
+def test_messages_without_reasoning_get_a_placeholder_if_the_vendor_requires_it(model: str, sent: list[Any]) -> None:
+    details: list[Any] = [[], [{"type": "reasoning.text", "text": "hm"}]]
+    states = [None, *(ProviderState("openrouter", model, {"reasoning_details": each}) for each in details)]
+    messages = [Message("user", "go"), *(Message("assistant", "a", provider_state=state) for state in states)]
+    _, *answers = openrouter.build_body(ChatRequest(model, messages))["messages"]
+    assert [message.get("reasoning_content") for message in answers] == sent
+    assert [message.get("reasoning_details") for message in answers] == [None, *details]
+
+
+@pytest.mark.parametrize(
+    ("model", "is_added"),
+    [
+        ("google/gemini-3.5-flash", True),
+        ("~google/gemini-flash-latest", True),
+        ("google/gemini-2.5-pro", False),
+        ("google/gemma-4", False),
+        ("openai/gpt-6", False),
+    ],
+)
+def test_calls_of_other_models_get_a_placeholder_for_geminis_signature(model: str, is_added: bool) -> None:
+    calls = (ToolCall("call_1", "bash", "{}"), ToolCall("call_2", "bash", "{}"))
+    signed = {"type": "reasoning.encrypted", "format": "google-gemini-v1", "data": "AAA=", "id": "call_1"}
+    state = ProviderState("openrouter", model, {"reasoning_details": [signed]})
+    messages = [Message("user", "go"), *(Message("assistant", "", calls, provider_state=one) for one in (None, state))]
+    _, other, own = openrouter.build_body(ChatRequest(model, messages))["messages"]
+    assert own["reasoning_details"] == [signed]
+    placeholder = signed | {"data": "skip_thought_signature_validator", "index": 0}
+    assert other.get("reasoning_details") == ([placeholder] if is_added else None)
+
+
+@pytest.mark.usefixtures("quick")
+def test_reasoning_that_another_upstream_refuses_is_left_out(ask: Ask, server: ModelServer) -> None:
+    detail = {"type": "reasoning.encrypted", "index": 0, "data": "c2VjcmV0"}
+    raw = json.dumps({"error": {"message": "The encrypted content for item rs_1 could not be verified."}})
+    refusal = wire.whole_reply(wire.error("Provider returned error", 400, metadata={"raw": raw}), 400)
+    server.reply(
+        wire.streams(
+            wire.detail(**detail), wire.call(0, id="a", name="list_dir", arguments="{}"), wire.finish("tool_calls")
+        ),
+        refusal,
+        wire.says("Done."),
+    )
+    result = ask("-p", "openrouter", "-m", wire.MODEL, "hi")
+    assert (result.text, result.code) == ("Done.\n", 0)
+    assert ["c2VjcmV0" in json.dumps(request.json) for request in server.requests] == [False, True, False]
+
+
 # Answers
 
 
@@ -230,6 +317,12 @@ def test_usage_and_cost_are_reported(ask: Ask, server: ModelServer) -> None:
         "cost": 0.0125,
     }
     assert usage.items() >= expected.items()
+
+
+@pytest.mark.parametrize(("is_byok", "cost"), [(True, 0.75), (False, 0.5), (None, 0.5)])
+def test_cost_includes_what_the_users_own_key_pays(is_byok: bool | None, cost: float) -> None:
+    usage = {"cost": 0.5, "is_byok": is_byok, "cost_details": {"upstream_inference_cost": 0.25}}
+    assert openrouter.provider_parse_response(wire.answer("a") | {"usage": usage}).usage.cost == cost
 
 
 def test_comments_and_blank_lines_are_ignored(ask: Ask, server: ModelServer) -> None:
@@ -257,6 +350,36 @@ def test_unreadable_call_is_retried_until_attempts_run_out(ask: Ask, server: Mod
     assert all(part in result.stderr.splitlines()[-1] for part in ("tool call", "(openrouter)"))
     server.reply(wire.says("Here."))
     assert ask("-p", "openrouter", "hi").text == "Here.\n"
+
+
+@pytest.mark.parametrize(("content", "code"), [(None, 10), ("Here it is.", 0)])
+def test_images_in_the_answer_are_mentioned(ask: Ask, server: ModelServer, content: str | None, code: int) -> None:
+    images = [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]
+    server.reply(wire.streams(wire.chunk({"content": content, "images": images}), wire.finish(), wire.usage()))
+    result = ask("-p", "openrouter", "hi")
+    assert (result.text.strip(), result.code) == (content or "", code)
+    assert "images" in result.stderr
+    server.reply(wire.whole_reply(wire.answer(content, images=images)))
+    assert "images" in ask("-p", "openrouter", "--no-stream", "hi").stderr
+
+
+@pytest.mark.parametrize("native_reason", ["length", "max_output_tokens", "MAX_TOKENS"])
+def test_call_that_was_cut_off_at_the_token_limit_is_not_run(ask: Ask, server: ModelServer, native_reason: str) -> None:
+    call = wire.call(0, id="a", name="list_dir", arguments='{"dirpath": "')
+    end = wire.chunk(finish="tool_calls", native_finish_reason=native_reason)
+    server.reply(wire.streams(call, end, wire.usage()))
+    result = ask("-p", "openrouter", "hi")
+    assert (result.code, len(server.requests)) == (10, 1)
+    assert "token limit" in result.stderr
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("native_reason", ["network_error", "error"])
+def test_failure_of_the_upstream_provider_is_retried(ask: Ask, server: ModelServer, native_reason: str) -> None:
+    failed = wire.chunk({"content": ""}, finish="stop", native_finish_reason=native_reason)
+    server.reply(wire.streams(failed, wire.usage()), wire.says("Here."))
+    result = ask("-p", "openrouter", "hi")
+    assert (result.text, result.code, len(server.requests)) == ("Here.\n", 0, 2)
 
 
 # Errors
@@ -304,6 +427,12 @@ def test_other_missing_models_are_an_error(ask: Ask, server: ModelServer) -> Non
     server.reply(wire.fails(404, "No endpoints found for a/b."))
     result = ask("-p", "openrouter", "-m", "a/b", "hi")
     assert (result.code, len(server.requests)) == (6, 1)
+
+
+def test_missing_endpoints_have_a_hint() -> None:
+    assert "ask models" in failure(404, {"message": "No endpoints found for a/b."}).hint
+    policy = {"message": "No endpoints found matching your data policy (Free model publication)."}
+    assert "settings/privacy" in failure(404, policy).hint
 
 
 def in_seconds(seconds: float) -> str:

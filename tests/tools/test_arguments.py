@@ -82,7 +82,7 @@ def test_integral_float_becomes_an_integer() -> None:
         ('{"filepath": "a"}{"filepath": "b"}', "continue after the end of the first JSON value, at character 18"),
         ('{"filepath": "a"} oops', "continue after the end"),
         ('["a"]', "must be a JSON object, not array"),
-        ("null", "must be a JSON object, not null"),
+        ("null", "missing 'filepath'"),
         ('{"count": NaN}', "not JSON: NaN"),
         ('{"count": ' + "9" * 5000 + "}", "not JSON: Exceeds the limit"),
         ('{"count": 1}', "missing 'filepath'"),
