@@ -45,6 +45,8 @@ PROTECTED_NAMES = (
     ProtectedName(".git", "git", ("",)),
     ProtectedName(".gitattributes", "git"),
     ProtectedName(".gitmodules", "git"),
+    ProtectedName(".hg", "Mercurial"),
+    ProtectedName(".jj", "Jujutsu"),
     ProtectedName(".husky", "husky"),
     ProtectedName(".pre-commit-config.yaml", "pre-commit"),
     ProtectedName("lefthook.yml", "lefthook"),
