@@ -53,6 +53,12 @@ PROTECTED_NAMES = (
     ProtectedName(".lefthook.yml", "lefthook"),
     ProtectedName(".envrc", "direnv"),
     ProtectedName(".direnv", "direnv"),
+    # mise trusts a path, not its content (https://mise.jdx.dev/paranoid.html), and reads it before each prompt.
+    ProtectedName("mise.toml", "mise"),
+    ProtectedName(".mise.toml", "mise"),
+    ProtectedName("mise.local.toml", "mise"),
+    ProtectedName(".mise.local.toml", "mise"),
+    ProtectedName(".mise", "mise"),
     ProtectedName(".vscode", "VS Code and editors based on it", _VS_CODE_PATHS),
     ProtectedName(".devcontainer", "Dev Containers"),
     ProtectedName(".devcontainer.json", "Dev Containers"),
