@@ -14,7 +14,10 @@ CONTROL_CHARACTERS = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 """Characters that can move, hide or reverse what a terminal shows."""
 LONG_GAP = r" {20,}"
 EMPTY_LINES = r"\n(?: *\n){4,}"
-INVISIBLE_CHARACTERS = re.compile(r"[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+INVISIBLE_CHARACTERS = re.compile(
+    r"[\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
+    r"\U000e0000-\U000e007f]"
+)
 OPENING_TAG_PATTERN = re.compile(r'(?:\A|\n\n)<(?P<mark>(?:file|stdin)(?:-\d+)?)(?: name=(?P<name>"[^\n]*"))?>\n')
 """The opening tag of a file or of piped text in a prompt, as `ask.inputs` writes it."""
 

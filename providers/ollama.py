@@ -123,7 +123,8 @@ class Ollama(Provider):
                 {"id": call.id, "function": {"name": call.name, "arguments": decode_arguments(call.arguments) or {}}}
                 for call in message.tool_calls
             ]
-        return formatted | dict(self.find_provider_state(message, model))
+        thinking = self.find_provider_state(message, model).get("thinking")
+        return formatted | {"thinking": thinking} if thinking else formatted
 
     def provider_format_tools(self, tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
         specs = [Provider.normalize_tool(tool, inline_references=True) for tool in tools]

@@ -93,6 +93,19 @@ def test_commands_get_the_secret_and_their_output_is_redacted(
     assert b"MAX_TOKENS=40960000" in server.requests[1].body
 
 
+def test_the_key_of_a_search_engine_that_a_command_prints_is_redacted(
+    ask: Ask, server: ModelServer, home: Home
+) -> None:
+    home.config.mkdir()
+    (home.config / "config.toml").write_text("[providers.brave]\nkey_command = 'echo brave-0123456789'\n")
+    server.reply(wire.calls(("bash", {"command": "echo brave-''0123456789"})), wire.says("It is brave-0123456789."))
+    result = ask("-v", "go")
+    assert result.code == 0, result.stderr
+    assert b"search_web" in server.requests[0].body
+    outputs = (result.stdout, result.stderr.encode(), read_stored_files(home), server.requests[1].body)
+    assert not any(b"brave-0123456789" in output for output in outputs)
+
+
 def test_a_secret_in_a_prompt_a_system_prompt_and_a_file_is_not_sent(ask: Ask, server: ModelServer, home: Home) -> None:
     (home.work / "notes").write_text(f"export GITHUB_TOKEN={TOKEN}\n")
     server.reply(wire.says("Done."))

@@ -83,6 +83,11 @@ def test_a_line_is_cut_with_an_ellipsis_only_if_it_is_too_long() -> None:
     assert format_one_line("123456", 5) == "1234…"
 
 
+def test_format_one_line_escapes_invisible_characters() -> None:
+    text = "a\u00ad\u061c\u200b\u202e\u2066\u3164\ufeff\U000e0041b"
+    assert format_one_line(text) == r"a\xad\u061c\u200b\u202e\u2066\u3164\ufeff\U000e0041b"
+
+
 @given(ANY_TEXT)
 def test_escaped_text_is_only_printable_ascii_and_newlines(text: str) -> None:
     assert all(" " <= c <= "~" or c == "\n" for c in escape_non_ascii(text + LOOK_ALIKES))

@@ -139,7 +139,8 @@ def prepare_without_prompt(flags: Mapping[str, Any], app: AppContext, *, has_col
 
         endpoint = endpoint._replace(preconnection=preconnect(endpoint.base_url))
     fallbacks = resolve_fallbacks(app, settings.fallback, endpoint)
-    secrets = app.collect_secrets(endpoint.key, *(fallback.key for fallback in fallbacks))
+    keys = (endpoint.key, *(fallback.key for fallback in fallbacks))
+    secrets = app.collect_secrets(*keys)
     app.console.redact = secrets.redact
     request = RunRequest(
         conversation_id=conversation.id,
@@ -161,6 +162,9 @@ def prepare_without_prompt(flags: Mapping[str, Any], app: AppContext, *, has_col
     for message in request.opening_messages:
         check_attachments_supported(message.attachments, endpoint)
     request = apply_settings(request, settings, flags, app)
+    secrets = app.collect_secrets(*keys)  # loading the tools may have retrieved the key of a search engine
+    app.console.redact = secrets.redact
+    request = request._replace(secrets=secrets)
     if not endpoint.model:
         model = fetch_first_model(endpoint, app.console.print_notice, settings)
         request = request._replace(endpoint=endpoint._replace(model=model))

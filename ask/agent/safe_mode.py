@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from ask.agent.app_context import AppContext
 from ask.atomic_files import create_private_folder
-from ask.errors import UsageError
+from ask.errors import FileError, UsageError
 from ask.safety.file_confinement import FileConfinement
 from ask.safety.folder_scan import is_bare_repository
 from ask.safety.path_policy import build_sandbox_config
@@ -16,8 +16,12 @@ from ask.safety.policy import ToolPolicy, is_local, is_offered
 from ask.safety.sandbox import Sandbox
 from ask.safety.sandbox_config import SandboxConfig
 from ask.settings import SANDBOX_LEVEL, Settings
+from ask.text import format_one_line
 from ask.tools.base import Tool, ToolContext, ToolError
 from ask.tools.network_policy import parse_host
+
+if TYPE_CHECKING:
+    from ask.context.instructions import InstructionFile
 
 
 class SafeModeContext:
@@ -56,6 +60,8 @@ class SafeModeContext:
             if self.level == SANDBOX_LEVEL
             else FileConfinement(self.sandbox_config)
         )
+        self._app, self._directory, self._context_files = app, directory, settings.context_files
+        self._initial_instructions = self._read_instructions()
         self._notify = app.console.print_notice
         for warning in self._confinement.warnings:
             self._notify(warning)
@@ -92,11 +98,40 @@ class SafeModeContext:
         """Check whether a call could read a path, which must not contain links."""
         return any(path.is_relative_to(folder) for folder in self.sandbox_config.writable_folders)
 
+    def _read_instructions(self) -> Sequence[InstructionFile]:
+        """Read the project's instructions; () if the user has not decided about any project."""
+        if not self._app.app_dirs.trust_file.exists():
+            return ()
+        from ask.context.instructions import read_instructions
+
+        return read_instructions(self._directory, self._context_files)
+
+    def _distrust_changed_instructions(self) -> None:
+        """Forget that the user trusts the project if its instructions have changed.
+
+        Otherwise, a later run without safe mode would follow what the model has written.
+        """
+        changed = [file.name for file in self._read_instructions() if file not in self._initial_instructions]
+        if not changed:
+            return
+        from ask.context.instructions import find_project_root
+        from ask.context.trust import TrustStore
+
+        try:
+            store, root = TrustStore(self._app.app_dirs.trust_file), find_project_root(self._directory)
+            decision = store.read().get(root)
+            if decision and decision.is_trusted and store.forget(root):
+                names = ", ".join(map(format_one_line, changed))
+                self._notify(f"{names} was changed in this run: you will be asked again whether to trust this project")
+        except FileError as error:
+            self._notify(str(error))
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._confinement.close()
+        self._distrust_changed_instructions()
         for folder in self.sandbox_config.writable_folders:
             if is_bare_repository(folder) and folder not in self._initial_repositories:
                 self._notify(

@@ -7,6 +7,8 @@ import stat
 from contextlib import ExitStack
 from pathlib import Path
 
+from ask.tools.file_access import can_contain_secrets
+
 
 class UntrustedFileError(Exception):
     """A file that must not be used; the message is the reason."""
@@ -19,8 +21,8 @@ def read_trusted_file(path: Path, root: Path, limit: int, folder: Path | None = 
     after the check cannot redirect the read. With a `folder`, whose path has no links, the file must be below that too.
 
     Raises:
-        UntrustedFileError: it is outside `root` or `folder`, it is not a regular file, or another user owns or can
-            write it or a folder on its path.
+        UntrustedFileError: it is outside `root` or `folder`, it is not a regular file, its name or that of its folder
+            is one for secrets, or another user owns or can write it or a folder on its path.
         OSError: it cannot be read.
     """
     for above in path.parents:  # whoever can write a folder can replace a link in it
@@ -31,6 +33,8 @@ def read_trusted_file(path: Path, root: Path, limit: int, folder: Path | None = 
         if real_path == allowed or not real_path.is_relative_to(allowed):
             raise UntrustedFileError(f"it is outside {allowed}")
     parts = real_path.relative_to(real_root).parts
+    if any(can_contain_secrets(part.lower()) for part in parts):
+        raise UntrustedFileError("it may contain secrets")
     with ExitStack() as stack:
 
         def open_checked(name: Path | str, flags: int, parent: int | None, shown: Path) -> int:

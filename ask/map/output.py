@@ -110,7 +110,8 @@ class FileWriter:
         self._delimiter = TABLE_DELIMITERS.get(path.suffix.lower())
         self._temporary_path: Path | None = path.with_name(f".{path.name}.{job}.tmp")
         with convert_write_errors(path):
-            self._descriptor = os.open(self._temporary_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o666)
+            self._temporary_path.unlink(missing_ok=True)  # of a killed run, or a link, which must not be followed
+            self._descriptor = os.open(self._temporary_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o666)
             if self._delimiter:
                 self._append(self._format_table([dict(zip(names.all, names.all, strict=True))]))
 

@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 from mcp.client.auth import OAuthFlowError
 from mcp.shared.auth import AuthorizationCodeResult
 
+from ask.client.network_errors import is_loopback
 from ask.errors import ConfigError, NetworkError
 from ask.mcp.connection import ServerConnection, ServerUnavailableError
 from ask.mcp.http_connection import HttpServerTransport
@@ -102,7 +103,7 @@ def open_redirect_listener(server: ServerConfig, client: Mapping[str, Any]) -> t
     Raises:
         ConfigError: the configured port is in use.
     """
-    saved_uris = [uri for uri in read_list(client.get("redirect_uris")) if isinstance(uri, str)]
+    saved_uris = [uri for uri in read_list(client.get("redirect_uris")) if isinstance(uri, str) and is_local_uri(uri)]
     configured = server.oauth.get("redirect_uri")
     for uri in [configured] if configured else saved_uris:
         parts = urlsplit(uri)
@@ -113,6 +114,14 @@ def open_redirect_listener(server: ServerConfig, client: Mapping[str, Any]) -> t
                 raise ConfigError(f"cannot listen at {uri} ({error})", "stop the program that uses the port") from None
     listener = socket.create_server(("127.0.0.1", 0))
     return listener, f"http://127.0.0.1:{listener.getsockname()[1]}{CALLBACK_PATH}"
+
+
+def is_local_uri(uri: str) -> bool:
+    """Check whether only this machine can reach a URI, which a server may have chosen."""
+    try:
+        return is_loopback(urlsplit(uri).hostname or "")
+    except ValueError:
+        return False
 
 
 async def wait_for_redirect(listener: socket.socket, path: str, server_name: str) -> AuthorizationCodeResult:

@@ -336,7 +336,9 @@ class ChatCompletions(Provider):
                 }
                 for call in message.tool_calls
             ]
-        return formatted | dict(self.find_provider_state(message, model))
+        # An imported conversation may contain any state; what is shown of the message must be what is sent.
+        state = self.find_provider_state(message, model)
+        return formatted | {name: state[name] for name in self.state_fields if name in state}
 
     def provider_supports_attachment(self, model: str, media_type: str) -> bool:
         return media_type in self.attachments or super().provider_supports_attachment(model, media_type)

@@ -307,8 +307,11 @@ def list_call_ids(items: Sequence[Mapping[str, Any]]) -> list[str]:
 def can_send_back(item: Mapping[str, Any]) -> bool:
     """Check whether a service can use an item again.
 
-    It cannot look up stored items by their ids, so reasoning without its content is lost.
+    It cannot look up stored items by their ids, so reasoning without its content is lost. In an imported conversation,
+    there may be items that no model wrote.
     """
+    if not item.get("type") or item.get("role", "assistant") != "assistant":
+        return False
     if item.get("type") != "reasoning":
         return True
     return bool(read_str(item.get("encrypted_content")) or any(read_parts(item, "content")))

@@ -18,7 +18,7 @@ from ask.render.live_region import LiveRegion, TerminalRow, get_terminal_size
 from ask.render.markdown_rows import render_markdown
 from ask.render.plain import PlainRenderer
 from ask.render.text_layout import Row, get_plain_text, measure_width, split_at_width, to_ansi, truncate_text
-from ask.text import escape_control_characters
+from ask.text import escape_control_characters, format_one_line
 
 DRAW_INTERVAL = 0.04
 """Seconds between two redraws of the columns."""
@@ -194,7 +194,8 @@ class ColumnComparison(SectionComparison):
         for name, text, footer in zip(self._names, self._texts, self._footers, strict=True):
             rows = [part for row in render_markdown(text, width) for part in split_at_width(row, width)]
             rows = rows[-max_height:] if max_height else rows
-            first, last = ([(truncate_text(label, width), style)] for label, style in ((name, BOLD), (footer, DIM)))
+            labels = ((format_one_line(name), BOLD), (format_one_line(footer), DIM))
+            first, last = ([(truncate_text(label, width), style)] for label, style in labels)
             columns.append((first, rows, last))
         names, texts, footers = zip(*columns, strict=True)
         return [join_row(row, width) for row in (names, *zip_longest(*texts, fillvalue=[]), footers)]

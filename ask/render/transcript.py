@@ -41,12 +41,16 @@ class TranscriptWriter:
 
     def write_runs(self, runs: Sequence[Run]) -> None:
         """Write runs, separated by blank lines."""
+        system = ""
         for position, run in enumerate(runs):
             if position:
                 self._output.write("\n")
             self._write_dim_line(
                 f"{format_local_time(run.started)}, {format_one_line(run.provider)}:{format_one_line(run.model)}"
             )
+            if run.system != system and run.compacts is None:
+                system = run.system
+                self._write_indented(system or "none", "· system: ", DIM)
             if run.compacts is None:
                 for step in pair_calls_with_results(run.entries):
                     self._write_step(step)

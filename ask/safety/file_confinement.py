@@ -17,11 +17,11 @@ from pathlib import Path
 
 from ask.atomic_files import create_private_folder
 from ask.errors import SafetyError
-from ask.safety.folder_scan import can_contain_secrets, inspect_filesystem
+from ask.safety.folder_scan import inspect_filesystem
 from ask.safety.protected_paths import PROTECTED_NAME_SET
 from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
 from ask.tools.base import FolderConfinement, ToolContext, ToolError
-from ask.tools.file_access import open_target
+from ask.tools.file_access import can_contain_secrets, open_target
 
 _PROTECTED = "is read-only in safe mode: other programs run it or trust it"
 _SECRET = "is hidden in safe mode: it may contain secrets"  # noqa: S105

@@ -26,7 +26,7 @@ from ask.safety.protected_paths import (
     is_in_any,
 )
 from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
-from ask.tools.file_access import is_empty
+from ask.tools.file_access import can_contain_secrets, is_empty
 
 MAX_SCANNED_ENTRIES = 20_000
 MAX_GIT_REPOSITORIES = 50
@@ -227,11 +227,6 @@ class FolderScan:
             return False
         self.hidden_paths.append(target)
         return True
-
-
-def can_contain_secrets(name: str) -> bool:
-    """Check whether a name, in lower case, is one for files with secrets."""
-    return name.startswith(".env") or name.endswith(".env")
 
 
 def is_bare_repository(folder: Path) -> bool:

@@ -170,6 +170,16 @@ def test_answers_stream_in_columns_on_a_terminal(ask: Ask, server: ModelServer) 
     assert all(len(line) <= 80 for line in lines)
 
 
+def test_columns_show_no_escape_sequence_of_a_server(ask: Ask, server: ModelServer) -> None:
+    error = "no \x1b]52;c;QUFB\x07\u202e\nway"
+    server.reply(by_model(a=wire.fails(400, error), **{"\x1b]0;b\x07": wire.says("two")}))
+    result = ask.on_terminal("compare", "-p", "openrouter", "-m", "v/a", "-m", "v/\x1b]0;b\x07", "hi")
+    lines = render_lines(result.stdout)
+    assert not re.search(rb"\x1b\]|\x07|\xe2\x80\xae", result.stdout)
+    assert any(r"error: no \x1b]52;c;QUFB" in line for line in lines), lines
+    assert any(r"openrouter:v/\x1b]0;b\x07" in line for line in lines)
+
+
 def test_a_narrow_terminal_shows_sections(ask: Ask, server: ModelServer) -> None:
     server.reply(by_model(a=wire.says("one"), b=wire.says("two"), j=judge("two")))
     result = ask.on_terminal(*COMMAND, "-m", "v/a", "-m", "v/b", "--judge", "v/j", "hi")

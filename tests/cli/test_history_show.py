@@ -36,6 +36,19 @@ def test_the_newest_conversation_is_shown_by_default(ask: Ask, server: ModelServ
     assert (shown.stderr, shown.code) == ("", 0)
 
 
+def test_the_system_prompt_that_a_continued_conversation_keeps_is_shown(ask: Ask, server: ModelServer) -> None:
+    for _ in range(3):
+        server.reply(wire.says("Yes."))
+    ask("-s", "Be brief.\nBe kind.", "first")
+    ask("--resume", "1", "second")
+    ask("--resume", "1", "-s", "Be\x1b[2J wild.", "third")
+    assert body(ask("history", "show").text) == [
+        *("· system: Be brief.", "· system: Be kind.", "> first", "Yes.", ""),
+        *("> second", "Yes.", "", "· system: Be\x1b[2J wild.", "> third", "Yes."),
+    ]
+    assert body(ask("history", "show", "--last", "1").text)[0] == "· system: Be\x1b[2J wild."
+
+
 def test_tools_shows_calls_with_arguments_and_results(ask: Ask, home: Home) -> None:
     good = called('{"command": "echo a\\necho b", "timeout": 5}', started=NOW, seconds=0.51, failed=False)
     bad = called("no JSON", "nix", started=NOW, seconds=0.0, failed=True)

@@ -109,6 +109,10 @@ def test_safe_mode_reads_skills_and_nothing_else(here: Ask, home: Home, server: 
     assert "Be brief." in call_read_skill(here, server, "--safe", name="mail")
     write(home.config / "secret", "Secret.")
     assert "Secret." not in call_read_skill(here, server, "--safe", name="mail", path="../../secret")
+    write(folder / "scripts/.env", "KEY=value")
+    (folder / "notes").symlink_to("scripts/.env")
+    for path in ("scripts/.env", "notes"):
+        assert "it may contain secrets" in call_read_skill(here, server, "--safe", name="mail", path=path)
 
 
 def test_a_skill_folder_swapped_for_a_link_during_a_run_is_not_followed(here: Ask, server: ModelServer) -> None:

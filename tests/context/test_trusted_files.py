@@ -52,6 +52,15 @@ def test_links_are_followed_inside_the_root_only(tmp_path: Path) -> None:
             read(root / path, root)
 
 
+@pytest.mark.parametrize("name", [".env", ".ENV.local", "prod.env", ".env.d/keys"])
+def test_files_with_secrets_are_refused_under_any_name(tmp_path: Path, name: str) -> None:
+    write(tmp_path / name, "KEY=value")
+    (tmp_path / "AGENTS.md").symlink_to(name)
+    for path in (name, "AGENTS.md"):
+        with pytest.raises(UntrustedFileError, match="secrets"):
+            read(tmp_path / path, tmp_path)
+
+
 def test_a_folder_confines_further_than_the_root(tmp_path: Path) -> None:
     write(tmp_path / "f", "beside")
     write(tmp_path / "folder/g", "in it")

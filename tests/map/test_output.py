@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from ask.map.ledger import RowResult
-from ask.map.output import ColumnNames
+from ask.map.output import ColumnNames, FileWriter
 
 SCHEMA = {"type": "object", "properties": {"cost": {"type": "number"}, "kind": {"type": "string"}}}
 
@@ -21,3 +23,16 @@ def test_a_failed_row_has_no_answer() -> None:
     )
     assert (record["answer"], record["answer_2"], record["error"]) == ("of the input", None, "it failed")
     assert record["patch"] is None
+
+
+def test_a_link_in_place_of_the_temporary_file_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("keep")
+    output, names = tmp_path / "out.jsonl", ColumnNames((), None)
+    (tmp_path / ".out.jsonl.0a1b.tmp").symlink_to("precious")
+    writer = FileWriter(output, names, "0a1b")
+    writer.write([names.build_record({}, "m", RowResult("answered", "yes"))])
+    writer.publish()
+    writer.close()
+    assert (tmp_path / "precious").read_text() == "keep"
+    assert not output.is_symlink()
+    assert '"answer": "yes"' in output.read_text()

@@ -17,6 +17,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
+from ask.mcp.browser_sign_in import open_redirect_listener
+from ask.mcp.server_config import ServerConfig
 from tests import wire
 from tests.mcp.oauth_server import MACHINE, MACHINE_SECRET
 from tests.mcp.setting import HERE, OAUTH, SDK, ask_with_calls, configure, offered, start_server
@@ -279,6 +281,14 @@ def test_a_required_sign_in_is_reported_even_if_an_older_protocol_is_refused_oth
         other.reply(Reply(status=401, headers={"WWW-Authenticate": "Bearer"}), Reply(status=400))
         configure(home, {"web": {"url": f"{other.base_url}/mcp", "timeout": 60}})
         assert "ask mcp login web" in ask("mcp", "test", timeout=120).text
+
+
+@pytest.mark.parametrize("uri", ["http://0.0.0.0:8400/callback", "http:///callback", "http://[bad/callback"])
+def test_a_server_cannot_make_other_machines_reach_the_redirect_uri(uri: str) -> None:
+    listener, redirect_uri = open_redirect_listener(ServerConfig("notes", Path()), {"redirect_uris": [uri]})
+    with listener:
+        assert listener.getsockname()[0] == "127.0.0.1"
+        assert redirect_uri.startswith("http://127.0.0.1:")
 
 
 def test_the_text_of_an_authorization_server_is_escaped(ask: Ask, home: Home) -> None:
