@@ -52,10 +52,19 @@ def kill_process_tree(session_id: int | None, mark: str) -> None:
             time.sleep(_POLL_INTERVAL)
             any_left = _signal_processes(session_id, mark, 0)
     finally:
+        _kill_until_none_left(session_id, mark)
+
+
+def _kill_until_none_left(session_id: int | None, mark: str) -> None:
+    """Send SIGKILL to all processes. An interrupt, such as the third Ctrl-C, is raised only after that."""
+    try:
         # Repeat, because the search can miss processes that are forked meanwhile.
         deadline = time.monotonic() + TERM_GRACE_PERIOD
         while _signal_processes(session_id, mark, signal.SIGKILL) and time.monotonic() < deadline:
             time.sleep(_POLL_INTERVAL)
+    except (KeyboardInterrupt, SystemExit):
+        _kill_until_none_left(session_id, mark)
+        raise
 
 
 def _signal_processes(session_id: int | None, mark: str, signal_number: int) -> bool:

@@ -44,7 +44,8 @@ function ask-explain
         return 1
     end
     set -l question "This command failed in fish with exit status $__ask_status. Say why, and how to put it right. Be brief."
-    set question $question\n\n$__ask_failed
+    # The command comes first, because it becomes the title of the conversation.
+    set question $__ask_failed\n\n$question
     if set -q TMUX TMUX_PANE
         set question $question\n\n"What is piped in is what the terminal showed."
         __ask_screen | command ask --no-tools -- $question

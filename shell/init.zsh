@@ -53,8 +53,9 @@ ask-explain() {
     return 1
   fi
   local question shown
-  question="This command failed in zsh with exit status $__ask_status. Say why, and how to put it right. Be brief."
-  question+=$'\n\n'$__ask_failed
+  # The command comes first, because it becomes the title of the conversation.
+  question=$__ask_failed$'\n\n'
+  question+="This command failed in zsh with exit status $__ask_status. Say why, and how to put it right. Be brief."
   if [[ -n ${TMUX-} && -n ${TMUX_PANE-} ]]; then
     __ask_read_screen
     question+=$'\n\nWhat is piped in is what the terminal showed.'

@@ -10,7 +10,7 @@ import pytest
 
 from tests import wire
 from tests.model_server import HOLD, ModelServer, Reply
-from tests.program import CTRL_C, Ask, Home, Running, run
+from tests.program import ASK, CTRL_C, Ask, Home, Running, run
 from tests.shells import ALT_A, ALT_E, BASH_THEN_OTHERS, EVALS, KILL, MODES, NAMES, READY, Shell, read_completed_words
 
 WORDS = "print three letters"
@@ -102,6 +102,7 @@ def test_a_failure_is_explained_from_its_text_and_status(
             read_completed_words(running, "", "<half><a><line>")
     assert FAILING in read_last_prompt(server)
     assert "exit status 2" in read_last_prompt(server)
+    assert FAILING in run([ASK, "history", "list"], env=env).text, "the title names the command"
     assert "tools" not in server.requests[-1].json
 
 

@@ -13,12 +13,12 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from difflib import SequenceMatcher
 from functools import cache
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 from ask import errors
 from ask.atomic_files import PRIVATE_FILE_MODE, create_private_folder
@@ -104,6 +104,8 @@ class RecordingClient(DescribingClient):
         self, request: ChatRequest, on_delta: Callable[[Delta], None], tools: Sequence[ToolSpec] = ()
     ) -> RequestResult:
         description = self.describe_request(request, tools)
+        with open_recording(self._file):  # the error comes before the answer is paid for
+            pass
         result = super().send(request, on_delta, tools)
         if isinstance(result.error, RunInterruptedError | BrokenOutputError):
             self._on_notice(f"the answer was interrupted and is not in {self._file}")
@@ -226,11 +228,22 @@ def append_record(file: str, request: Mapping[str, Any], response: Mapping[str, 
         FileError: it cannot be written.
     """
     line = json.dumps({"version": VERSION, "request": request, "response": response}, ensure_ascii=False)
+    with open_recording(file) as recording:
+        fcntl.flock(recording, fcntl.LOCK_EX)
+        recording.write(f"{line}\n".encode("utf-8", "backslashreplace"))
+        recording.flush()
+
+
+@contextmanager
+def open_recording(file: str) -> Iterator[BinaryIO]:
+    """Open a recording to append to it.
+
+    Raises:
+        FileError: it cannot be written.
+    """
     try:
         with open(file, "ab") as recording:
-            fcntl.flock(recording, fcntl.LOCK_EX)
-            recording.write(f"{line}\n".encode("utf-8", "backslashreplace"))
-            recording.flush()
+            yield recording
     except OSError as error:
         raise FileError(f"cannot write {file} ({error.strerror})") from error
 

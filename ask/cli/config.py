@@ -143,7 +143,8 @@ def parse_key(dotted_key: str) -> ConfigKey:
             raise UsageError(f"{dotted_key} is part of a value", hint)
         return ConfigKey((table, name), None)
     if table != "providers":
-        raise UsageError(format_unknown_key(dotted_key, [*SETTINGS, "options.", "aliases."]), LIST_HINT)
+        known_keys = [*SETTINGS, f"options.{name or 'NAME'}", f"aliases.{name or 'NAME'}"]
+        raise UsageError(format_unknown_key(dotted_key, known_keys), LIST_HINT)
     provider, _, provider_key = name.rpartition(".")
     if not provider or provider_key not in PROVIDER_KEYS:
         known_keys = [f"providers.{provider or provider_key}.{known_key}" for known_key in PROVIDER_KEYS]

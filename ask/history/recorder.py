@@ -24,6 +24,7 @@ from ask.history.entries import (
 )
 from ask.history.store import HistoryLockedError, Store
 from ask.messages import Message, Usage
+from ask.plugin_api.provider import TextDelta
 from ask.records import NamedTuple
 from ask.text import format_one_line, repair_surrogates
 
@@ -32,6 +33,8 @@ LOCK_TIMEOUT = 1.0
 """Seconds to wait for another process's write before continuing the run and saving later."""
 FINAL_LOCK_TIMEOUT = 5.0
 """Seconds to wait at the end of a run that was not interrupted, when there is no later chance to save."""
+PARTIAL_SAVE_INTERVAL = 2.0
+"""Seconds between saves of an answer that is being streamed."""
 FIRST_SIGNAL_EXIT_CODE = 128
 """Exit codes from this one on mean that a signal ended the run."""
 
@@ -76,6 +79,11 @@ class Recorder:
         self._open_calls: deque[tuple[int, int]] = deque()
         """The calls without a result as (message, place), in execution order."""
         self._finished_call: ToolCallFinished | None = None
+        self._partial_text: list[str] = []
+        """What has arrived of an answer that is being streamed."""
+        self._partial_number = 0
+        """The number of the message that contains it until the answer is complete; 0 if it is not saved yet."""
+        self._partial_save_time = time.monotonic()
         self._fallback: FallbackStarted | None = None
         """The model that answers in place of the run's own."""
 
@@ -91,6 +99,10 @@ class Recorder:
     def on_event(self, event: Event) -> None:
         """Save an event of the run."""
         match event:
+            case TextDelta(text):
+                self._partial_text.append(text)
+                if time.monotonic() - self._partial_save_time >= PARTIAL_SAVE_INTERVAL:
+                    self._save_partial_answer()
             case MessageAdded(message, complete, response):
                 entry = HistoryEntry(
                     time.time(), message, complete, calls=tuple(map(ToolCallRecord, message.tool_calls))
@@ -102,6 +114,7 @@ class Recorder:
                     if self._fallback:
                         entry = entry._replace(**self._fallback._asdict())
                 finished_call, self._finished_call = self._finished_call, None
+                self._partial_text, self._partial_save_time = [], time.monotonic()
                 self._save(partial(self._add_entry, entry, finished_call))
             case FallbackStarted():
                 self._fallback = event
@@ -124,6 +137,27 @@ class Recorder:
         finally:
             if self._store is not None:
                 self._store.close()
+
+    def _save_partial_answer(self) -> None:
+        """Save what has arrived of an answer, in case this process is killed. Errors are left to the next `_save`."""
+        self._partial_save_time = time.monotonic()
+        if self._store is None or self._pending_writes or not self.is_saving:
+            return
+        entry = HistoryEntry(time.time(), Message("assistant", "".join(self._partial_text)), complete=False)
+        if self._fallback:
+            entry = entry._replace(**self._fallback._asdict())
+        previous_number = self._partial_number
+        self._store.lock_timeout = 0.0
+        try:
+            with self._store.write_transaction() as connection:
+                self._delete_partial_answer(connection)
+                self._partial_number = insert_entry(connection, self.run_number, entry)
+        except FileError:
+            self._partial_number = previous_number
+
+    def _delete_partial_answer(self, connection: sqlite3.Connection) -> None:
+        connection.execute(UNINDEX_MESSAGE, [self._partial_number])
+        connection.execute("DELETE FROM messages WHERE number = ?", [self._partial_number])
 
     def _insert_run(self, user_entry: HistoryEntry, connection: sqlite3.Connection) -> None:
         columns = self._metadata._asdict()
@@ -150,6 +184,9 @@ class Recorder:
     def _add_entry(
         self, entry: HistoryEntry, finished_call: ToolCallFinished | None, connection: sqlite3.Connection
     ) -> None:
+        if self._partial_number:
+            self._delete_partial_answer(connection)
+            self._partial_number = 0
         number = insert_entry(connection, self.run_number, entry)
         if entry.message.role == "tool":
             call_key = self._open_calls.popleft()

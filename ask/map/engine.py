@@ -97,6 +97,7 @@ class Engine:
         self._last_progress = 0.0
         self._has_started = self._is_exhausted = self._is_input_idle = False
         self.stop_error: AskError | None = None
+        self.first_row_error = ""
 
     def stop(self, error: AskError) -> None:
         """Send no further request; the run ends once those in flight have finished."""
@@ -256,6 +257,7 @@ class Engine:
             self._answered += 1
         else:
             self._failed += 1
+            self.first_row_error = self.first_row_error or result.error
             if self._has_reached_failure_limit():
                 self.stop(
                     LimitReachedError(

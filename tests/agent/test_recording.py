@@ -297,9 +297,9 @@ def test_an_unusable_recording_is_a_file_error(replay: Ask, home: Home, content:
     assert expected in result.stderr
 
 
-def test_a_recording_that_cannot_be_written_is_a_file_error(ask: Ask, server: ModelServer) -> None:
-    server.reply(wire.says("Hello."))
+def test_nothing_is_sent_if_the_recording_cannot_be_written(ask: Ask, server: ModelServer) -> None:
     assert ask("--record", "missing/answers.jsonl", "hi").code == 9
+    assert server.requests == []
 
 
 def test_recording_while_replaying_is_a_usage_error(replay: Ask) -> None:

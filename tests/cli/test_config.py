@@ -134,6 +134,8 @@ def test_set_writes_the_value_and_get_prints_it_as_typed(
         (("max_round", "1"), 2, "did you mean max_rounds?"),
         (("tool.enabled", "1"), 2, "did you mean tools.enabled?"),
         (("providers.groq.base-url", "x"), 2, "did you mean providers.groq.base_url?"),
+        (("option.temperature", "1"), 2, "did you mean options.temperature?"),
+        (("options", "1"), 2, "did you mean options.NAME?"),
         (("tools", "x"), 2, "tools"),
         (("aliases", "x"), 2, "aliases"),
         (("", "x"), 2, "key"),

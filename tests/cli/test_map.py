@@ -90,6 +90,7 @@ def test_a_row_that_fails_does_not_stop_the_others(ask: Ask, server: ModelServer
     assert [row["answer"] for row in output] == ["SAY A", None, None, None, "SAY B"]
     errors = [row["error"] for row in output]
     assert ("in.jsonl:2" in errors[1], "bad" in errors[2], "'text'" in errors[3]) == (True, True, True)
+    assert "in.jsonl:2" in result.stderr
     # Failed rows are sent again only on request.
     assert ask(*COMMAND, file, "-O", "out.jsonl").code == 12
     assert len(server.requests) == 3

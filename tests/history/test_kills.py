@@ -15,7 +15,9 @@ import pytest
 from ask import Message, ToolCall
 from ask.history.conversations import INTERRUPTED_RESULT, NOT_RUN_RESULT
 from ask.history.entries import Run
-from tests.model_server import DROP, ModelServer, Reply, Request
+from tests import wire
+from tests.cli.chat.chat_session import read_last_conversation
+from tests.model_server import DROP, HOLD, ModelServer, Reply, Request, Step
 from tests.program import TEST_KEY, Ask, Home, Running
 from tests.provider_wires import SERVICES, Wire
 from tests.saved_history import read_saved_runs
@@ -218,3 +220,23 @@ def test_command_running_during_a_kill_is_reported_as_possibly_run(task: Task, h
     check_killed(task)
     assert task.ran == list(range(ROUNDS))
     assert task.heard[-1][11].content == INTERRUPTED_RESULT
+
+
+@pytest.mark.slow
+def test_an_answer_killed_while_it_is_streamed_is_kept_and_continued(ask: Ask, server: ModelServer) -> None:
+    beginning: list[Step] = [wire.event(wire.text("The first")), 2.5, wire.event(wire.text(" and the second."))]
+    server.reply(
+        Reply([*beginning, HOLD], content_type="text/event-stream"),
+        Reply(
+            [*beginning, wire.event(wire.text(" Third.")), wire.event(wire.finish())], content_type="text/event-stream"
+        ),
+    )
+    with ask.start("--no-tools", "hi") as running:
+        running.wait_for("second.")
+        running.signal(signal.SIGKILL)
+        running.finish()
+    assert "The first and the second." in ask("history", "show").text
+    assert ask("-c", "--no-tools", "more").code == 0
+    assert read_last_conversation(server) == ["hi", "The first and the second.", "more"]
+    assert ask("history", "show", "--last", "1").text.count("The first") == 1
+    assert len(ask("history", "search", "third").text.splitlines()) == 1

@@ -236,6 +236,18 @@ def test_a_second_interrupt_kills_at_once(context: ToolContext) -> None:
     assert any(interrupt_twice() < 1.8 for _ in range(3))
 
 
+@pytest.mark.slow
+def test_interrupts_that_follow_each_other_quickly_leave_no_process(context: ToolContext) -> None:
+    process = start_interruptible(context, "trap '' TERM; ")
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    for _ in range(10):  # one of them arrives while the others' SIGKILL is being prepared
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.005)
+    process.communicate(timeout=30)
+    assert not is_running(*pids(context, "pid"))
+
+
 def test_error_in_the_output_callback_kills_all_processes(context: ToolContext) -> None:
     def fail(text: str) -> None:
         raise BrokenPipeError(text)

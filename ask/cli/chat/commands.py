@@ -24,7 +24,7 @@ KEY_BINDINGS = {
     "Alt-Enter, Ctrl-J": "start a new line",
     "Tab": "complete commands, models, and file names after @",
     "Ctrl-R": "search earlier messages",
-    "Ctrl-X Ctrl-E": "open the message in an editor",
+    "Ctrl-X Ctrl-E": "write the message in an editor, then send it",
     "Ctrl-C": "stop the answer; at the prompt, clear the line",
     "Ctrl-D": "quit",
 }

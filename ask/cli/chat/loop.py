@@ -51,7 +51,8 @@ def run_interactive_chat(session: ChatSession, first_message: str) -> None:
     from ask.cli.chat.prompt import ChatPrompt, preserve_terminal
 
     print_greeting(session)
-    with preserve_terminal(), ChatPrompt(session) as prompt:
+    prompt = ChatPrompt(session)
+    with preserve_terminal(prompt.enable_bracketed_paste), prompt:
         initial_text = ""
         while True:
             try:

@@ -80,13 +80,13 @@ class ChatPrompt:
         )
 
     def __enter__(self) -> Self:
-        self._enable_bracketed_paste()
+        self.enable_bracketed_paste()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._enable_bracketed_paste(enabled=False)
+        self.enable_bracketed_paste(enabled=False)
 
-    def _enable_bracketed_paste(self, *, enabled: bool = True) -> None:
+    def enable_bracketed_paste(self, *, enabled: bool = True) -> None:
         output = self._prompt_session.output
         if not self._is_dumb_terminal:
             (output.enable_bracketed_paste if enabled else output.disable_bracketed_paste)()
@@ -115,7 +115,7 @@ class ChatPrompt:
             output.flush()
             raise
         finally:
-            self._enable_bracketed_paste()  # prompt_toolkit disables it at the end of each prompt
+            self.enable_bracketed_paste()  # prompt_toolkit disables it at the end of each prompt
         if text:
             output.write(escape_control_characters(format_sent_message(text)) + "\n")
             output.flush()
@@ -255,24 +255,40 @@ IFLAG, LFLAG = 0, 3  # indexes into the list returned by tcgetattr
 
 
 @contextmanager
-def preserve_terminal() -> Iterator[None]:
+def preserve_terminal(enable_bracketed_paste: Callable[[], None]) -> Iterator[None]:
     """Turn off echo and line mode so that input typed during an answer goes to the next prompt; then restore both.
 
-    Enter must arrive as a carriage return, not as a newline, so that every typed line is a message of its own.
+    Enter must arrive as a carriage return, not as a newline, so that every typed line is a message of its own. A shell
+    changes the modes while the chat is suspended (Ctrl-Z), and does not restore them.
     """
     descriptor = sys.stdin.fileno()
     original_modes = modes = None
+
+    def set_modes(new_modes: Any, when: int = termios.TCSANOW) -> None:
+        with suppress(termios.error):  # the terminal may have been closed
+            termios.tcsetattr(descriptor, when, new_modes)
+
+    def suspend(*_: object) -> None:
+        current_modes = termios.tcgetattr(descriptor)  # those of a question, or of the prompt
+        set_modes(original_modes)
+        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTSTP)
+        signal.signal(signal.SIGTSTP, suspend)
+        set_modes(current_modes)
+        enable_bracketed_paste()
+
     with suppress(termios.error):
         original_modes, modes = termios.tcgetattr(descriptor), termios.tcgetattr(descriptor)
         modes[IFLAG] &= ~termios.ICRNL
         modes[LFLAG] &= ~(termios.ECHO | termios.ICANON)
-        termios.tcsetattr(descriptor, termios.TCSADRAIN, modes)
+        set_modes(modes, termios.TCSADRAIN)
+        if signal.getsignal(signal.SIGTSTP) is signal.SIG_DFL:
+            signal.signal(signal.SIGTSTP, suspend)
     try:
         yield
     finally:
         if original_modes is not None:
-            with suppress(termios.error):  # the terminal may have been closed
-                termios.tcsetattr(descriptor, termios.TCSANOW, original_modes)
+            set_modes(original_modes)
 
 
 @contextmanager

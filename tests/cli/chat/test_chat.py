@@ -6,7 +6,9 @@ import os
 import signal
 import stat
 import sys
+import time
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -26,7 +28,7 @@ from tests.cli.chat.chat_session import (
     read_last_conversation,
 )
 from tests.model_server import HOLD, ModelServer, Reply, Request
-from tests.program import CTRL_C, TEST_KEY, Ask, Home, Running, is_running
+from tests.program import ASK, CTRL_C, TEST_KEY, Ask, Home, Running, is_running
 from tests.program import run as program_run
 from tests.saved_history import list_messages, read_saved_runs
 from tests.scenarios.test_failures import wait_for_content
@@ -286,6 +288,39 @@ def stty(ask: Ask) -> Running:
     """Run a chat between two `stty` calls that print the terminal modes."""
     script = 'stty -g; ask chat -p openrouter; code=$?; echo; stty -g; echo "code $code"; :'
     return Running(["bash", "-c", script], env=ask.env, cwd=ask.cwd, terminal=True)
+
+
+@pytest.mark.slow
+def test_input_typed_during_an_answer_is_neither_shown_nor_merged_after_ctrl_z(ask: Ask, server: ModelServer) -> None:
+    stopped = Event()
+    server.reply(
+        Reply(
+            [wire.event(wire.text("So far")), stopped, wire.event(wire.text(" and so on.")), wire.event(wire.finish())],
+            content_type="text/event-stream",
+        ),
+        answer_slowly,
+    )
+    bash = ["bash", "--norc", "--noprofile", "-i"]
+    with Running(
+        bash, env={**ask.env, "PS1": "ready> ", "TERM": "xterm-256color"}, cwd=ask.cwd, terminal=True
+    ) as shell:
+        shell.wait_for("ready> ")
+        shell.type_in(f"{ASK} chat --no-tools\r")
+        shell.wait_for(PROMPT)
+        shell.type_in("one" + ENTER)
+        place = shell.wait_for("So far")
+        shell.type_in("\x1a")
+        place = shell.wait_for("ready> ", after=place)
+        shell.type_in("fg\r")
+        place = shell.wait_for("So far", after=place)
+        shell.type_in("two" + ENTER + "three" + ENTER + "\x1b[200~four\rfive\x1b[201~" + ENTER)
+        time.sleep(0.2)
+        stopped.set()
+        shell.wait_for("Answer to five.", after=place)
+        answer, _, _ = bytes(shell.stdout[place:]).partition(PROMPT.encode())
+    assert b"two" not in answer
+    assert b"\x1b[?2004h" in answer, "pastes are marked again"
+    assert read_last_conversation(server)[::2] == ["one", "two", "three", "four\nfive"]
 
 
 def child_of(process: int) -> int:
