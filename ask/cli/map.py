@@ -178,7 +178,7 @@ def list_jobs(ledger: Ledger) -> None:
     for job in ledger.list_jobs():
         fields = job._asdict() | {"updated": format_age(job.updated, time.time()), "output": job.output or "stdout"}
         rows.append({column: fields[column] for column in columns})
-    write_table(rows, as_json=not sys.stdout.isatty())
+    write_table(rows, as_json=not (sys.stdout and sys.stdout.isatty()))
 
 
 class MapCommand:
