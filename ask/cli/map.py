@@ -259,7 +259,8 @@ class MapCommand:
             progress = progress._replace(resumed=finished_earlier)
         self.app.console.show_status("")
         seconds = time.monotonic() - start
-        self.app.console.print_notice(format_summary(progress, seconds, flags["output"], is_announced=is_announced))
+        output = flags["output"] if engine.is_published else None
+        self.app.console.print_notice(format_summary(progress, seconds, output, is_announced=is_announced))
         self._finish(engine.stop_error, progress.failed)
 
     def _finish(self, stop_error: AskError | None, failed_count: int) -> None:
