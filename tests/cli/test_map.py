@@ -488,6 +488,17 @@ def test_a_job_does_not_run_twice_at_once(ask: Ask, server: ModelServer, home: H
         assert running.finish(30).code == 0
 
 
+def test_two_jobs_do_not_write_the_same_output_at_once(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(Reply((HOLD,)))
+    file = write_rows(home.work, *make_rows(3))
+    with ask.start(*COMMAND, file, "-O", "out.jsonl"):
+        server.wait_for_requests(1)
+        result = ask(*COMMAND[:-1], "Repeat {{text}}", file, "-O", "out.jsonl")
+        assert (result.code, "out.jsonl" in result.stderr) == (2, True)
+        server.reply(echo)
+        assert ask(*COMMAND[:-1], "Repeat {{text}}", file, "-O", "other.jsonl").code == 0
+
+
 @pytest.mark.slow
 def test_the_rate_of_a_service_is_found(ask: Ask, server: ModelServer, home: Home) -> None:
     allowed, window = 50, 1.0
