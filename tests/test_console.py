@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import re
 import shlex
 import socket
@@ -15,6 +14,7 @@ import pytest
 
 from ask.console import can_use_hyperlinks
 from tests import wire
+from tests.file_locks import NEEDS_SECCOMP, WITHOUT_LOCKS
 from tests.model_server import ModelServer
 from tests.program import ASK, Ask, Running, run_on_terminal
 
@@ -147,26 +147,10 @@ def test_a_nonblocking_pipe_gets_everything(ask: Ask, server: ModelServer) -> No
     assert ask.shell(f'{sys.executable} -c "{code}" | (sleep 0.3; cat)').text == LARGE
 
 
-WITHOUT_LOCKS = """
-import ctypes, os, platform, struct, sys
-fcntl = {"x86_64": 72, "aarch64": 25}[platform.machine()]
-steps = [(0x20, 0, 0, 0), (0x15, 0, 3, fcntl), (0x20, 0, 0, 24), (0x25, 1, 0, 7), (0x25, 1, 0, 4),
-         (6, 0, 0, 0x7FFF0000), (6, 0, 0, 0x50000 | 37)]
-code = ctypes.create_string_buffer(b"".join(struct.pack("<HBBI", *step) for step in steps))
-program = struct.pack("<HxxxxxxQ", len(steps), ctypes.addressof(code))
-prctl = ctypes.CDLL(None, use_errno=True).prctl
-if prctl(38, 1, 0, 0, 0) or prctl(22, 2, program, 0, 0):
-    raise OSError(ctypes.get_errno(), "prctl")
-os.execv(sys.argv[1], sys.argv[1:])
-"""
-"""Let the commands of fcntl(2) that lock a file fail, as on NFS without a lock daemon; then exec the program."""
-
-
-@pytest.mark.skipif(platform.machine() not in ("x86_64", "aarch64"), reason="the filter needs the call's number")
-@pytest.mark.skipif(sys.platform != "linux", reason="needs seccomp")
+@NEEDS_SECCOMP
 def test_output_to_a_file_system_without_locks_is_complete(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.streams(wire.text("one\ntwo\n"), wire.text("three"), wire.finish()))
-    command = shlex.join([sys.executable, "-c", WITHOUT_LOCKS, ASK, "--no-save", "hi"])
+    command = shlex.join([*WITHOUT_LOCKS, ASK, "--no-save", "hi"])
     result = ask.shell(f"{command} > out; code=$?; cat out; exit $code")
     assert (result.code, result.text, result.stderr) == (0, "one\ntwo\nthree\n", "")
 
