@@ -39,11 +39,18 @@ def run_process() -> int:
     gc.disable()  # collections during imports take a tenth of the start-up time; `run_agent` enables it again
     code = INTERRUPTED_EXIT_CODE
     try:
+        # Not in the handler, which may interrupt the import of this module.
+        from ask.errors import SignalExit
+
+        def exit_on_signal(signal_number: int, _: FrameType | None) -> None:
+            """Exit by an exception, so that context managers stop what they started."""
+            raise SignalExit(128 + signal_number)
+
         if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         for signal_number in (signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(signal_number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
-                signal.signal(signal_number, _exit_on_signal)
+                signal.signal(signal_number, exit_on_signal)
         code = run_and_report_errors(sys.argv[1:])
     except KeyboardInterrupt:
         pass
@@ -110,13 +117,6 @@ def _print_error(message: str) -> None:
         sys.stderr.flush()
     except (OSError, ValueError):
         pass
-
-
-def _exit_on_signal(signal_number: int, _: FrameType | None) -> None:
-    """Exit by an exception, so that context managers stop what they started."""
-    from ask.errors import SignalExit
-
-    raise SignalExit(128 + signal_number)
 
 
 def _flush_output() -> None:

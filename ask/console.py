@@ -214,7 +214,7 @@ class StandardOutput:
             return
         text, self._pending_text = self._pending_text, ""
         self._write_to_stream(text)
-        if self._at_line_start:
+        if self._at_line_start and self._has_lock:
             fcntl.lockf(self._stream, fcntl.LOCK_UN)
             self._has_lock = False
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import socket
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 
 from ask.console import can_use_hyperlinks
 from tests import wire
+from tests.file_locks import NEEDS_SECCOMP, WITHOUT_LOCKS
 from tests.model_server import ModelServer
 from tests.program import ASK, Ask, Running, run_on_terminal
 
@@ -143,6 +145,14 @@ def test_a_nonblocking_pipe_gets_everything(ask: Ask, server: ModelServer) -> No
     server.reply(wire.says(LARGE, whole=True))
     code = f"import os; os.set_blocking(1, False); os.set_blocking(2, False); os.execv({ASK!r}, ['ask', 'hi'])"
     assert ask.shell(f'{sys.executable} -c "{code}" | (sleep 0.3; cat)').text == LARGE
+
+
+@NEEDS_SECCOMP
+def test_output_to_a_file_system_without_locks_is_complete(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.streams(wire.text("one\ntwo\n"), wire.text("three"), wire.finish()))
+    command = shlex.join([*WITHOUT_LOCKS, ASK, "--no-save", "hi"])
+    result = ask.shell(f"{command} > out; code=$?; cat out; exit $code")
+    assert (result.code, result.text, result.stderr) == (0, "one\ntwo\nthree\n", "")
 
 
 @pytest.mark.slow

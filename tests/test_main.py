@@ -256,7 +256,7 @@ def test_python_m_ask_works(ask: Ask) -> None:
 
 @pytest.mark.parametrize(
     "module",
-    ["ask.errors", "sqlite3", *(pytest.param(one, marks=pytest.mark.slow) for one in ("gc", "click", "ask.cli.ask"))],
+    ["ask.records", "sqlite3", *(pytest.param(one, marks=pytest.mark.slow) for one in ("gc", "click", "ask.cli.ask"))],
 )
 @pytest.mark.parametrize(
     "command",
@@ -265,7 +265,10 @@ def test_python_m_ask_works(ask: Ask) -> None:
         pytest.param([sys.executable, "-m", "ask"], id="python -m ask", marks=pytest.mark.slow),
     ],
 )
-def test_ctrl_c_while_modules_are_imported_ends_quietly(module: str, command: list[str], ask: Ask) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_modules_are_imported_ends_quietly(
+    module: str, command: list[str], number: int, ask: Ask
+) -> None:
     folder = ask.cwd / "path"
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(
@@ -275,12 +278,12 @@ class Interrupt:
     def find_spec(name, *_):
         if name == {module!r}:
             sys.meta_path.remove(Interrupt)
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), {int(number)})
 sys.meta_path.insert(0, Interrupt)
 """
     )
     result = run([*command, "hi"], env={**ask.env, "PYTHONPATH": str(folder)}, cwd=ask.cwd)
-    assert (result.code in (130, -signal.SIGINT), result.stdout, result.stderr) == (True, b"", "")
+    assert (result.code in (128 + number, -number), result.stdout, result.stderr) == (True, b"", "")
 
 
 def test_command_lines_can_run_repeatedly_in_one_process(ask: Ask, server: ModelServer) -> None:

@@ -15,6 +15,7 @@ import pytest
 from tests import wire
 from tests.model_server import DROP, HOLD, RESET, ModelServer, Repeat, Reply
 from tests.program import TEST_KEY, Ask, Home, Result, is_running
+from tests.raw_server import constant_reply_server
 
 TOUCH = ("bash", {"command": "touch ran"})
 COMMENT = b": OPENROUTER PROCESSING\n\n"
@@ -206,6 +207,30 @@ def test_failures_are_one_line_with_a_hint(ask: Ask, server: ModelServer, name: 
     server.reply(reply)
     check_failure(ask("hi"), 6, *expected, tries=tries)
     assert len(server.requests) == tries
+
+
+ANSWER = wire.sse(wire.text("yes"), wire.finish())
+HEADERS = b"Content-Type: text/event-stream\r\nContent-Length: %d\r\n\r\n" % len(ANSWER)
+
+
+def ask_raw_server(ask: Ask, reply: bytes) -> Result:
+    with constant_reply_server(reply) as server:
+        return ask("--base-url", f"http://{server.address}", "hi")
+
+
+def test_informational_responses_are_skipped(ask: Ask) -> None:
+    early = b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>\r\n\r\nHTTP/1.1 102 Processing\r\n\r\n"
+    result = ask_raw_server(ask, early + b"HTTP/1.1 200 OK\r\n" + HEADERS + ANSWER)
+    assert (result.code, result.text) == (0, "yes\n")
+
+
+UNUSABLE_HEADERS = {b"Content-Length: 1\r\n": "invalid header", b"Content-Encoding: br\r\n": "compressed with br"}
+
+
+@pytest.mark.parametrize("header", UNUSABLE_HEADERS)
+def test_unusable_headers_of_a_response_are_not_blamed_on_the_key(ask: Ask, header: bytes) -> None:
+    result = ask_raw_server(ask, b"HTTP/1.1 200 OK\r\n" + header + HEADERS + ANSWER)
+    check_failure(result, 5, "127.0.0.1", UNUSABLE_HEADERS[header], "base URL")
 
 
 @pytest.mark.parametrize("body", [b"", b" \n", b": OPENROUTER PROCESSING\n\n", b"event: x\n", b"\xef\xbb\xbfdat"])

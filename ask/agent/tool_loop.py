@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import takewhile
 from typing import TYPE_CHECKING, Literal
 
 from ask.agent.app_context import AppContext
@@ -177,7 +178,21 @@ class ToolLoop:
             result.error = SafetyError(message, denial.hint)
         if result.error is not None:
             result.error.redact(self._request.secrets.redact)  # before the error is saved
+            self._add_missing_results()
         return result
+
+    def _add_missing_results(self) -> None:
+        """Add a result for each call that Ctrl-C left without one, because providers reject such a conversation.
+
+        The results are not saved: reading the history adds its own.
+        """
+        messages = self._result.messages
+        result_count = len(list(takewhile(lambda message: message.role == "tool", reversed(messages))))
+        for call in messages[-1 - result_count].tool_calls[result_count:]:
+            from ask.agent.tool_runner import INTERRUPTED_RESULT, make_error_result
+
+            text = make_error_result(INTERRUPTED_RESULT).text
+            messages.append(Message("tool", text, tool_call_id=call.id, tool_name=call.name))
 
     def _notify(self, text: str) -> None:
         self._on_event(Notice(text))

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from hashlib import blake2b
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -178,7 +179,7 @@ def list_jobs(ledger: Ledger) -> None:
     for job in ledger.list_jobs():
         fields = job._asdict() | {"updated": format_age(job.updated, time.time()), "output": job.output or "stdout"}
         rows.append({column: fields[column] for column in columns})
-    write_table(rows, as_json=not sys.stdout.isatty())
+    write_table(rows, as_json=not (sys.stdout and sys.stdout.isatty()))
 
 
 class MapCommand:
@@ -236,10 +237,10 @@ class MapCommand:
         if flags["dry_run"]:
             self._print_estimate(rows)
             return
-        if not flags["fresh"]:
-            self._check_output_is_ours()
         check_batch_flags(flags, job, ledger)
         self.app.cleanup.enter_context(lock_job(self.app, job))
+        if not flags["fresh"]:
+            self._check_output_is_ours()
         if flags["fresh"]:
             ledger.forget_answers(job.id)
         prompt = job.requests[0].secrets.redact(job.prompt.text)
@@ -259,7 +260,8 @@ class MapCommand:
             progress = progress._replace(resumed=finished_earlier)
         self.app.console.show_status("")
         seconds = time.monotonic() - start
-        self.app.console.print_notice(format_summary(progress, seconds, flags["output"], is_announced=is_announced))
+        output = flags["output"] if engine.is_published else None
+        self.app.console.print_notice(format_summary(progress, seconds, output, is_announced=is_announced))
         self._finish(engine, progress.failed)
 
     def _finish(self, engine: Engine, failed_count: int) -> None:
@@ -458,20 +460,25 @@ def peek_row(rows: Iterator[Row]) -> tuple[Row, Iterator[Row]]:
 
 @contextmanager
 def lock_job(app: AppContext, job: Job) -> Iterator[None]:
-    """Keep other processes from running the same job.
+    """Keep other processes from running the same job, or another one with the same output.
 
     Raises:
-        UsageError: one is running it.
+        UsageError: one is doing that.
     """
     import fcntl
 
+    errors = {job.id: UsageError("this job is running already", "wait for it, or stop it")}
+    if job.output:
+        output_id = blake2b(str(job.output).encode("utf-8", "replace"), digest_size=6).hexdigest()
+        errors[output_id] = UsageError(f"another job is writing {job.output}", "wait for it, or use another -O")
     # All jobs share one file, in which each locks a byte of its own: a lock file that is deleted can be locked twice.
     descriptor = os.open(app.app_dirs.data / "map.lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        try:
-            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, int(job.id, 16))
-        except OSError:
-            raise UsageError("this job is running already", "wait for it, or stop it") from None
+        for identity, error in errors.items():
+            try:
+                fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, int(identity, 16))
+            except OSError:
+                raise error from None
         yield
     finally:
         os.close(descriptor)

@@ -74,6 +74,9 @@ class LimitedResponse(HTTPResponse):
     def begin(self) -> None:
         try:
             super().begin()
+            while 101 < self.status < 200:  # http.client skips only "100 Continue"
+                self.headers = None  # type: ignore[assignment] # so that it reads the next response
+                super().begin()
         except HTTPException as error:
             # http.client raises a plain HTTPException for too many header lines.
             if isinstance(error, LineTooLong) or type(error) is HTTPException:

@@ -61,6 +61,8 @@ EXCERPT_BYTES = 1_000
 """How much of the start of a body is kept for an error message, in case it is not a stream."""
 SSE_FIELDS = ("data:", "event:", "id:", "retry:", ":")
 """The possible starts of a line in a stream of server-sent events."""
+UNSUPPORTED_ENCODINGS = ("br", "zstd", "deflate", "compress")
+"""Only gzip is requested. Other values of Content-Encoding are ignored, since some servers put a charset there."""
 LEADING_BLANKS = b"\xef\xbb\xbf \t\r\n"
 """Bytes to ignore before a body: a byte order mark, spaces and line ends."""
 
@@ -105,7 +107,7 @@ class Transport:
         """Send a request and return the response as soon as its headers have arrived.
 
         Raises:
-            NetworkError: the connection failed, or the response did not begin in time.
+            NetworkError: the connection failed, or the response did not begin in time or cannot be decoded.
             ConfigError: the base URL, a header or a setting of this machine is invalid.
         """
         import requests
@@ -118,7 +120,9 @@ class Transport:
         bundle = find_ca_bundle() if self._scheme == "https" else None
         try:
             response = self._send_with_reconnect(request, data, headers, bundle)
-        except requests.exceptions.InvalidHeader:
+        except requests.exceptions.InvalidHeader as error:
+            if error.request is not None:  # a header of the response, such as two different lengths
+                raise NetworkError(f"{self.address} sent an invalid header", "check the base URL") from error
             raise ConfigError("the key contains an invalid character", "set it again") from None
         except UnicodeError:
             raise ConfigError("the key or the base URL contains an invalid character", "set it again") from None
@@ -132,6 +136,11 @@ class Transport:
         except ValueError as error:
             raise make_invalid_base_url_error(self.base_url) from error
         self._check_status(response)
+        encoding = response.headers.get("Content-Encoding", "").strip().lower()
+        if encoding in UNSUPPORTED_ENCODINGS:
+            response.close()
+            message = f"{self.address} sent a response compressed with {encoding}, which was not requested"
+            raise NetworkError(message, "check the base URL and the proxy")
         return HttpResponse(response, self, stream_format)
 
     def _send_with_reconnect(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import stat
@@ -180,13 +181,17 @@ class Store:
         """Retry `action` until the file is not locked or `lock_timeout` has passed."""
         import sqlite3
 
-        deadline = time.monotonic() + self.lock_timeout
+        deadline, has_waited = time.monotonic() + self.lock_timeout, False
         while True:
             try:
                 return action()
             except sqlite3.OperationalError as error:
                 if not get_sqlite_error_name(error).startswith(LOCKED_ERRORS) or time.monotonic() >= deadline:
                     raise
+                if not has_waited and not has_file_locks(self.path.parent):
+                    hint = "set XDG_DATA_HOME to a folder on another one"
+                    raise FileError(f"the file system of {self.path} has no file locks", hint) from None
+            has_waited = True
             wait()
 
     @contextmanager
@@ -256,6 +261,19 @@ def sleep_with_signals(signal_mask: Iterable[int]) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, signal_mask)
     time.sleep(RETRY_INTERVAL)
     signal.pthread_sigmask(signal.SIG_BLOCK, TERMINATION_SIGNALS)
+
+
+def has_file_locks(folder: Path) -> bool:
+    """Check whether files in a folder can be locked. SQLite reports it as a lock of another process if they cannot."""
+    import fcntl
+    from tempfile import TemporaryFile
+
+    try:
+        with TemporaryFile(dir=folder) as file:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno != errno.ENOLCK
+    return True
 
 
 def is_disk_full(folder: Path) -> bool:

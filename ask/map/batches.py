@@ -28,6 +28,8 @@ FIRST_POLL_INTERVAL, MAX_POLL_INTERVAL = 2.0, 60.0
 POLL_INTERVAL_FACTOR = 1.5
 MAX_FAILED_POLLS = 10
 TAG_BYTES = 8
+GONE_STATUSES = (404, 410)
+"""HTTP statuses for results that were deleted: Anthropic keeps them for 29 days."""
 CLOCK_TOLERANCE = 300.0
 """How many seconds the provider's clock may be behind."""
 
@@ -238,7 +240,9 @@ class BatchRunner:
             try:
                 canceled = self._client.fetch_document(partial(self._api.build_cancel_request, one.batch_id))
             except ProviderError as error:
-                if error.status not in (400, 409):  # it has ended
+                if error.status in GONE_STATUSES:
+                    self._end_batch(one, self._ledger.find_batch_rows(one.tag), error.summary)
+                elif error.status not in (400, 409):  # it has ended
                     raise
                 continue
             if canceled is None:
@@ -250,18 +254,26 @@ class BatchRunner:
         """Save the results of a complete batch. Rows without a result fail."""
         keys = self._ledger.find_batch_rows(pending.tag)
         missing = set(range(len(keys)))
+        reason = batch.error or "the batch ended without an answer to this row"
         results = self._iter_results(batch)
-        while group := list(islice(results, BATCH_ROWS)):
-            numbers = [parse_number(pending.tag, result.custom_id) for result in group]
-            if len(missing) == len(keys) and set(numbers) == {None}:
-                self._foreign_ids.add(batch.id)
-                self._ledger.set_batch_id(pending.tag, "")
-                return
-            numbered = [(n, one) for n, one in zip(numbers, group, strict=True) if n is not None and n in missing]
-            missing.difference_update(number for number, _ in numbered)
-            self._save_results([(keys[number], self._convert_result(result)) for number, result in numbered])
-        error = batch.error or "the batch ended without an answer to this row"
-        self._save_results([(keys[number], RowResult("failed", error=error)) for number in sorted(missing)])
+        try:
+            while group := list(islice(results, BATCH_ROWS)):
+                numbers = [parse_number(pending.tag, result.custom_id) for result in group]
+                if len(missing) == len(keys) and set(numbers) == {None}:
+                    self._foreign_ids.add(batch.id)
+                    self._ledger.set_batch_id(pending.tag, "")
+                    return
+                numbered = [(n, one) for n, one in zip(numbers, group, strict=True) if n is not None and n in missing]
+                missing.difference_update(number for number, _ in numbered)
+                self._save_results([(keys[number], self._convert_result(result)) for number, result in numbered])
+        except ProviderError as error:
+            if error.status not in GONE_STATUSES:
+                raise
+            reason = error.summary
+        self._end_batch(pending, [keys[number] for number in sorted(missing)], reason)
+
+    def _end_batch(self, pending: PendingBatch, unanswered: Sequence[RowKey], reason: str) -> None:
+        self._save_results([(key, RowResult("failed", error=reason)) for key in unanswered])
         self._ledger.end_batch(pending.tag)
 
     def _iter_results(self, batch: Batch) -> Iterator[BatchResult]:

@@ -92,6 +92,10 @@ class Engine:
         self._finished: dict[int, dict[str, Any]] = {}
         self._next_position = self._position_count = 0
         self._buffer: list[dict[str, Any]] = []
+        self._written_count = 0
+        self._earlier_count = ledger.count_answers(job.id)[0] if job.output and job.output.exists() else 0
+        """How many rows of the present output file are answered; a shorter output does not replace it."""
+        self.is_published = False
         self._answered = self._failed = self._resumed = 0
         self._cost = ledger.compute_cost(job.id)
         self._last_progress = 0.0
@@ -120,8 +124,8 @@ class Engine:
                 self._collect(wait=self._is_input_idle or not self._has_room())
                 self._report_progress(on_progress)
             self._flush()
-            if self._is_exhausted or self._has_started:
-                self._writer.publish()
+            if self._is_exhausted and (self.stop_error is None or self._written_count >= self._earlier_count):
+                self._publish()
         finally:
             for _ in range(self._thread_count):
                 self._tasks.put(None)
@@ -166,7 +170,6 @@ class Engine:
             if not self._has_started:
                 self._has_started = True
                 self._flush()
-                self._writer.publish()
             if self._in_flight == self._thread_count:
                 self._thread_count += 1
                 threading.Thread(target=self._work, daemon=True).start()
@@ -284,7 +287,14 @@ class Engine:
     def _flush(self) -> None:
         if self._buffer:
             self._writer.write(self._buffer)
+            self._written_count += len(self._buffer)
             self._buffer = []
+        if self._has_started and self._written_count >= self._earlier_count:
+            self._publish()
+
+    def _publish(self) -> None:
+        self._writer.publish()
+        self.is_published = True
 
     def _report_progress(self, on_progress: Callable[[Progress], None]) -> None:
         now = time.monotonic()

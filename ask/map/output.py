@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ask.atomic_files import convert_write_errors
+from ask.atomic_files import Ownership, convert_write_errors, set_ownership
 from ask.console import StandardOutput
 from ask.errors import FileError, UsageError
 from ask.map.ledger import RowResult
@@ -99,19 +99,21 @@ class FileWriter:
     TSV as JSON.
 
     Args:
-        path: the file; its suffix decides the format.
+        path: the file, or a link to it; its suffix decides the format. An existing file's permissions are kept.
         names: the columns.
         job: the identity of the job. It names the temporary file, so that the next run replaces that of a killed one.
     """
 
     def __init__(self, path: Path, names: ColumnNames, job: str) -> None:
-        self._path = path
+        self._path = Path(os.path.realpath(path))
         self.names = names
         self._delimiter = TABLE_DELIMITERS.get(path.suffix.lower())
-        self._temporary_path: Path | None = path.with_name(f".{path.name}.{job}.tmp")
+        self._temporary_path: Path | None = self._path.with_name(f".{self._path.name}.{job}.tmp")
         with convert_write_errors(path):
             self._temporary_path.unlink(missing_ok=True)  # of a killed run, or a link, which must not be followed
             self._descriptor = os.open(self._temporary_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o666)
+            with suppress(FileNotFoundError):
+                set_ownership(self._descriptor, Ownership.from_status(self._path.stat()))
             if self._delimiter:
                 self._append(self._format_table([dict(zip(names.all, names.all, strict=True))]))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import sys
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -33,8 +34,14 @@ MAX_FIELD_LENGTH = 1 << 30
 """The limit for one field of a CSV file, in characters."""
 
 
+def parse_finite(text: str) -> float | None:
+    """Parse a number; return None if it is too large for one."""
+    number = float(text)
+    return number if math.isfinite(number) else None
+
+
 # Python writes NaN and Infinity, which are not JSON. As in JavaScript, they become null.
-decode_json = json.JSONDecoder(parse_constant=lambda _: None).decode
+decode_json = json.JSONDecoder(parse_constant=lambda _: None, parse_float=parse_finite).decode
 
 
 class Row(NamedTuple):
@@ -100,7 +107,7 @@ def read_rows(inputs: Iterable[Input]) -> Iterator[Row]:
     A row that cannot be parsed has an `error`; the rows after it are still read.
 
     Raises:
-        FileError: a file cannot be read.
+        FileError: a file cannot be read, or is binary.
         UsageError: the header of a table is invalid or ambiguous.
     """
     for each in inputs:
@@ -110,7 +117,10 @@ def read_rows(inputs: Iterable[Input]) -> Iterator[Row]:
         with ExitStack() as stack:
             name = "stdin" if each.path == STDIN else each.path
             try:
-                stream = sys.stdin.buffer if each.path == STDIN else stack.enter_context(open(each.path, "rb"))
+                stream: Any = sys.stdin.buffer if each.path == STDIN else stack.enter_context(open(each.path, "rb"))
+                if each.format != "nul" and b"\0" in stream.peek():
+                    hint = "convert it to JSONL, CSV or UTF-8 text, or read text separated by NUL with -0"
+                    raise FileError(f"{name} is binary, not text", hint)
                 yield from READERS[each.format](name, stream)
             except OSError as error:
                 raise FileError(f"cannot read {name} ({error.strerror})") from None

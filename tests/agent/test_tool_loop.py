@@ -63,6 +63,8 @@ class AgentBench:
 
     def __init__(self, server: ModelServer, folder: Path) -> None:
         self.events: list[Event] = []
+        self.interrupted_event = -1
+        """The number of the event during which the user presses Ctrl-C."""
         self._server = server
         self._folder = folder
 
@@ -90,7 +92,12 @@ class AgentBench:
         )
         app = AppContext({})
         app.app_dirs = AppDirs(self._folder / "config", self._folder / "data", self._folder / "cache")
-        return ToolLoop(request, app, self.events.append, client=client, system_prompt="Be brief.").run()
+        return ToolLoop(request, app, self._on_event, client=client, system_prompt="Be brief.").run()
+
+    def _on_event(self, event: Event) -> None:
+        self.events.append(event)
+        if len(self.events) - 1 == self.interrupted_event:
+            raise KeyboardInterrupt
 
     @property
     def added_messages(self) -> list[Message]:
@@ -201,6 +208,20 @@ def test_an_interruption_still_answers_every_call_in_order(bench: AgentBench, se
     assert "not run" in never_started
     assert "not run" not in stopped
     assert len(server.requests) == 1
+
+
+def test_after_an_interruption_at_any_event_every_call_has_a_result(
+    bench: AgentBench, server: ModelServer, tmp_path: Path
+) -> None:
+    server.reply(wire.calls(say_call("a"), say_call("b"), whole=True))
+    bench.run(max_rounds=1, stream=False)
+    for number in range(len(bench.events)):
+        interrupted = AgentBench(server, tmp_path)
+        interrupted.interrupted_event = number
+        outcome = interrupted.run(max_rounds=1, stream=False)
+        assert isinstance(outcome.error, RunInterruptedError), bench.events[number]
+        calls = [call.id for message in outcome.messages for call in message.tool_calls]
+        assert [message.tool_call_id for message in outcome.messages[2:] if message.role == "tool"] == calls, number
 
 
 def test_calls_in_the_answer_at_the_limit_are_dropped(bench: AgentBench, server: ModelServer) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests import wire
-from tests.model_server import DROP, ModelServer, Reply, Request
+from tests.model_server import DROP, HOLD, ModelServer, Reply, Request
 from tests.program import TEST_KEY, Ask, Home, Result
 from tests.screen import render_lines
 from tests.test_main import is_alive, wait_until
@@ -124,6 +124,42 @@ def test_standard_output_gets_all_rows_again(ask: Ask, server: ModelServer) -> N
     again = ask(*command, stdin=b"a\nb\nc\n")
     assert again.text.startswith(first.text)
     assert len(server.requests) == 3
+
+
+def test_an_output_keeps_its_link_and_its_permissions(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(echo)
+    target = home.path / "elsewhere.csv"
+    target.touch(0o600)
+    (home.work / "out.jsonl").symlink_to(target)
+    assert ask(*COMMAND, write_rows(home.work, *make_rows(2)), "-O", "out.jsonl").code == 0
+    assert (home.work / "out.jsonl").is_symlink()
+    assert target.stat().st_mode & 0o777 == 0o600
+    assert [row["answer"] for row in read_output(target)] == ["SAY WORD 0", "SAY WORD 1"]
+
+
+@pytest.mark.parametrize("options", [(), ("--unordered",)])
+def test_an_output_is_not_replaced_by_a_shorter_one(
+    ask: Ask, server: ModelServer, home: Home, options: tuple[str, ...]
+) -> None:
+    server.reply(echo)
+    file = write_rows(home.work, {"text": "bad"}, *make_rows(600))
+    command = (*COMMAND, file, "-O", "out.jsonl", *options)
+    assert ask(*command).code == 12
+    server.reply(Reply((HOLD,)))
+    for signal_number, count in ((signal.SIGKILL, 1), (signal.SIGTERM, 2), (signal.SIGINT, 3)):
+        with ask.start(*command, "--retry-failed") as running:
+            server.wait_for_requests(601 + count)
+            running.process.send_signal(signal_number)
+            if signal_number == signal.SIGINT:
+                running.wait_for("in flight")
+                running.process.send_signal(signal_number)
+            running.finish()
+        answers = [row["answer"] for row in read_output(home.work / "out.jsonl")]
+        assert len(answers) - answers.count(None) == 600
+    server.reply(wire.whole_reply(wire.answer("Fine")))
+    assert ask(*command, "--retry-failed").code == 0
+    rows = read_output(home.work / "out.jsonl")
+    assert (len(rows), sum(row["answer"] == "Fine" for row in rows)) == (601, 1)
 
 
 def test_another_prompt_does_not_replace_the_output(ask: Ask, server: ModelServer, home: Home) -> None:
@@ -451,6 +487,17 @@ def test_a_job_does_not_run_twice_at_once(ask: Ask, server: ModelServer, home: H
         for _ in range(2):  # the refused command must not release the lock
             assert ask(*COMMAND, file).code == 2
         assert running.finish(30).code == 0
+
+
+def test_two_jobs_do_not_write_the_same_output_at_once(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(Reply((HOLD,)))
+    file = write_rows(home.work, *make_rows(3))
+    with ask.start(*COMMAND, file, "-O", "out.jsonl"):
+        server.wait_for_requests(1)
+        result = ask(*COMMAND[:-1], "Repeat {{text}}", file, "-O", "out.jsonl")
+        assert (result.code, "out.jsonl" in result.stderr) == (2, True)
+        server.reply(echo)
+        assert ask(*COMMAND[:-1], "Repeat {{text}}", file, "-O", "other.jsonl").code == 0
 
 
 @pytest.mark.slow

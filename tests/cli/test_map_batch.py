@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests import wire
 from tests.batch_services import (
     SERVICES,
     AnthropicService,
@@ -207,6 +208,40 @@ def test_canceling_keeps_what_is_finished(service: BatchService, run: Batch, hom
     service.is_paused = False
     assert run(service, *command, "--retry-failed").code == 0
     assert run(service, *command, "--cancel").code == 2, "there is nothing to cancel"
+
+
+@pytest.mark.parametrize("kind", [AnthropicService, OpenAIService])
+def test_a_batch_that_the_provider_no_longer_has_can_be_canceled(
+    kind: type[BatchService], run: Batch, server: ModelServer, home: Home
+) -> None:
+    service = kind()
+    server.reply(service)
+    command = ("--batch", *POLLS, "Say {{text}}", write_rows(home.work, *make_rows(2)), "-O", "out.jsonl")
+    assert run(service, *command, "--detach").code == 0
+    root, service.root = service.root, "/gone"
+    result = run(service, *command)
+    assert (result.code, "--cancel" in result.stderr) == (6, True)
+    canceled = run(service, *command, "--cancel")
+    service.root = root
+    assert canceled.code == 12
+    assert all("404" in row["error"] for row in read_output(home.work / "out.jsonl"))
+    assert run(service, *command, "--retry-failed").code == 0
+    assert [row["answer"] for row in read_output(home.work / "out.jsonl")] == ["SAY WORD 0", "SAY WORD 1"]
+
+
+@pytest.mark.parametrize(("kind", "path"), [(AnthropicService, "/results"), (OpenAIService, "/content")])
+def test_rows_whose_results_are_gone_can_be_retried(
+    kind: type[BatchService], path: str, run: Batch, server: ModelServer, home: Home
+) -> None:
+    service = kind()
+    is_gone = True
+    server.reply(lambda request: wire.fails(404, "gone") if is_gone and path in request.path else service(request))
+    command = ("--batch", *POLLS, "Say {{text}}", write_rows(home.work, *make_rows(2)), "-O", "out.jsonl")
+    assert run(service, *command).code == 12
+    assert all("404" in row["error"] for row in read_output(home.work / "out.jsonl"))
+    is_gone = False
+    assert run(service, *command, "--retry-failed").code == 0
+    assert [row["answer"] for row in read_output(home.work / "out.jsonl")] == ["SAY WORD 0", "SAY WORD 1"]
 
 
 def test_a_schema_and_its_fields(run: Batch, server: ModelServer, home: Home) -> None:

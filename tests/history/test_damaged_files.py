@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 from tests import wire
+from tests.file_locks import NEEDS_SECCOMP, WITHOUT_LOCKS
 from tests.history.broken import BROKEN, content
 from tests.history.test_store import locked
 from tests.model_server import ModelServer, Reply, Request
-from tests.program import Ask, Home, Result, Running
+from tests.program import ASK, Ask, Home, Result, Running, run
 from tests.saved_history import history_file, list_messages, read_saved_runs, save_run
 
 TOUCH = ("bash", {"command": "echo x >> ran"})
@@ -262,6 +263,16 @@ def test_ctrl_c_ends_the_wait_for_a_lock(ask: Ask, home: Home) -> None:
     assert why.startswith("ask: ")
     # It may come before the answer's end is read, and is then an interruption of that.
     assert (result.code, rest) in ((0, []), (130, ["ask: interrupted"]))
+
+
+@NEEDS_SECCOMP
+@pytest.mark.usefixtures("hello")
+def test_a_file_system_without_locks_is_named_at_once(ask: Ask, home: Home) -> None:
+    command = [*WITHOUT_LOCKS, ASK]
+    result = run([*command, "hi"], env=ask.env, cwd=ask.cwd)
+    check_answered(result, "has no file locks")
+    assert result.seconds < 5
+    check_refused(run([*command, "history", "list"], env=ask.env, cwd=ask.cwd), "XDG_DATA_HOME")
 
 
 @pytest.mark.usefixtures("hello")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import time
 from pathlib import Path
@@ -38,7 +39,9 @@ def test_nul_separated_rows_may_contain_newlines(tmp_path: Path) -> None:
 
 
 def test_numbers_that_are_not_json_are_null(tmp_path: Path) -> None:
-    assert columns(read(tmp_path, '{"a": NaN, "b": [-Infinity, 1]}\n', "jsonl")) == [{"a": None, "b": [None, 1]}]
+    assert columns(read(tmp_path, '{"a": NaN, "b": [-Infinity, -1e999, 1.5]}\n', "jsonl")) == [
+        {"a": None, "b": [None, None, 1.5]}
+    ]
 
 
 @pytest.mark.parametrize("input_format", ["lines", "nul"])
@@ -73,7 +76,16 @@ def test_blank_lines_before_the_header_are_skipped(tmp_path: Path) -> None:
 
 def test_a_table_in_another_encoding_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="header is not UTF-8"):
-        read(tmp_path, "a\tb\n1\t2\n".encode("utf-16"), "tsv")
+        read(tmp_path, "ä\tb\n1\t2\n".encode("latin-1"), "tsv")
+
+
+@pytest.mark.parametrize(
+    "content", [gzip.compress(b'{"a": 1}\n'), b"PK\x03\x04\x14\0\x06\0[Content]\ntext\n", "a\n".encode("utf-16")]
+)
+@pytest.mark.parametrize("input_format", ["jsonl", "csv", "lines"])
+def test_a_binary_file_is_refused(tmp_path: Path, content: bytes, input_format: InputFormat) -> None:
+    with pytest.raises(FileError, match="input is binary"):
+        read(tmp_path, content, input_format)
 
 
 def test_tsv_is_separated_by_tabs(tmp_path: Path) -> None:
