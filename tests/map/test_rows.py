@@ -80,7 +80,9 @@ def test_a_table_in_another_encoding_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [gzip.compress(b'{"a": 1}\n'), b"PK\x03\x04\x14\0\x06\0[Content]\ntext\n", "a\n".encode("utf-16")]
+    "content",
+    [gzip.compress(b'{"a": 1}\n'), b"PK\x03\x04\x14\0\x06\0[Content]\ntext\n", "a\n".encode("utf-16")],
+    ids=["gzip", "zip", "UTF-16"],
 )
 @pytest.mark.parametrize("input_format", ["jsonl", "csv", "lines"])
 def test_a_binary_file_is_refused(tmp_path: Path, content: bytes, input_format: InputFormat) -> None:
