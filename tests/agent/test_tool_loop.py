@@ -37,6 +37,8 @@ STOP_HERE = "stop here"
 class PausingService(ChatCompletions):
     """A service that pauses during a turn and has models without tool support."""
 
+    state_fields = ("paused",)
+
     def provider_supports_tools(self, model: str) -> bool:
         return model != "plain"
 
