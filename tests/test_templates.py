@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import time
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask.errors import ConfigError, UsageError
-from ask.templates.placeholders import Placeholder, fill_placeholders, find_placeholders
+from ask.templates.placeholders import (
+    COLUMN_PATTERN,
+    VARIABLE_PATTERN,
+    Placeholder,
+    fill_placeholders,
+    find_placeholders,
+)
 from ask.templates.template import (
     FIELD_TYPES,
     Template,
@@ -136,6 +144,14 @@ def test_any_text_is_a_prompt_or_a_config_error(text: str) -> None:
 )
 def test_placeholders_are_replaced(text: str, filled: str) -> None:
     assert fill_placeholders(text, {"a": "A"}) == filled
+
+
+@pytest.mark.parametrize("pattern", [VARIABLE_PATTERN, COLUMN_PATTERN])
+@pytest.mark.parametrize("text", ["{{a|" * 20_000, "{{" + " " * 2_000, "{{a" + " " * 50_000 + "x", "{{a|x}" * 20_000])
+def test_placeholders_are_found_in_linear_time(text: str, pattern: re.Pattern[str]) -> None:
+    start = time.monotonic()
+    assert list(find_placeholders(text, pattern)) == []
+    assert time.monotonic() - start < 1
 
 
 def test_a_placeholder_without_value_and_default_is_an_error() -> None:

@@ -22,6 +22,7 @@ from ask.tools.network_policy import parse_host
 
 if TYPE_CHECKING:
     from ask.context.instructions import InstructionFile
+    from ask.context.skills import Skill
 
 
 class SafeModeContext:
@@ -98,20 +99,21 @@ class SafeModeContext:
         """Check whether a call could read a path, which must not contain links."""
         return any(path.is_relative_to(folder) for folder in self.sandbox_config.writable_folders)
 
-    def _read_instructions(self) -> Sequence[InstructionFile]:
-        """Read the project's instructions; () if the user has not decided about any project."""
+    def _read_instructions(self) -> Sequence[InstructionFile | Skill]:
+        """Read the project's instructions and skills; () if the user has not decided about any project."""
         if not self._app.app_dirs.trust_file.exists():
             return ()
         from ask.context.instructions import read_instructions
+        from ask.context.skills import find_project_skills
 
-        return read_instructions(self._directory, self._context_files)
+        return *read_instructions(self._directory, self._context_files), *find_project_skills(self._directory)
 
     def _distrust_changed_instructions(self) -> None:
-        """Forget that the user trusts the project if its instructions have changed.
+        """Forget that the user trusts the project if its instructions have changed, or if it has a new skill.
 
         Otherwise, a later run without safe mode would follow what the model has written.
         """
-        changed = [file.name for file in self._read_instructions() if file not in self._initial_instructions]
+        changed = [each.name for each in self._read_instructions() if each not in self._initial_instructions]
         if not changed:
             return
         from ask.context.instructions import find_project_root

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from pathspec import GitIgnoreSpec
+from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
 from ask.attachments import SNIFF_BYTES, describe_media_type, detect_media_type
 from ask.errors import FileError
@@ -18,6 +21,32 @@ from ask.text import decode_argument
 GIT_FOLDER = ".git"
 MAX_NAMED_FILES = 3
 """How many files an error message names."""
+
+
+NESTED_FOLDERS = "(?:/.+)?/"
+"""What `/**/` is in the regular expressions of pathspec; `*` is `[^/]*`."""
+STAR_BEFORE_ANOTHER = re.compile(r"\[\^/\]\*((?:\\.|\[(?:\\.|[^\]\\])+\]|[^][()*?/^$\\])+?)(?=\[\^/\]\*)")
+"""A `*` with the text up to the next one in the same name."""
+
+
+class LinearPattern(GitIgnoreSpecPattern):
+    """A pattern that does not try all ways to divide a path among its wildcards, which can take years.
+
+    The first place where the text after a wildcard matches is as good as any other. Like git, it ignores a line that is
+    no valid pattern.
+    """
+
+    @classmethod
+    def pattern_to_regex(cls, pattern: Any) -> tuple[Any, bool | None]:
+        try:
+            regex, include = super().pattern_to_regex(pattern)
+            re.compile(regex or "")
+        except (ValueError, re.error):
+            return None, None
+        first, *parts = STAR_BEFORE_ANOTHER.sub(r"(?>[^/]*?\1)", regex or "").split(NESTED_FOLDERS)
+        nested = [rf"(?>(?:/.+?)??/{part}(?=/))" for part in parts[:-1]]
+        nested += [NESTED_FOLDERS + part for part in parts[-1:]]
+        return regex and "".join((first, *nested)), include
 
 
 IgnoreRules = tuple[Path, GitIgnoreSpec]
@@ -128,7 +157,7 @@ def read_ignore_rules(folder: Path, file_name: str = ".gitignore") -> list[Ignor
         text = path.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
         return []
-    return [(folder.absolute(), GitIgnoreSpec.from_lines(text.splitlines()))]
+    return [(folder.absolute(), GitIgnoreSpec.from_lines(text.splitlines(), LinearPattern))]
 
 
 def is_ignored(path: Path, rules: Sequence[IgnoreRules], *, is_folder: bool) -> bool:

@@ -11,8 +11,10 @@ from ask.records import NamedTuple
 
 INPUT_NAME = "input"
 """The placeholder for the user's prompt, files and piped text, or for the whole row of `ask map`."""
-VARIABLE_PATTERN = re.compile(r"(\\?)\{\{ *([^\W\d][\w-]*) *(?:\|((?:(?!\}\}).)*))?\}\}", re.DOTALL)
-COLUMN_PATTERN = re.compile(r"(\\?)\{\{ *([^{}|]*?) *(?:\|((?:(?!\}\}).)*))?\}\}", re.DOTALL)
+# Possessive quantifiers, and a default that ends at the next placeholder, keep the time linear in any text.
+DEFAULT_AND_END = r"(?:\|((?:(?!\}\}|\{\{).)*+))?\}\}"
+VARIABLE_PATTERN = re.compile(r"(\\?)\{\{ *([^\W\d][\w-]*) *" + DEFAULT_AND_END, re.DOTALL)
+COLUMN_PATTERN = re.compile(r"(\\?)\{\{ *+((?:[^{}| ]| +(?![ }|]))*+) *" + DEFAULT_AND_END, re.DOTALL)
 """The placeholders of `ask map`, where a column may have any name."""
 encode_json = json.JSONEncoder(ensure_ascii=False).encode  # json.dumps() would create an encoder for each value
 

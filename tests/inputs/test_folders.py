@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pathspec import GitIgnoreSpec
 
-from ask.inputs.folders import read_parent_rules, walk_files
+from ask.inputs.folders import LinearPattern, read_parent_rules, walk_files
 from tests import wire
 from tests.cli.chat.chat_session import Chat
 from tests.model_server import ModelServer
@@ -121,6 +123,39 @@ def test_a_gitignore_that_is_not_a_file_is_skipped(ask: Ask, server: ModelServer
     assert sent_files(wire.asked(server.requests[0].json), "src") == ["a.py", "sub/b.py"]
 
 
+@pytest.mark.parametrize("pattern", ["*a" * 12 + "*b", "*[ab]?" * 9 + "*b", "a/**/" * 8 + "b", "*a*/" * 6 + "b"])
+def test_the_wildcards_of_a_gitignore_are_matched_in_a_short_time(tmp_path: Path, pattern: str) -> None:
+    names = ["a" * 100] * 12 if pattern.startswith("*a*/") else ["a"] * 150 if "**" in pattern else ["a" * 250]
+    folder = tmp_path.joinpath(*names[:-1])
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / names[-1]).write_text("x")
+    (tmp_path / ".gitignore").write_text(pattern)
+    start = time.monotonic()
+    assert [path for path, _ in walk_files(tmp_path, ())][-1] == folder / names[-1]
+    assert time.monotonic() - start < 2
+
+
+@given(
+    st.lists(st.sampled_from(["*", "?", "/", "**/", "a", "b", "[ab]", "[!b]", r"\*", "."]), min_size=1, max_size=9),
+    st.lists(st.text("ab.*", min_size=1, max_size=5), min_size=1, max_size=5),
+)
+def test_patterns_match_as_in_pathspec(tokens: list[str], names: list[str]) -> None:
+    pattern, path = "".join(tokens).replace("[!b]", "[!b/]"), "/".join(names)
+    try:
+        expected = GitIgnoreSpec.from_lines([pattern]).match_file(path)
+    except ValueError:  # not a valid pattern
+        expected = False
+    assert GitIgnoreSpec.from_lines([pattern], LinearPattern).match_file(path) == expected
+
+
+@pytest.mark.parametrize("line", ["!", "a\\", "[z-a]"])
+def test_a_line_of_a_gitignore_that_is_no_pattern_is_ignored(ask: Ask, server: ModelServer, line: str) -> None:
+    create_files(ask.cwd / "src", "a.py", "b.log")
+    (ask.cwd / "src/.gitignore").write_text(f"{line}\n*.log\n.gitignore\n")
+    assert ask("-f", "src", "why?").code == 0
+    assert sent_files(wire.asked(server.requests[0].json), "src") == ["a.py"]
+
+
 def test_files_that_are_not_text_are_skipped_and_named(ask: Ask, server: ModelServer) -> None:
     create_files(ask.cwd / "src", "a.py")
     for name, data in {"logo.png": png(), "b.wav": wav(), "c.bin": b"\x7fELF\0\1"}.items():
@@ -155,7 +190,7 @@ def test_a_folder_with_too_much_text_is_an_error_that_names_large_files(ask: Ask
 def test_walking_stops_after_too_many_files(ask: Ask, server: ModelServer) -> None:
     for number in range(101):
         folder = ask.cwd / "many" / str(number)
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
         for name in range(100):
             (folder / str(name)).touch()
     result = ask("-f", "many", "why?")
