@@ -120,6 +120,15 @@ def _exit_on_signal(signal_number: int, _: FrameType | None) -> None:
     raise SignalExit(128 + signal_number)
 
 
+def _flush_output() -> None:
+    """Flush stdout and stderr, ignoring errors: they were already reported."""
+    for descriptor, stream in ((1, sys.stdout), (2, sys.stderr)):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
+
+
 def _end_line() -> None:
     """Start a new line on a terminal, where the cursor is after the ^C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -128,15 +137,6 @@ def _end_line() -> None:
             os.write(2, b"\n")
     except OSError:  # the terminal was closed
         pass
-
-
-def _flush_output() -> None:
-    """Flush stdout and stderr, ignoring errors: they were already reported."""
-    for descriptor, stream in ((1, sys.stdout), (2, sys.stderr)):
-        try:
-            stream.flush()
-        except (OSError, ValueError, AttributeError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
 
 
 if __name__ == "__main__":

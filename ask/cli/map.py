@@ -35,7 +35,7 @@ from ask.cli.groups import parse_whole_number, subcommand
 from ask.cli.map_batch import check_batch_flags, refuse_row, run_batches
 from ask.cli.run import open_session
 from ask.console import StderrConsole
-from ask.errors import RowsFailedError, RunInterruptedError, UsageError
+from ask.errors import AskError, RowsFailedError, RunInterruptedError, UsageError
 from ask.map.engine import Engine, Progress
 from ask.map.job import Job, RowTask, TaskResult, estimate_input, identify_rows, prepare_job
 from ask.map.ledger import Ledger
@@ -260,18 +260,18 @@ class MapCommand:
         self.app.console.show_status("")
         seconds = time.monotonic() - start
         self.app.console.print_notice(format_summary(progress, seconds, flags["output"], is_announced=is_announced))
-        self._finish(engine, progress.failed)
+        self._finish(engine.stop_error, progress.failed)
 
-    def _finish(self, engine: Engine, failed_count: int) -> None:
+    def _finish(self, stop_error: AskError | None, failed_count: int) -> None:
         """Raise the error of a job that has ended, if there is one."""
-        if (stop_error := engine.stop_error) is not None:
+        if stop_error is not None:
             stop_error.hint = "; ".join(filter(None, (stop_error.hint, CONTINUE_HINT)))
             raise stop_error
         if not self.job.requests[0].settings.save:
             self.ledger.forget_answers(self.job.id)
         if failed_count:
             count = f"{format_count(failed_count, 'row')} failed (--retry-failed sends failed rows again)"
-            raise RowsFailedError(f"{count}; first error: {engine.first_row_error}")
+            raise RowsFailedError(f"{count}; first error: {self.first_row_error}")
 
     def _open_row_reader(self) -> Callable[[], Iterator[Row]]:
         """Return a function that reads the rows from the first one."""
@@ -322,6 +322,7 @@ class MapCommand:
         with stop_on_interrupt(engine, self.app.console):
             tasks = identify_rows(job, self.ledger, available_rows)
             progress = engine.run(tasks, self._open_progress_bar())
+        self.first_row_error = engine.first_row_error
         if names.left_out:
             columns = ", ".join(map(format_one_line, sorted(names.left_out)))
             self.app.console.print_notice(f"the output leaves out columns that the first row does not have: {columns}")
