@@ -28,6 +28,7 @@ def main() -> None:
         code = run_process()
     except KeyboardInterrupt:  # a second Ctrl-C while the first is being handled
         code = INTERRUPTED_EXIT_CODE
+        _end_line()
     os._exit(code)
 
 
@@ -53,7 +54,7 @@ def run_process() -> int:
                 signal.signal(signal_number, exit_on_signal)
         code = run_and_report_errors(sys.argv[1:])
     except KeyboardInterrupt:
-        pass
+        _end_line()
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else UNEXPECTED_ERROR_EXIT_CODE
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the work is done; only the output is left to flush
@@ -126,6 +127,16 @@ def _flush_output() -> None:
             stream.flush()
         except (OSError, ValueError, AttributeError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
+
+
+def _end_line() -> None:
+    """Start a new line on a terminal, where the cursor is after the ^C."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        if os.isatty(2):
+            os.write(2, b"\n")
+    except OSError:  # the terminal was closed
+        pass
 
 
 if __name__ == "__main__":

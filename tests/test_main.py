@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests import wire
-from tests.model_server import HOLD, ModelServer
+from tests.model_server import HOLD, ModelServer, Reply
 from tests.program import ASK, CTRL_C, TEST_KEY, Ask, Home, Result, Running, run
 
 PLUGIN = """
@@ -128,6 +128,15 @@ def test_ctrl_c_on_a_terminal_ends_quietly(ask: Ask, server: ModelServer) -> Non
     assert result.code == 130
     assert result.text.splitlines()[0].startswith("so far")
     assert "Traceback" not in result.text
+
+
+def test_ctrl_c_leaves_the_cursor_at_the_start_of_a_line(ask: Ask, server: ModelServer) -> None:
+    server.reply(Reply((HOLD,)))
+    with ask.start_on_terminal("models", "-p", "openrouter") as running:
+        server.wait_for_requests(1)
+        running.type_in(CTRL_C)
+        result = running.finish(10)
+    assert (result.code, result.text) == (130, "^C\n")
 
 
 def test_closing_the_terminal_ends_the_run(ask: Ask, server: ModelServer) -> None:

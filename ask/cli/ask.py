@@ -116,8 +116,8 @@ def check_has_prompt_text(words: Sequence[str], names: OptionNames) -> None:
     long_option = next((word for word in words if word.startswith("--") and names.includes(word)), "")
     if long_option and count_options(words, names) == len(words):
         raise UsageError(
-            f"only options can follow --, such as {long_option}",
-            f'to ask about an option, write a sentence: "what is {long_option}?"',
+            f"the words after -- are all options, such as {long_option}",
+            f'write them before --, or ask a complete question: "what is {long_option}?"',
         )
 
 

@@ -6,8 +6,10 @@ Whatever mode the terminal was left in, it echoes and reads lines during a promp
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import termios
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, Self
@@ -86,9 +88,9 @@ class Terminal:
     def read_line(self, prompt: str) -> str | None:
         """Read a line, None at end of file. Input typed before the prompt is discarded."""
         self._enable_line_mode()
-        line = b""
-        with self._end_line_on_interrupt(), _convert_errors():
-            self.write("\n".join(wrap_lines(prompt, self.columns)))
+        line, rows = b"", "\n".join(wrap_lines(prompt, self.columns))
+        with self._end_line_on_interrupt(), self._repeat_after_stop(rows), _convert_errors():
+            self.write(rows)
             while not line.endswith(b"\n"):
                 data = os.read(self._fd, 4096)
                 if not data:
@@ -129,6 +131,18 @@ class Terminal:
             modes[_OUTPUT_MODES] |= termios.OPOST | termios.ONLCR
             modes[_LOCAL_MODES] |= termios.ICANON | termios.ECHO | termios.ECHOE | termios.ECHOK | termios.ISIG
             termios.tcsetattr(self._fd, termios.TCSAFLUSH, modes)
+
+    @contextmanager
+    def _repeat_after_stop(self, text: str) -> Iterator[None]:
+        """Write the text again when the program continues after Ctrl-Z: the shell has written to the terminal."""
+        if threading.current_thread() is not threading.main_thread():  # only this one can handle signals
+            yield
+            return
+        previous = signal.signal(signal.SIGCONT, lambda *_: self.write(text))
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGCONT, previous)
 
     @contextmanager
     def _end_line_on_interrupt(self) -> Iterator[None]:

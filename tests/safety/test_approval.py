@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +14,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from tests.program import CTRL_C, Running, run, run_on_terminal
+from tests import wire
+from tests.model_server import ModelServer
+from tests.program import CTRL_C, Ask, Running, run, run_on_terminal
 from tests.safety.test_description import TEXTS
 
 ROOT = Path(__file__).parents[2]
@@ -158,6 +161,17 @@ def test_ctrl_c_at_the_question_restores_the_terminal(raw: bool) -> None:
     replies, text = run_with_answers((PROMPT, CTRL_C), raw=raw)
     assert replies == []
     assert re.search(r"\^C\s+interrupted\s+restored: True\n$", text)
+
+
+def test_the_question_is_shown_again_after_a_stop(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.calls(("bash", {"command": "echo allowed"})), wire.says("Done."))
+    with ask.start_on_terminal("--confirm", "hi") as running:
+        place = running.wait_for("Run this?")
+        running.signal(signal.SIGSTOP)
+        running.signal(signal.SIGCONT)
+        running.wait_for("Run this?", after=place)
+        running.type_in("y\n")
+        assert running.finish().code == 0
 
 
 def test_yes_or_no_question() -> None:
