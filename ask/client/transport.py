@@ -135,12 +135,7 @@ class Transport:
             raise explain_connection_error(error, self.base_url, bundle) from error
         except ValueError as error:
             raise make_invalid_base_url_error(self.base_url) from error
-        self._check_status(response)
-        encoding = response.headers.get("Content-Encoding", "").strip().lower()
-        if encoding in UNSUPPORTED_ENCODINGS:
-            response.close()
-            message = f"{self.address} sent a response compressed with {encoding}, which was not requested"
-            raise NetworkError(message, "check the base URL and the proxy")
+        self._check_response(response)
         return HttpResponse(response, self, stream_format)
 
     def _send_with_reconnect(
@@ -167,8 +162,13 @@ class Transport:
                     raise
         raise AssertionError("unreachable")
 
-    def _check_status(self, response: requests.Response) -> None:
-        """Raise an error for a response of a proxy, or of a server that expects HTTPS."""
+    def _check_response(self, response: requests.Response) -> None:
+        """Raise an error for a response that cannot be decoded, or is from a proxy or a server that expects HTTPS."""
+        encoding = response.headers.get("Content-Encoding", "").strip().lower()
+        if encoding in UNSUPPORTED_ENCODINGS:
+            response.close()
+            message = f"{self.address} sent a response compressed with {encoding}, which was not requested"
+            raise NetworkError(message, "check the base URL and the proxy")
         if self._scheme != "http" or response.status_code not in (400, 407):
             return
         proxy = find_proxy(self.base_url)
