@@ -114,7 +114,9 @@ class OpenRouter(ChatCompletions):
     error_rules = (
         ("^403 .*Key limit exceeded", RetryAction.NEXT_KEY, "raise the limit of the key, or use another key"),
         ("^404 .*(support tool use|tool_choice)", RetryAction.WITHOUT_TOOLS, NO_TOOLS_HINT),
-        ("^404 .*data policy", None, DATA_POLICY_HINT),
+        # A strict schema rules out most of the endpoints.
+        ("^404 .*data policy", RetryAction.WITHOUT_SCHEMA, DATA_POLICY_HINT),
+        ("^404 .*requested parameters", RetryAction.WITHOUT_SCHEMA, "leave out options (-o), or use another model"),
         ("^404 No endpoints found", None, "ask models -p openrouter lists the models"),
     )
 

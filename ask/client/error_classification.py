@@ -37,7 +37,8 @@ CONTEXT_EXCEEDED_PATTERN = re.compile(
 REASONING_REJECTED_PATTERN = re.compile(
     r"encrypted[ _]content\b.* could not be |could not decrypt the provided encrypted_content"
     r"|(?:invalid|corrupted) thought signature|thought signature is (?:not valid|invalid)"
-    r"|invalid .?signature.? in .?thinking|thinking.? blocks .*cannot be modified",
+    r"|invalid .?signature.? in .?thinking|thinking.? blocks .*cannot be modified"
+    r"|item with id '?rs_\S+ not found|duplicate item found with id|without its required .{0,12}item",
     re.IGNORECASE | re.DOTALL,
 )
 """Messages that the reasoning of an earlier answer cannot be read, as worded by various services."""
@@ -76,7 +77,7 @@ def classify_error(error: ProviderError) -> ProviderError:
     hint, is_final = "", error.retry_action == RetryAction.NONE
     if is_final and error.status in (400, 404, 422) and TOOLS_UNSUPPORTED_PATTERN.search(error.message):
         error.retry_action, hint = RetryAction.WITHOUT_TOOLS, "use --no-tools, or a model that can call tools"
-    elif is_final and error.status in (None, 400) and REASONING_REJECTED_PATTERN.search(error.message):
+    elif is_final and error.status in (None, 400, 404) and REASONING_REJECTED_PATTERN.search(error.message):
         error.retry_action = RetryAction.WITHOUT_REASONING
     elif is_final and (error.status == 413 or is_context_exceeded(error)):
         error.retry_action, hint = RetryAction.SHORTER, "send less, or use a model with a larger context window"

@@ -238,8 +238,8 @@ class StreamReader(Protocol):
     def complete(self) -> bool:
         """Whether the answer is complete: the provider's end marker, or an error, was seen.
 
-        The host then waits at most two seconds for further events, such as one with the usage. An event with the data
-        "[DONE]" is not fed to the reader; the host takes it as the end.
+        The host then waits at most two seconds for further events, such as one with the usage; if they continue the
+        answer, it reads on. An event with the data "[DONE]" is not fed to the reader; the host takes it as the end.
         """
         ...
 

@@ -13,7 +13,7 @@ from ask.testing.conversation import LONG_CONVERSATION, SHORT_CONVERSATION, TOOL
 from ask.tools.builtin import BUILTIN_TOOLS
 from providers.gemini import provider as gemini
 from tests.host_requests import prepare_request
-from tests.model_server import ModelServer
+from tests.model_server import ModelServer, Reply
 from tests.program import Ask
 from tests.providers import gemini_wire as wire
 
@@ -328,3 +328,17 @@ def test_program_runs_a_call_and_answers_with_its_result(ask: Ask, server: Model
     assert [part["functionResponse"]["name"] for part in returned["parts"]] == ["list_dir"]
     for request in (first, second):
         assert wire.read_by_google(request.json) == wire.plain(request.json)
+
+
+def test_signature_that_is_refused_is_replaced(ask: Ask, server: ModelServer) -> None:
+    refusal = {"error": {"code": 400, "message": "Corrupted thought signature.", "status": "INVALID_ARGUMENT"}}
+    server.reply(
+        wire.streamed(*wire.chunks(wire.call("list_dir", signature=wire.SIGNATURE, dirpath="."))),
+        Reply((json.dumps(refusal).encode(),), status=400),
+        wire.streamed(*wire.chunks(wire.text("Done."))),
+    )
+    env = {"GEMINI_API_KEY": "google-key", "GEMINI_BASE_URL": server.base_url}
+    result = ask("-p", "gemini", "what is here?", env=env)
+    assert (result.code, result.text) == (0, "Done.\n")
+    signatures = [request.json["contents"][1]["parts"][0]["thoughtSignature"] for request in server.requests[1:]]
+    assert signatures == [wire.SIGNATURE, DUMMY]

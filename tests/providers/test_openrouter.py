@@ -429,6 +429,21 @@ def test_other_missing_models_are_an_error(ask: Ask, server: ModelServer) -> Non
     assert (result.code, len(server.requests)) == (6, 1)
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        "No endpoints available matching your guardrail restrictions and data policy. Configure: https://a.b",
+        "No endpoints found that can handle the requested parameters.",
+    ],
+)
+def test_schema_for_which_no_endpoint_is_left_is_left_out(ask: Ask, server: ModelServer, message: str) -> None:
+    server.reply(wire.fails(404, message), wire.says('{"age": 36}'), wire.fails(404, message))
+    result = ask("-p", "openrouter", "--no-tools", "--schema", "age int", "how old?")
+    assert (json.loads(result.text), result.code) == ({"age": 36}, 0)
+    assert ["response_format" in request.json for request in server.requests] == [True, False]
+    assert ask("-p", "openrouter", "hi").code == 6
+
+
 def test_missing_endpoints_have_a_hint() -> None:
     assert "ask models" in failure(404, {"message": "No endpoints found for a/b."}).hint
     policy = {"message": "No endpoints found matching your data policy (Free model publication)."}
