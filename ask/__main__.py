@@ -82,9 +82,7 @@ def _dispatch(arguments: Sequence[str]) -> int:
 
         return write_completions(arguments[1:])
     if arguments and arguments[0].partition("=")[0] == "--profile":  # before Click, so that its import is timed too
-        from ask.profiler import run_profiled
-
-        return run_profiled(arguments, run_and_report_errors)
+        return _run_profiled(arguments[0].partition("=")[2], arguments[1:])
     import click
 
     from ask.cli import run_command_line
@@ -96,6 +94,30 @@ def _dispatch(arguments: Sequence[str]) -> int:
     except click.ClickException as error:
         _print_error(format_usage_error(error))
         return error.exit_code
+
+
+def _run_profiled(file: str, arguments: Sequence[str]) -> int:
+    """Run a command line under cProfile, and write the result to a file for pstats.
+
+    Raises:
+        UsageError: the file name is empty.
+        FileError: the file cannot be written.
+    """
+    from cProfile import Profile
+
+    from ask.errors import FileError, UsageError
+
+    if not file:
+        raise UsageError("--profile needs a file", "use --profile=FILE")
+    profile = Profile()
+    try:
+        return profile.runcall(run_and_report_errors, arguments)
+    finally:
+        try:
+            profile.dump_stats(file)
+        except OSError as error:
+            raise FileError(f"cannot write {file} ({error.strerror})") from error
+        sys.stderr.write(f"ask: python -m pstats {file} shows the profile\n")
 
 
 def format_usage_error(error: Exception) -> str:

@@ -24,7 +24,7 @@ LAYERS = [
     {"parsing"},
     {"attachments", "installation", "profiles"},
     {"external_keys"},
-    {"atomic_files", "console", "profiler", "retries"},
+    {"atomic_files", "console", "retries"},
     {"settings"},
     {"answer_extraction", "config_file", "secrets"},
     {"schemas"},
