@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 API_VERSION = 2
 """The version of the plugin API."""
 DEFAULT_STALL_TIMEOUT = 300.0
+PLAIN_NAME_PATTERN = re.compile("[a-z_]{1,64}")
+"""Names of parameters that certainly all services accept."""
 
 
 class ProviderInfo(NamedTuple):
@@ -440,6 +442,8 @@ class Provider:
 
         `inline_references` replaces each `$ref` with its definition.
         """
+        if has_plain_schema(tool):
+            return tool
         from ask.plugin_api.tool_schemas import normalize_tool
 
         return normalize_tool(tool, inline_references=inline_references)
@@ -454,6 +458,30 @@ class Provider:
         if state and state.provider == self.info.name and get_model_family(state.model) == get_model_family(model):
             return state.data
         return {}
+
+
+def has_plain_schema(tool: ToolSpec) -> bool:
+    """Check whether a tool's parameters have only a type and a description, as those of the built-in tools do.
+
+    All services accept such a schema: `ask.plugin_api.tool_schemas` would not change it.
+    """
+    match tool.parameters:
+        case {"type": "object", "properties": dict(properties), "required": [_, *_] as required, **others}:
+            return (
+                others == {"additionalProperties": False}
+                and required == [*properties][: len(required)]
+                and all(map(PLAIN_NAME_PATTERN.fullmatch, properties))
+                and all(map(is_plain_parameter, properties.values()))
+            )
+    return False
+
+
+def is_plain_parameter(schema: Any) -> bool:
+    """Check whether a schema consists of a simple type and perhaps a description."""
+    match schema:
+        case {"type": "string" | "integer" | "number" | "boolean", **others}:
+            return not others or (others.keys() == {"description"} and isinstance(others["description"], str))
+    return False
 
 
 def format_tool_results(messages: Iterable[Message], hooks: Provider) -> list[Message]:
