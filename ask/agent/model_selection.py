@@ -92,7 +92,9 @@ def resolve_endpoint(app: AppContext, selection: ModelSelection) -> ModelEndpoin
     provider = load_provider(app, name)
     model = model or app.config.get_provider(provider.info.name).get("model") or provider.info.default_model
     base_url = selection.base_url or resolve_base_url(app, provider.info)
-    endpoint = ModelEndpoint(provider, model, base_url, selection.key or resolve_key(app, provider.info, base_url))
+    key = selection.key or resolve_key(app, provider.info, base_url)
+    app.used_keys.add(key)
+    endpoint = ModelEndpoint(provider, model, base_url, key)
     if base_url.rstrip("/") == provider.info.base_url or "api" in app.config.get_provider(provider.info.name):
         return endpoint
     from ask.client.chat_fallback import find_chat_fallback
@@ -293,12 +295,17 @@ def resolve_key(app: AppContext, info: ProviderInfo, base_url: str) -> str:
     Raises:
         AskError: it needs a key and has none, or the key cannot be retrieved.
     """
-    has_key = bool(app.key_store.find_origin(info.name, info.key_env))
-    if not (has_key or app.replay_file) and requires_key(app, info, base_url):
+    if app.replay_file:
+        return ""
+    if app.needs_keys:
+        key, origin = app.key_store.find(info.name, info.key_env)
+    else:
+        key, origin = "", app.key_store.find_origin(info.name, info.key_env)
+    if not origin and requires_key(app, info, base_url):
         variables = app.key_store.list_variables(info.name, info.key_env)
         advice = f"{format_key_hint(info.name, *variables)}; -p demo works without a key"
         raise ConfigError(f"no API key for {info.name}", advice)
-    return app.key_store.find(info.name, info.key_env)[0] if app.needs_keys else ""
+    return key
 
 
 def requires_key(app: AppContext, info: ProviderInfo, base_url: str) -> bool:

@@ -139,8 +139,7 @@ def prepare_without_prompt(flags: Mapping[str, Any], app: AppContext, *, has_col
 
         endpoint = endpoint._replace(preconnection=preconnect(endpoint.base_url))
     fallbacks = resolve_fallbacks(app, settings.fallback, endpoint)
-    keys = (endpoint.key, *(fallback.key for fallback in fallbacks))
-    secrets = app.collect_secrets(*keys)
+    secrets = app.collect_secrets()
     app.console.redact = secrets.redact
     request = RunRequest(
         conversation_id=conversation.id,
@@ -162,7 +161,7 @@ def prepare_without_prompt(flags: Mapping[str, Any], app: AppContext, *, has_col
     for message in request.opening_messages:
         check_attachments_supported(message.attachments, endpoint)
     request = apply_settings(request, settings, flags, app)
-    secrets = app.collect_secrets(*keys)  # loading the tools may have retrieved the key of a search engine
+    secrets = app.collect_secrets()  # loading the tools may have retrieved the key of a search engine
     app.console.redact = secrets.redact
     request = request._replace(secrets=secrets)
     if not endpoint.model:
@@ -218,7 +217,7 @@ def add_models(
         endpoint = resolve_endpoint(app, ModelSelection(flags["provider"], model, flags["base_url"], flags["key"]))
         if not endpoint.model:
             raise ParameterError(f"-m {model} does not name a model", "write provider:model")
-        requests.append(request._replace(endpoint=endpoint, secrets=app.collect_secrets(endpoint.key)))
+        requests.append(request._replace(endpoint=endpoint, secrets=app.collect_secrets()))
     return tuple(requests)
 
 

@@ -106,7 +106,7 @@ class JobRunner:
             tools=(),
             settings=job.settings,
             endpoint=endpoint,
-            secrets=self._app.collect_secrets(endpoint.key),
+            secrets=self._app.collect_secrets(),
             toolset=Toolset(self._app),
             output_format="schema" if job.json_schema else "",
             response_schema=ResponseSchema(job.json_schema) if job.json_schema else None,

@@ -218,10 +218,8 @@ class ChatSession:
 
     def switch_endpoint(self, selection: ModelSelection) -> None:
         """Use this provider and model from now on."""
-        current = self.request.endpoint
-        endpoint = resolve_other_endpoint(self.app, selection, current)
-        fallback_keys = (fallback.key for fallback in self.request.fallbacks)
-        secrets = self.app.collect_secrets(endpoint.key, current.key, *fallback_keys)
+        endpoint = resolve_other_endpoint(self.app, selection, self.request.endpoint)
+        secrets = self.app.collect_secrets()
         self.console.redact = secrets.redact
         if not endpoint.model:
             endpoint = endpoint._replace(
