@@ -141,10 +141,10 @@ def load_provider(app: AppContext, name: str) -> LoadedProvider:
     provider = load_plugin(entries, app.notify) if entries else None
     name = provider.info.name if provider else name
     table, models = app.config.get_provider(name), app.config.get_models(name)
+    if not provider and "base_url" in table:
+        provider = create_configured_provider(name, table)
     if provider and "api" in table:
         provider = select_api(provider, table["api"])
-    elif not provider and "base_url" in table:
-        provider = create_configured_provider(name, table)
     if provider:
         return provider.with_profiles(models, ()) if models else provider
     from ask.suggestions import format_suggestion
@@ -169,7 +169,7 @@ def load_providers(app: AppContext) -> Iterator[tuple[str, LoadedProvider]]:
 
 
 def create_configured_provider(name: str, table: Mapping[str, str]) -> LoadedProvider:
-    """Create the provider that a table in config.toml describes."""
+    """Create the provider that a table in config.toml describes, on Chat Completions."""
     from ask.plugin_api.chat_completions import STANDARD_MEDIA_TYPES, ChatCompletions
 
     chat = ChatCompletions(
@@ -180,10 +180,6 @@ def create_configured_provider(name: str, table: Mapping[str, str]) -> LoadedPro
         needs_key="key_env" in table,
         attachments=STANDARD_MEDIA_TYPES,  # a service that does not support them reports an error
     )
-    if table.get("api") == "responses":
-        from ask.plugin_api.responses import Responses
-
-        return check_provider(Responses(chat), name, "config.toml")
     return check_provider(chat, name, "config.toml")
 
 

@@ -397,6 +397,8 @@ def compose_message(
 ) -> Message:
     """Compose the user's message from text and inputs, or a template and inputs.
 
+    Piped text without anything else is the prompt. Otherwise files and piped text become tagged blocks.
+
     Raises:
         UsageError: there is no prompt.
     """
@@ -405,29 +407,15 @@ def compose_message(
     prompt_text = attachment_names if is_attachment_only else words
     if selected_template and selected_template.has_prompt:
         text = selected_template.render_prompt(format_blocks(prompt_text, texts, stdin_text))
-    else:
-        text = compose_prompt(prompt_text, texts, stdin_text)
-    if len(attachments) > 1 and not is_attachment_only:
-        text = f"{text}\n\n{attachment_names}"
-    return Message("user", text, attachments=attachments)
-
-
-def compose_prompt(prompt_text: str, files: Sequence[tuple[str, str]], stdin_text: str) -> str:
-    """Compose the user's message from the prompt, the files and the piped text.
-
-    Piped text without anything else is the prompt. Otherwise files and piped text become tagged blocks.
-
-    Raises:
-        UsageError: there is no prompt.
-    """
-    if stdin_text.strip() and not prompt_text and not files:
-        return stdin_text.strip("\n")
-    text = format_blocks(prompt_text, files, stdin_text)
-    if not text:
+    elif stdin_text.strip() and not prompt_text and not texts:
+        text = stdin_text.strip("\n")
+    elif not (text := format_blocks(prompt_text, texts, stdin_text)):
         raise UsageError(
             "no question given", 'try: ask "why is the sky blue?" (ask chat opens a chat, ask --help lists options)'
         )
-    return text
+    if len(attachments) > 1 and not is_attachment_only:
+        text = f"{text}\n\n{attachment_names}"
+    return Message("user", text, attachments=attachments)
 
 
 def check_attachments_supported(attachments: Sequence[Attachment], endpoint: ModelEndpoint) -> None:

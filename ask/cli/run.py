@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from ask.agent.app_context import AppContext
 from ask.agent.request import RunRequest, prepare_request
 from ask.agent.run import record_exit_code, record_exit_code_on_error, run_request
@@ -79,7 +77,7 @@ def redact_errors(console: StderrConsole, *, verbose: bool) -> Iterator[None]:
     """
     try:
         yield
-    except (BrokenOutputError, click.ClickException, click.exceptions.Exit):
+    except BrokenOutputError:
         raise
     except Exception as error:  # noqa: BLE001 - any error may contain a key
         if verbose and (error.__cause__ or isinstance(error, PluginError) or not isinstance(error, AskError)):
