@@ -322,9 +322,9 @@ def read_settings(
         **(selected_template.template.options if selected_template else {}),
         **parse_model_options(map(decode_argument, flags["options"])),
     }
-    parsed_flags = {"option": options, "system": extra_system_prompt}
-    parsed_flags["no_tools"] = flags["no_tools"] or flags["cmd"]
-    settings = resolve_settings({**flags, **parsed_flags}, app.environment, app.config)
+    no_tools = flags["no_tools"] or flags["cmd"]
+    parsed_flags = {**flags, "option": options, "system": extra_system_prompt, "no_tools": no_tools}
+    settings = resolve_settings(parsed_flags, app.environment, app.config)
     for flag in ("allow_dirs", "allow_hosts", "allow_tools"):
         if flags[flag] and not settings.safe:
             raise UsageError(f"--{flag.replace('_', '-').rstrip('s')} needs --safe", "add --safe or --safe-files")

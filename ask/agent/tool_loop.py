@@ -32,6 +32,7 @@ from ask.errors import (
     RetryAction,
     RunInterruptedError,
     SafetyError,
+    to_ask_error,
 )
 from ask.events import Event, FallbackStarted, MessageAdded, Notice, RequestStarted
 from ask.messages import FinishReason, Message, ReportedUsage, ToolCall, ToolSpec, Usage
@@ -164,11 +165,9 @@ class ToolLoop:
         try:
             self._use_model(endpoint, self._first_client or self._connect(endpoint))
             self._run_rounds()
-        except (KeyboardInterrupt, SystemExit) as error:
+        except (KeyboardInterrupt, SystemExit, AskError) as error:
             # A signal must not prevent the end of the run from being reported.
-            result.error = RunInterruptedError.from_exception(error)
-        except AskError as error:
-            result.error = error
+            result.error = to_ask_error(error)
         finally:
             if self._tool_runner:
                 self._tool_runner.backups.close()
