@@ -161,9 +161,6 @@ def prepare_without_prompt(flags: Mapping[str, Any], app: AppContext, *, has_col
     for message in request.opening_messages:
         check_attachments_supported(message.attachments, endpoint)
     request = apply_settings(request, settings, flags, app)
-    secrets = app.collect_secrets()  # loading the tools may have retrieved the key of a search engine
-    app.console.redact = secrets.redact
-    request = request._replace(secrets=secrets)
     if not endpoint.model:
         model = fetch_first_model(endpoint, app.console.print_notice, settings)
         request = request._replace(endpoint=endpoint._replace(model=model))
@@ -191,7 +188,11 @@ def apply_settings(request: RunRequest, settings: Settings, flags: Mapping[str, 
         app.cleanup.enter_context(safe_mode)
     if safe_mode:
         tools = safe_mode.confine_tools(tools)
-    return request._replace(settings=settings, tools=tools, safe_mode=safe_mode, project_context=context)
+    secrets = app.collect_secrets()  # loading the tools may have retrieved the key of a search engine
+    app.console.redact = secrets.redact
+    return request._replace(
+        settings=settings, tools=tools, safe_mode=safe_mode, project_context=context, secrets=secrets
+    )
 
 
 def continue_conversation(request: RunRequest, conversation: ResumedConversation) -> RunRequest:
