@@ -118,9 +118,11 @@ def prepare_without_prompt(flags: Mapping[str, Any], app: AppContext, *, has_col
     errors of `prepare_request`.
     """
     directory, toolset = get_working_directory(), Toolset(app, flags["functions"])
-    conversation = read_conversation(flags, app, directory)
-    template = read_selected_template(flags, app, toolset, has_columns=has_columns)
-    response_schema = None
+    conversation, template, response_schema = ResumedConversation(generate_conversation_id()), None, None
+    if flags["resume"] is not None or flags["go_on"]:
+        conversation = read_conversation(flags, app, directory)
+    if flags["template"] is not None or flags["variables"]:
+        template = read_template(flags, app, toolset, has_columns=has_columns)
     if flags["schema"] is not None:
         from ask.agent.response_schema import read_response_schema
 
@@ -245,15 +247,13 @@ def read_project_context(
 
 
 def read_conversation(flags: Mapping[str, Any], app: AppContext, directory: Path) -> ResumedConversation:
-    """Load the conversation to continue, or start a new one.
+    """Load the conversation to continue.
 
     Raises:
         UsageError: there is no such conversation.
         FileError: it cannot be read.
     """
     conversation_id = flags["resume"]
-    if conversation_id is None and not flags["go_on"]:
-        return ResumedConversation(generate_conversation_id())
     if conversation_id is not None and flags["go_on"]:
         raise UsageError("--continue and --resume cannot be combined", "use one of them")
     from ask.history.conversations import find_conversation, find_current_conversation, load_conversation
@@ -268,10 +268,10 @@ def read_conversation(flags: Mapping[str, Any], app: AppContext, directory: Path
         return load_conversation(store, conversation)
 
 
-def read_selected_template(
-    flags: Mapping[str, Any], app: AppContext, toolset: Toolset, *, has_columns: bool = False
-) -> SelectedTemplate | None:
-    """Return the template selected by -t, which may be a prompt of an MCP server; None without -t.
+def read_template(
+    flags: Mapping[str, Any], app: AppContext, toolset: Toolset, *, has_columns: bool
+) -> SelectedTemplate:
+    """Return the template selected by -t, which may be a prompt of an MCP server.
 
     `has_columns` says whether the columns of rows fill in the placeholders of its text that have no value.
 
@@ -279,8 +279,6 @@ def read_selected_template(
         AskError: there is no such prompt, a value is missing, it has no placeholder for one, or it is invalid.
     """
     name, variables = flags["template"], flags["variables"]
-    if name is None and not variables:
-        return None
     from ask.agent.template_selection import select_template
     from ask.inputs.sources import MCP_PREFIX
 
