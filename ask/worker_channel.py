@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import struct
 import time
-from collections.abc import Callable, Iterator, Mapping
-from types import MappingProxyType
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # importing these would slow down the start of a worker
+    from collections.abc import Callable, Iterator, Mapping
 
 MAX_FRAME_SIZE = 4 << 20
 """The largest payload of a worker's frame, in bytes."""
@@ -63,7 +65,6 @@ class FrameReader:
 READ_SIZE = 1 << 16
 MAX_SELECT_TIMEOUT = 3_600.0
 """The longest wait for a selector, in seconds; it overflows at a few weeks."""
-NO_EXTRA_READERS: Mapping[int, Callable[[], bool]] = MappingProxyType({})
 
 
 class WorkerDiedError(Exception):
@@ -91,7 +92,7 @@ class WorkerChannel:
         kind: bytes,
         payload: bytes,
         deadline: float,
-        extra_readers: Mapping[int, Callable[[], bool]] = NO_EXTRA_READERS,
+        extra_readers: Mapping[int, Callable[[], bool]] | None = None,
     ) -> Iterator[tuple[bytes, bytes]]:
         """Send a frame, and yield the frames that come back.
 
@@ -104,7 +105,7 @@ class WorkerChannel:
             WorkerDiedError: the worker has exited or sent an invalid frame.
             WorkerTimeoutError: the deadline has passed.
         """
-        return self._receive_frames(self._send(memoryview(encode_frame(kind, payload))), deadline, extra_readers)
+        return self._receive_frames(self._send(memoryview(encode_frame(kind, payload))), deadline, extra_readers or {})
 
     def _receive_frames(
         self, unsent: memoryview, deadline: float, extra_readers: Mapping[int, Callable[[], bool]]

@@ -51,7 +51,8 @@ def inspect_filesystem(
     git = find_git(config.user_environment, config.writable_folders)
     with GitReader(git, config.user_environment) if git else nullcontext() as git_reader:
         if git_reader:
-            git_reader.start_reading(config.writable_folders)
+            git_reader.start_reading(config.writable_folders)  # while the folders are scanned
+        private_paths = find_private_paths(Path("/etc"))
         for toolchain in config.readable_folders:
             for entry in _list_entries(toolchain):
                 scan.hide_secrets(entry, (toolchain,))
@@ -74,7 +75,7 @@ def inspect_filesystem(
             # A folder, because git status does not list empty folders.
             protected_paths.protect(folder / name, "folder")
     protected = [*_filter_existing(previous.protected_paths), *protected_paths.finalize(create_placeholders)]
-    hidden = [*find_private_paths(Path("/etc")), *scan.hidden_paths]
+    hidden = [*private_paths, *scan.hidden_paths]
     hidden += _filter_existing((*previous.hidden_files, *previous.hidden_folders))
     folders = [path for path in hidden if os.path.isdir(path)]
     files = [path for path in hidden if not os.path.isdir(path)]
@@ -251,6 +252,8 @@ def find_private_paths(folder: Path) -> list[Path]:
     pending = [str(folder)]
     while pending:
         for entry in _list_entries(pending.pop()):
+            if entry.is_symlink():
+                continue
             try:
                 mode = entry.stat(follow_symlinks=False).st_mode
             except OSError:  # deleted since the folder was read

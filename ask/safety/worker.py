@@ -6,21 +6,21 @@ ask sends no prompt before it has the results, and there is no call before the m
 
 from __future__ import annotations
 
-import json
 import os
-import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+import sys
 
 from ask import worker_channel
-from ask.safety.self_test import clean_up_self_test, run_self_test
+from ask.safety.self_test import clean_up_self_test, decode_pairs, encode_pairs, run_self_test
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import Any, TypeAlias
 
     from ask.safety.limit_monitor import LimitMonitor
     from ask.tools.base import ApprovedFile, Tool, ToolContext
+
+    FrameSender: TypeAlias = Callable[[bytes, bytes], None]
 
 _REQUESTS_FD, _REPLIES_FD, _STDERR_FD = 0, 1, 2
 _MAX_CALL_SIZE = 1 << 28
@@ -31,52 +31,64 @@ _MAX_CHARACTER_SIZE = 4
 _KILLED_NOTE = "[background processes were killed: in safe mode, no process outlives its call]"
 _TRUNCATED_NOTE = b"\n[more output is not shown]\n"
 
-FrameSender = Callable[[bytes, bytes], None]
+
+def build_worker_command() -> list[str]:
+    """Build the command of a worker: Python without site packages, user settings or the current folder."""
+    python = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+    code = f"import sys; sys.path.append({root!r}); from ask.safety.worker import main; main()"
+    return [python, "-I", "-S", "-B", "-X", "utf8", "-c", code]
 
 
 def main() -> None:
     """Serve calls until the request pipe is closed."""
     _protect_memory()
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # ask blocks some while it starts this process
-    # So that no call can send it: the kernel drops signals that process 1 has no handler for.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
     requests, replies = _isolate_channel()
     frames = _read_frames(requests)
-    start_message = json.loads(next(frames)[1])
-    send_frame = partial(worker_channel.write_frame, replies)
-    send_frame(worker_channel.READY, json.dumps(run_self_test(start_message["tasks"])).encode())
+    tasks = decode_pairs(next(frames)[1])
+    worker_channel.write_frame(replies, worker_channel.READY, encode_pairs(run_self_test(tasks)))
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, _STDERR_FD)
     os.close(null)
-    _serve_calls(start_message, (json.loads(payload) for _, payload in frames), send_frame)
+    _serve_calls(frames, replies, tasks)
 
 
-def _serve_calls(start_message: Mapping[str, Any], calls: Iterator[Any], send_frame: FrameSender) -> None:
+def _serve_calls(frames: Iterator[tuple[bytes, bytes]], replies: int, tasks: Sequence[tuple[str, str]]) -> None:
+    """Serve calls. What this needs is imported while ask waits for the model."""
+    import json
+    import signal
+    from functools import partial
     from pathlib import Path
 
     import ask.tools.files
-    import ask.tools.shell  # noqa: F401 - loaded before the first call, while ask waits for the model
+    import ask.tools.shell  # noqa: F401 - loaded before the first call
     from ask.safety.limit_monitor import NICENESS, LimitMonitor, set_limits
     from ask.safety.sandbox_config import Limits
     from ask.tools.base import ToolContext
     from ask.tools.builtin import BUILTIN_TOOLS
 
-    limits = Limits(*start_message["limits"])
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # ask blocks some while it starts this process
+    # So that no call can send it: the kernel drops signals that process 1 has no handler for.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    send_frame = partial(worker_channel.write_frame, replies)
+    settings = json.loads(dict(tasks)["settings"])
+    limits = Limits(*settings["limits"])
     set_limits(limits)
     monitor = LimitMonitor(limits)
     tools = {tool.spec.name: tool for tool in BUILTIN_TOOLS}
-    for number, call in enumerate(calls):
+    for number, (_, payload) in enumerate(frames):
+        call = json.loads(payload)
         if number == 0:  # ask sends the first call after it has evaluated the self-test
-            clean_up_self_test(start_message["tasks"])
+            clean_up_self_test(tasks)
         context = ToolContext(
-            directory=Path(start_message["directory"]),
+            directory=Path(settings["directory"]),
             environment=dict(os.environ),
             command_timeout=call["timeout"],
-            overflow_directory=Path(start_message["overflow_directory"]),
+            overflow_directory=Path(settings["overflow_directory"]),
             on_output=_OutputForwarder(send_frame, limits.output_size),
             max_result_length=limits.output_size // _MAX_CHARACTER_SIZE,  # ask shortens it, and saves the rest
             niceness=NICENESS,
-            placeholders=frozenset(map(Path, start_message["placeholders"])),
+            placeholders=frozenset(map(Path, settings["placeholders"])),
             approved_file=_parse_approved_file(call["approved_file"]),
             keep_hard_links=False,  # another name of the file may be outside the writable folders
         )
