@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from ask.errors import SafetyError
 from ask.safety.mounts import MountCheck, list_bind_mounts
 from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
-from ask.safety.worker import build_worker_command
+from ask.safety.worker import build_python_command
 from ask.worker_channel import READ_SIZE, WorkerChannel
 
 if TYPE_CHECKING:
@@ -214,8 +214,10 @@ class SandboxProcess:
                 f"--safe does not support this processor architecture ({machine})", "run without it"
             ) from None
         self._descriptors.append(filter_fd)
-        descriptors = {"filter_fd": filter_fd, "info_fd": info, "mounted_fd": mounted}
-        arguments = build_bubblewrap_arguments(config, filesystem, build_worker_command(), **descriptors)
+        command = build_python_command("from ask.safety.worker import main; main()")
+        arguments = build_bubblewrap_arguments(
+            config, filesystem, command, filter_fd=filter_fd, info_fd=info, mounted_fd=mounted
+        )
         # A signal within Popen() would leave a process that is never killed.
         previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPT_SIGNALS)
         try:

@@ -32,12 +32,11 @@ _KILLED_NOTE = "[background processes were killed: in safe mode, no process outl
 _TRUNCATED_NOTE = b"\n[more output is not shown]\n"
 
 
-def build_worker_command() -> list[str]:
-    """Build the command of a worker: Python without site packages, user settings or the current folder."""
+def build_python_command(statement: str) -> list[str]:
+    """Build a command that runs ask's code on Python without site packages, user settings or the current folder."""
     python = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
-    code = f"import sys; sys.path.append({root!r}); from ask.safety.worker import main; main()"
-    return [python, "-I", "-S", "-B", "-X", "utf8", "-c", code]
+    return [python, "-I", "-S", "-B", "-X", "utf8", "-c", f"import sys; sys.path.append({root!r}); {statement}"]
 
 
 def main() -> None:
