@@ -24,11 +24,10 @@ _PROTECTED_FOLDER = ".git"
 
 
 class SelfTestResult(NamedTuple):
-    """The result of one attempt."""
+    """An attempt, and how it succeeded; "" if the sandbox prevented it."""
 
     name: str
     failure: str = ""
-    """How the attempt succeeded; "" if the sandbox prevented it."""
 
     @property
     def passed(self) -> bool:
@@ -138,17 +137,27 @@ class SelfTestHost:
         ]
 
     def evaluate(self, report: bytes) -> list[SelfTestResult]:
-        """Combine the worker's report with checks from outside. An empty report fails the test."""
+        """Combine the worker's report with checks from outside.
+
+        Raises:
+            SafetyError: an attempt was not prevented, or the report is empty.
+        """
+        from ask.errors import SafetyError
+
         results = [SelfTestResult(*pair) for pair in decode_pairs(report)]
         if not results:
             results = [SelfTestResult("the self-test ran", "it reported nothing")]
         created_paths = [path for path in self._created_paths if os.path.lexists(path)]
         results.append(SelfTestResult("writing outside", ", ".join(created_paths)))
-        try:
-            self._server.accept()[0].close()
-        except BlockingIOError:
-            return [*results, SelfTestResult("connecting to a server")]
-        return [*results, SelfTestResult("connecting to a server", "a connection arrived")]
+        was_reached = _attempt(self._server.accept)
+        results.append(SelfTestResult("connecting to a server", "a connection arrived" if was_reached else ""))
+        failures = [f"{result.name}: {result.failure}" for result in results if not result.passed]
+        if failures:
+            raise SafetyError(
+                f"the sandbox failed its self-test ({'; '.join(failures)})",
+                "run without --safe only if you trust the model",
+            )
+        return results
 
     def __enter__(self) -> Self:
         return self
