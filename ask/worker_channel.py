@@ -12,6 +12,8 @@ if TYPE_CHECKING:  # importing these would slow down the start of a worker
 
 MAX_FRAME_SIZE = 4 << 20
 """The largest payload of a worker's frame, in bytes."""
+_MAX_REQUEST_SIZE = 1 << 28
+"""The largest payload of a frame to a worker, in bytes."""
 
 READY, OUTPUT, DONE = b"R", b"O", b"D"
 """Frames sent by the worker: it is ready; live output; the result of a call."""
@@ -60,6 +62,13 @@ class FrameReader:
             payload = bytes(self._buffer[_HEADER.size : end])
             del self._buffer[:end]
             yield kind, payload
+
+
+def read_frames(descriptor: int) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the frames sent to a worker until the pipe is closed."""
+    reader = FrameReader(_MAX_REQUEST_SIZE)
+    while data := os.read(descriptor, 1 << 20):
+        yield from reader.feed(data)
 
 
 READ_SIZE = 1 << 16

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from ask.agent.app_context import AppContext
-from ask.atomic_files import create_private_folder
 from ask.errors import FileError, UsageError
 from ask.safety.folder_scan import is_bare_repository
 from ask.safety.path_policy import build_sandbox_config
@@ -32,7 +31,6 @@ class SafeModeContext:
 
     Attributes:
         policy: which tool calls are allowed.
-        allowed_hosts: the hosts that may be reached without asking.
         level: `SANDBOX_LEVEL` or `FILES_LEVEL`.
         sandbox_config: what confined calls can access.
         writable_folders: the folders that calls can change, none of them inside another.
@@ -45,18 +43,14 @@ class SafeModeContext:
     def __init__(
         self, settings: Settings, directory: Path, conversation_id: str, app: AppContext, *, uses_network: bool
     ) -> None:
-        overflow_directory = app.app_dirs.results / conversation_id
         self.level = settings.safe_level
-        self.allowed_hosts = frozenset(map(parse_allowed_host, settings.allow_hosts))
         self.policy = ToolPolicy.from_settings(settings)._replace(
             safe_mode=True,
-            allowed_hosts=self.allowed_hosts,
+            allowed_hosts=frozenset(map(parse_allowed_host, settings.allow_hosts)),
             allowed_tools=frozenset(settings.allow_tools),
             safe_option="--safe" if self.level == SANDBOX_LEVEL else "--safe-files",
         )
-        for folder in (app.app_dirs.data, overflow_directory.parent):
-            create_private_folder(folder)
-        self.sandbox_config = prepare_sandbox_config(settings, directory, overflow_directory, app)
+        self.sandbox_config = prepare_sandbox_config(settings, directory, app.app_dirs.results / conversation_id, app)
         self.writable_folders: Sequence[Path] = self.sandbox_config.outermost_folders
         self._confinement = self._open_confinement(uses_network)
         self._app, self._directory, self._context_files = app, directory, settings.context_files
@@ -84,7 +78,7 @@ class SafeModeContext:
     def confine_context(self, context: ToolContext) -> ToolContext:
         """Return the context for the tools that do not run in a sandbox."""
         context = context._replace(
-            overflow_directory=self.sandbox_config.overflow_directory, restrict_hosts=self.allowed_hosts
+            overflow_directory=self.sandbox_config.overflow_directory, restrict_hosts=self.policy.allowed_hosts
         )
         if isinstance(self._confinement, Sandbox):
             return context

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     FrameSender: TypeAlias = Callable[[bytes, bytes], None]
 
 _REQUESTS_FD, _REPLIES_FD, _STDERR_FD = 0, 1, 2
-_MAX_CALL_SIZE = 1 << 28
-_READ_SIZE = 1 << 20
 _PR_GET_DUMPABLE, _PR_SET_DUMPABLE = 3, 4
 _MAX_CHARACTER_SIZE = 4
 """Maximum number of bytes of a character in UTF-8."""
@@ -43,7 +41,7 @@ def main() -> None:
     """Serve calls until the request pipe is closed."""
     _protect_memory()
     requests, replies = _isolate_channel()
-    frames = _read_frames(requests)
+    frames = worker_channel.read_frames(requests)
     tasks = decode_pairs(next(frames)[1])
     worker_channel.write_frame(replies, worker_channel.READY, encode_pairs(run_self_test(tasks)))
     null = os.open(os.devnull, os.O_RDWR)
@@ -127,12 +125,6 @@ def _isolate_channel() -> tuple[int, int]:
     os.dup2(null, _REPLIES_FD)
     os.close(null)
     return requests, replies
-
-
-def _read_frames(requests_fd: int) -> Iterator[tuple[bytes, bytes]]:
-    reader = worker_channel.FrameReader(_MAX_CALL_SIZE)
-    while data := os.read(requests_fd, _READ_SIZE):
-        yield from reader.feed(data)
 
 
 def _execute_call(
