@@ -15,6 +15,10 @@ MAX_FRAME_SIZE = 4 << 20
 _MAX_REQUEST_SIZE = 1 << 28
 """The largest payload of a frame to a worker, in bytes."""
 
+READ_SIZE = 1 << 16
+MAX_SELECT_TIMEOUT = 3_600.0
+"""The longest wait for a selector, in seconds; it overflows at a few weeks."""
+
 READY, OUTPUT, DONE = b"R", b"O", b"D"
 """Frames sent by the worker: it is ready; live output; the result of a call."""
 START, CALL = b"B", b"C"
@@ -69,11 +73,6 @@ def read_frames(descriptor: int) -> Iterator[tuple[bytes, bytes]]:
     reader = FrameReader(_MAX_REQUEST_SIZE)
     while data := os.read(descriptor, 1 << 20):
         yield from reader.feed(data)
-
-
-READ_SIZE = 1 << 16
-MAX_SELECT_TIMEOUT = 3_600.0
-"""The longest wait for a selector, in seconds; it overflows at a few weeks."""
 
 
 class WorkerDiedError(Exception):

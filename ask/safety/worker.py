@@ -1,7 +1,7 @@
 """The worker: process 1 of the sandbox, which runs calls of the built-in tools.
 
-Outside, its messages are not trusted. It runs on `python -I -S` and imports the tools only after the self-test, because
-ask sends no prompt before it has the results, and there is no call before the model has answered.
+Outside, its messages are not trusted. It runs on `python -I -S`. Until the self-test has ended, ask sends no prompt, so
+everything that loads slowly is imported after it: there is no call before the model has answered.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ def main() -> None:
     _protect_memory()
     requests, replies = _isolate_channel()
     frames = worker_channel.read_frames(requests)
-    tasks = decode_pairs(next(frames)[1])
-    worker_channel.write_frame(replies, worker_channel.READY, encode_pairs(run_self_test(tasks)))
+    start_message = decode_pairs(next(frames)[1])
+    worker_channel.write_frame(replies, worker_channel.READY, encode_pairs(run_self_test(start_message)))
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, _STDERR_FD)
     os.close(null)
-    _serve_calls(frames, replies, tasks)
+    _serve_calls(frames, replies, start_message)
 
 
-def _serve_calls(frames: Iterator[tuple[bytes, bytes]], replies: int, tasks: Sequence[tuple[str, str]]) -> None:
+def _serve_calls(frames: Iterator[tuple[bytes, bytes]], replies: int, start_message: Sequence[tuple[str, str]]) -> None:
     """Serve calls. What this needs is imported while ask waits for the model."""
     import json
     import signal
@@ -68,7 +68,7 @@ def _serve_calls(frames: Iterator[tuple[bytes, bytes]], replies: int, tasks: Seq
     # So that no call can send it: the kernel drops signals that process 1 has no handler for.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     send_frame = partial(worker_channel.write_frame, replies)
-    settings = json.loads(dict(tasks)["settings"])
+    settings = json.loads(dict(start_message)["settings"])
     limits = Limits(*settings["limits"])
     set_limits(limits)
     monitor = LimitMonitor(limits)
@@ -76,7 +76,7 @@ def _serve_calls(frames: Iterator[tuple[bytes, bytes]], replies: int, tasks: Seq
     for number, (_, payload) in enumerate(frames):
         call = json.loads(payload)
         if number == 0:  # ask sends the first call after it has evaluated the self-test
-            clean_up_self_test(tasks)
+            clean_up_self_test(start_message)
         context = ToolContext(
             directory=Path(settings["directory"]),
             environment=dict(os.environ),
