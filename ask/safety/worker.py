@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
     from ask.safety.limit_monitor import LimitMonitor
-    from ask.tools.base import ApprovedFile, Tool, ToolContext
+    from ask.tools.base import Tool, ToolContext
 
     FrameSender: TypeAlias = Callable[[bytes, bytes], None]
 
@@ -61,7 +61,7 @@ def _serve_calls(frames: Iterator[tuple[bytes, bytes]], replies: int, start_mess
     import ask.tools.shell  # noqa: F401 - loaded before the first call
     from ask.safety.limit_monitor import NICENESS, LimitMonitor, set_limits
     from ask.safety.sandbox_config import Limits
-    from ask.tools.base import ToolContext
+    from ask.tools.base import ApprovedFile, ToolContext
     from ask.tools.builtin import BUILTIN_TOOLS
 
     signal.pthread_sigmask(signal.SIG_SETMASK, ())  # ask blocks some while it starts this process
@@ -75,6 +75,10 @@ def _serve_calls(frames: Iterator[tuple[bytes, bytes]], replies: int, start_mess
     tools = {tool.spec.name: tool for tool in BUILTIN_TOOLS}
     for number, (_, payload) in enumerate(frames):
         call = json.loads(payload)
+        approved_file = None
+        if call["approved_file"] is not None:
+            path, ids, digest = call["approved_file"]
+            approved_file = ApprovedFile(path, tuple(ids), digest)
         if number == 0:  # ask sends the first call after it has evaluated the self-test
             clean_up_self_test(start_message)
         context = ToolContext(
@@ -86,20 +90,11 @@ def _serve_calls(frames: Iterator[tuple[bytes, bytes]], replies: int, start_mess
             max_result_length=limits.output_size // _MAX_CHARACTER_SIZE,  # ask shortens it, and saves the rest
             niceness=NICENESS,
             placeholders=frozenset(map(Path, settings["placeholders"])),
-            approved_file=_parse_approved_file(call["approved_file"]),
+            approved_file=approved_file,
             keep_hard_links=False,  # another name of the file may be outside the writable folders
         )
         result = _execute_call(tools.get(call["tool"]), call["arguments"], context, monitor)
         send_frame(worker_channel.DONE, json.dumps(result).encode())
-
-
-def _parse_approved_file(fields: Sequence[Any] | None) -> ApprovedFile | None:
-    from ask.tools.base import ApprovedFile
-
-    if fields is None:
-        return None
-    path, ids, digest = fields
-    return ApprovedFile(path, tuple(ids), digest)
 
 
 def _protect_memory() -> None:
