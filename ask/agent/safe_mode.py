@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 class SafeModeContext:
     """A run's safe mode. Leaving the context closes the sandbox, or the confined folders.
 
-    The user is notified of what is not protected, and of what the run has left behind.
+    The user is notified of what is not protected, and of what the run has left behind. With `uses_network`, the HTTP
+    client is imported while the sandbox starts.
 
     Attributes:
         policy: which tool calls are allowed.
