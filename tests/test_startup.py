@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ask.safety.worker import build_python_command
 from tests.program import Home, run
 
 ROOT = Path(__file__).parents[1]
@@ -153,6 +154,19 @@ def test_demo_loads_only_what_it_uses_and_no_other_provider(home: Home) -> None:
     assert "importlib.metadata" not in second.modules - of_requests
     assert "ask.testing" not in second.modules
     assert not any(module.startswith(("ask.templates", "ask.agent.template_selection")) for module in second.modules)
+
+
+def test_safe_mode_loads_no_network_code_for_a_provider_that_sends_nothing(home: Home) -> None:
+    seen = observe(home, "--safe", "-p", "demo", "hi")
+    assert "ask.safety.sandbox" in seen.modules
+    assert seen.modules & {"requests", "http.client", "ssl", "ask.safety.file_confinement"} == set()
+
+
+def test_the_worker_of_a_sandbox_imports_little_before_its_self_test(home: Home) -> None:
+    command = build_python_command("import ask.safety.worker; print(*sys.modules)")
+    loaded = set(run(command, env={}, cwd=home.work).text.split())
+    assert "ask.safety.self_test" in loaded
+    assert loaded & {"json", "re", "enum", "functools", "contextlib", "collections", "pathlib", "typing"} == set()
 
 
 def test_saving_loads_only_the_history(home: Home) -> None:

@@ -188,7 +188,10 @@ def apply_settings(request: RunRequest, settings: Settings, flags: Mapping[str, 
     if settings.safe and not safe_mode:
         from ask.agent.safe_mode import SafeModeContext
 
-        safe_mode = SafeModeContext(settings, request.directory, request.conversation_id, app)
+        uses_network = bool(request.endpoint.base_url) and not settings.replay
+        safe_mode = SafeModeContext(
+            settings, request.directory, request.conversation_id, app, uses_network=uses_network
+        )
         app.cleanup.enter_context(safe_mode)
     if safe_mode:
         tools = safe_mode.confine_tools(tools)

@@ -20,10 +20,8 @@ from typing import Any
 from ask.tools.base import Tool, ToolContext, ToolError
 from ask.tools.plugins.functions import to_tool_result
 from ask.tools.plugins.loader import ToolTarget, format_plugin_error, load_tools
-from ask.worker_channel import DONE, READY, FrameReader, write_frame
+from ask.worker_channel import DONE, READY, read_frames, write_frame
 
-MAX_CALL_SIZE = 1 << 28
-READ_SIZE = 1 << 20
 UNEXPECTED_ERROR_PREFIX = "the tool failed: "
 """The beginning of a result for any exception other than `ToolError`."""
 STDIN_FD, STDOUT_FD, STDERR_FD = 0, 1, 2
@@ -80,12 +78,10 @@ class CallQueue(Iterator[dict[str, Any]]):
         return call
 
     def _read_requests(self) -> None:
-        reader = FrameReader(MAX_CALL_SIZE)
         with suppress(OSError):
-            while data := os.read(self._requests_fd, READ_SIZE):
-                for _, payload in reader.feed(data):
-                    self.is_busy = True
-                    self._pending.put(json.loads(payload))
+            for _, payload in read_frames(self._requests_fd):
+                self.is_busy = True
+                self._pending.put(json.loads(payload))
         if self.is_busy:
             os.killpg(0, signal.SIGKILL)
         self._pending.put(None)
