@@ -29,9 +29,9 @@ from ask.tools.base import Tool
 
 if TYPE_CHECKING:
     from ask.agent.project_context import ProjectContext
-    from ask.agent.response_schema import ResponseSchema
     from ask.agent.safe_mode import SafeModeContext
     from ask.inputs.prompt_inputs import PromptInputs
+    from ask.schemas.schema import ResponseSchema
     from ask.templates.template import Template
 
 
