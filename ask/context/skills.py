@@ -76,16 +76,12 @@ def find_user_skills(folder: Path) -> list[Skill]:
 
 def mark_hidden_skills(skills: Sequence[Skill]) -> list[Skill]:
     """Add a problem to each usable skill whose name an earlier one has."""
-    first: dict[str, Skill] = {}
+    usable: dict[str, Skill] = {}
+    marked = []
     for skill in skills:
-        if not skill.problem:
-            first.setdefault(skill.name, skill)
-    return [
-        skill
-        if skill.problem or first[skill.name] is skill
-        else skill._replace(problem=f"{first[skill.name].folder} has the same name")
-        for skill in skills
-    ]
+        first = skill if skill.problem else usable.setdefault(skill.name, skill)
+        marked.append(skill if first is skill else skill._replace(problem=f"{first.folder} has the same name"))
+    return marked
 
 
 def _find_skills(parent: Path, root: Path | None) -> Iterator[Skill]:

@@ -196,7 +196,7 @@ def list_template_files(user_folder: Path, warn: Callable[[str], object] = str) 
 
     `warn` is called with a message for each file whose name could not be given to -t.
     """
-    files = {file.stem: file for file in BUILTIN_FOLDER.glob(f"*{SUFFIX}") if is_builtin_template(file)}
+    files = {file.stem: file for file in BUILTIN_FOLDER.glob(f"*{SUFFIX}")}
     try:
         user_files = [file for file in sorted(user_folder.iterdir()) if file.suffix == SUFFIX]
     except FileNotFoundError:
@@ -209,12 +209,6 @@ def list_template_files(user_folder: Path, warn: Callable[[str], object] = str) 
         else:
             warn(f"skipping {file}: {NAME_RULE}")
     return dict(sorted(files.items()))
-
-
-def is_builtin_template(file: Path) -> bool:
-    """Check that a file of ask is a template, not a part of the system prompt."""
-    with file.open(encoding="utf-8") as stream:
-        return stream.readline().rstrip() == FENCE
 
 
 def read_template(file: Path) -> Template:

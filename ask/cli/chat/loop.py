@@ -48,11 +48,11 @@ def print_conversation_id(session: ChatSession) -> None:
 
 def run_interactive_chat(session: ChatSession, first_message: str) -> None:
     """Read and handle messages and slash commands until the user quits."""
-    from ask.cli.chat.prompt import ChatPrompt, preserve_terminal
+    from ask.cli.chat.prompt import ChatPrompt, prepare_terminal
 
     print_greeting(session)
     prompt = ChatPrompt(session)
-    with preserve_terminal(prompt.enable_bracketed_paste), prompt:
+    with prepare_terminal(prompt):
         initial_text = ""
         while True:
             try:
