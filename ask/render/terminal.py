@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,36 +53,33 @@ class Ticker:
 
     def __init__(self, on_tick: Callable[[], None]) -> None:
         self._on_tick = on_tick
-        self._is_active = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._stop_event: threading.Event | None = None
 
     def start(self) -> None:
         """Start or continue ticking."""
-        self._is_active.set()
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="ask ticker", daemon=True)
-            # Signals must be delivered to the main thread, which blocks them where it cannot be interrupted.
-            previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-            try:
-                self._thread.start()
-            except RuntimeError:
-                pass  # no thread is available: there is no animation, but all output is shown
-            finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, previous_mask)
+        if self._stop_event is not None:
+            return
+        self._stop_event = threading.Event()
+        thread = threading.Thread(target=self._run, args=(self._stop_event,), name="ask ticker", daemon=True)
+        # Signals must be delivered to the main thread, which blocks them where it cannot be interrupted.
+        previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        try:
+            thread.start()
+        except RuntimeError:
+            pass  # no thread is available: there is no animation, but all output is shown
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, previous_mask)
 
     def stop(self) -> None:
         """Stop ticking; a tick that has started may still be running."""
-        self._is_active.clear()
+        if self._stop_event is not None:
+            self._stop_event.set()
+            self._stop_event = None
 
-    def _run(self) -> None:
-        pause = threading.Event()
-        try:
-            while True:
-                self._is_active.wait()
+    def _run(self, stop_event: threading.Event) -> None:
+        with suppress(Exception):  # the main thread gets the same error, and reports it
+            while not stop_event.wait(TICK_INTERVAL):
                 self._on_tick()
-                pause.wait(TICK_INTERVAL)
-        except Exception:  # noqa: BLE001 - the main thread gets the same error, and reports it
-            return
 
 
 class TerminalRenderer(PlainRenderer):
