@@ -22,8 +22,8 @@ from ask.templates.template import (
     find_template_file,
     list_template_files,
     read_all_templates,
+    read_template,
     read_template_text,
-    validate_template_file,
 )
 from ask.text import decode_argument
 
@@ -84,7 +84,7 @@ def new_command(*, name: str) -> None:
         replace_file_content(path, NEW_TEMPLATE_FILE.read_text("utf-8").replace("NAME", name).encode())
     print_text(decode_argument(str(path)))
     if is_on_terminal():
-        edit_file(path, b"", validate_template_file)
+        edit_file(path, b"", read_template)
 
 
 @command.command("edit", short_help="Edit a template, or a copy of a built-in one.")
@@ -97,4 +97,4 @@ def edit_command(*, name: str) -> None:
     """
     app = AppContext()
     file = find_template_file(name, app.app_dirs.templates)
-    edit_file(app.app_dirs.templates / f"{name}{SUFFIX}", file.read_bytes(), validate_template_file)
+    edit_file(app.app_dirs.templates / f"{name}{SUFFIX}", file.read_bytes(), read_template)

@@ -97,7 +97,6 @@ class TerminalRenderer(PlainRenderer):
         self._lock = threading.RLock()
         self._early_text = ""
         """The beginning of the answer, shown as it is until the modules for Markdown are loaded."""
-        self._is_markdown_loaded = False
         self._ticker = Ticker(self._tick)
         self._pending_action = ""
         self._wait_start = 0.0
@@ -160,7 +159,7 @@ class TerminalRenderer(PlainRenderer):
         """
         text = self._early_text + text
         is_simple = EARLY_TEXT_PATTERN.fullmatch(text) is not None and len(text) < self._live_region.size.columns
-        if self._markdown or self._is_markdown_loaded or not (is_simple and is_in_foreground()):
+        if self._markdown or not (is_simple and is_in_foreground()):
             return False
         self._early_text = text
         self._live_region.update((), [TerminalRow(text, len(text))])
@@ -243,10 +242,8 @@ class TerminalRenderer(PlainRenderer):
                 self._console.show_status(
                     f"{frame} {truncate_text(self._pending_action, max(action_width, 1))}{elapsed}"
                 )
-        if is_slow and not self._is_markdown_loaded:  # the answer will need it; the request was sent long ago
+        if is_slow:  # load the modules that the answer will need; the request was sent long ago
             import ask.render.markdown_answer  # noqa: F401
-
-            self._is_markdown_loaded = True
 
 
 def find_written_file(call: ToolCall) -> dict[str, Path]:

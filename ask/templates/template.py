@@ -216,12 +216,6 @@ def read_template(file: Path) -> Template:
     return parse_template(file, read_template_text(file))
 
 
-def validate_template_file(file: Path) -> tuple[()]:
-    """Validate the file of a prompt for `edit_file`, which expects a list of warnings."""
-    read_template(file)
-    return ()
-
-
 def read_template_text(file: Path) -> str:
     """Read a UTF-8 file; one that is unreadable, too large, or not UTF-8 is an error."""
     try:

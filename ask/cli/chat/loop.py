@@ -22,20 +22,12 @@ def run_chat(flags: Mapping[str, Any]) -> int:
         session = ChatSession(flags, app)
         app.cleanup.callback(print_conversation_id, session)
         first_message = decode_argument(" ".join(flags["words"]))
-        if not is_interactive():
+        outputs = (sys.stdout, sys.stderr)
+        has_terminal = any(stream is not None and stream.isatty() for stream in outputs)
+        if sys.stdin is None or not sys.stdin.isatty() or not has_terminal:
             return run_piped_chat(session, first_message)
         run_interactive_chat(session, first_message)
     return 0
-
-
-def is_interactive() -> bool:
-    """Check whether input comes from a terminal and at least one output stream is a terminal."""
-    outputs = (sys.stdout, sys.stderr)
-    return (
-        sys.stdin is not None
-        and sys.stdin.isatty()
-        and any(stream is not None and stream.isatty() for stream in outputs)
-    )
 
 
 def print_conversation_id(session: ChatSession) -> None:
