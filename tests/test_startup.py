@@ -153,7 +153,7 @@ def test_demo_loads_only_what_it_uses_and_no_other_provider(home: Home) -> None:
     assert second.modules & {"tomllib", "tomli_w", "markdown_it", "prompt_toolkit", "sqlite3"} == set()
     assert "importlib.metadata" not in second.modules - of_requests
     assert "ask.testing" not in second.modules
-    assert not any(module.startswith(("ask.templates", "ask.agent.template_selection")) for module in second.modules)
+    assert not any(module.startswith("ask.templates") for module in second.modules)
 
 
 def test_safe_mode_loads_no_network_code_for_a_provider_that_sends_nothing(home: Home) -> None:
