@@ -1,9 +1,9 @@
 """Backup sets: the folder that each run fills with copies of files, and the journal of its changes.
 
 The journal is a file of JSON lines. A line is written before the file that it describes, so a run that is killed at any
-moment leaves a correct journal: the content of the file shows whether the write took place. A safe run also copies
-entire folders (see `snapshots`); the differences become `PathChange` values as well. A journal is locked as long
-as a process writes to it.
+moment leaves a correct journal: the content of the file shows whether the write took place. A safe run first copies
+entire folders (see `snapshots`), and adds a line for each difference at its end. A journal is locked as long as a
+process writes to it.
 """
 
 from __future__ import annotations
@@ -14,32 +14,20 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
-from ask.atomic_files import Ownership
 from ask.errors import FileError
 from ask.records import NamedTuple
+from ask.undo.trees import ABSENT_STATE, OWNER_RWX, PathState, SavedEntry
 
 BACKUPS_FOLDER = "originals"
 """The folder in the data folder that contains the backup sets."""
 JOURNAL_NAME = "journal"
-SNAPSHOT_NAME = "folders"
-"""The folder in a backup set that contains the copies of folders."""
-ABSENT, FOLDER_MARKER, LINK_PREFIX, SPECIAL_FILE = "", "folder", "link to ", "special"
-"""Used in place of a digest: nothing, a folder, a link (followed by its target), or a pipe, socket or device."""
+MANIFEST_NAME = "manifest"
+"""The file in the backup set of a safe run that lists all paths in its folders."""
 RUN, UNDO, REDO = "run", "undo", "redo"
-RESTORE_DONE, SNAPSHOT_TAKEN, DIFF_WRITTEN = _STATUS_LINES = "end", "folders", "left"
-"""Kinds of journal lines without further fields: see `BackupSet`."""
-
-
-OWNER_RWX = 0o700
-"""The permissions that the owner of a folder needs to change its entries."""
-MAX_BACKUP_SIZE = 100_000_000
-"""The size in bytes up to which a single file is backed up, and compared by content instead of size and time."""
-MAX_FILES = 20_000
-"""The limit for the files of one backup set, and also for the folders of a copy."""
-MAX_TOTAL_BYTES = 256_000_000
+CHANGE, FOLDERS_COPIED, FOLDERS_COMPARED, RESTORE_DONE = "file", "folders", "left", "end"
+"""Kinds of journal lines: see `BackupSet`."""
 
 
 class JournalHeader(NamedTuple):
@@ -56,73 +44,65 @@ class JournalHeader(NamedTuple):
     """The names of the backup sets that an undo or redo restored."""
 
 
-class PathState(NamedTuple):
-    """The type and content of what is at a path, for comparison."""
-
-    content: str
-    """The SHA-256 of a file in hexadecimal, or one of the markers `ABSENT`, `FOLDER_MARKER`, ..."""
-    mode: int | None = None
-    """The permissions of a file or folder; None if they are unknown or do not matter."""
-
-    @property
-    def is_file(self) -> bool:
-        """True for a regular file."""
-        return self.content not in {ABSENT, FOLDER_MARKER, SPECIAL_FILE} and not self.content.startswith(LINK_PREFIX)
-
-    @property
-    def is_folder(self) -> bool:
-        """True for a folder."""
-        return self.content == FOLDER_MARKER
-
-    def matches(self, other: PathState) -> bool:
-        """Check whether both states may be the same; an unknown mode matches any."""
-        return self.content == other.content and (None in (self.mode, other.mode) or self.mode == other.mode)
-
-
-ABSENT_STATE = PathState(ABSENT)
-
-
-class OriginalEntry(NamedTuple):
-    """What was at a path before a change."""
-
-    copy_path: Path | None
-    """The copy of a file's content; None if there is none."""
-    digest: str
-    """The digest of the content or a marker, as in `PathState`."""
-    ownership: Ownership
-    modified_ns: int | None = None
-    """The modification time in nanoseconds since 1970; None if it was not saved."""
-    inode: int = 0
-    """The inode number of a file with several hard links; 0 for others."""
-    hard_links: tuple[Path, ...] = ()
-    """The other known paths of that file."""
-
-
 class PathChange(NamedTuple):
     """The change of one path: a file that a tool wrote, or any entry in the folders of a safe run."""
 
     path: Path
     """A path without symbolic links."""
-    original: OriginalEntry | None
+    backup_folder: Path
+    """The folder of the backup set."""
+    original: SavedEntry | None
     """None if the path did not exist."""
     new_states: frozenset[PathState]
     """The states that the writes were to produce; a run that was killed may not have reached them."""
+    root: Path | None = None
+    """The folder of a safe run that contains the path; None for a file that a tool wrote."""
     created_folders: tuple[Path, ...] = ()
     """The parent folders that were created for the file, outermost first."""
+    hard_links: tuple[Path, ...] = ()
+    """The other known paths of the original file."""
     backup_error: str = ""
     """Why the original could not be backed up; "" if it was."""
     has_outside_changes: bool = False
     """Whether something else changed the path between two of the runs."""
-    root: Path | None = None
-    """The folder of a safe run that contains the path; None for a file that a tool wrote."""
+
+    def to_line(self) -> dict[str, Any]:
+        """Return the line of a journal."""
+        return {
+            "kind": CHANGE,
+            "path": str(self.path),
+            "original": self.original,
+            "new_states": list(self.new_states),
+            "root": str(self.root or ""),
+            "created_folders": list(map(str, self.created_folders)),
+            "hard_links": list(map(str, self.hard_links)),
+            "backup_error": self.backup_error,
+        }
+
+    @staticmethod
+    def from_line(backup_folder: Path, line: Mapping[str, Any]) -> PathChange:
+        """Create the change from a line of the journal in this folder."""
+        return PathChange(
+            Path(line["path"]),
+            backup_folder,
+            SavedEntry(*line["original"]) if line["original"] else None,
+            frozenset(PathState(*state) for state in line["new_states"]),
+            Path(line["root"]) if line["root"] else None,
+            tuple(map(Path, line["created_folders"])),
+            tuple(map(Path, line["hard_links"])),
+            line["backup_error"],
+        )
 
     @property
     def original_state(self) -> PathState:
         """The state before the change."""
-        if self.original is None:
-            return ABSENT_STATE
-        has_mode = self.original.copy_path is not None or self.original.digest == FOLDER_MARKER
-        return PathState(self.original.digest, self.original.ownership.mode if self.root and has_mode else None)
+        state = self.original.state if self.original else ABSENT_STATE
+        return state if self.root else state._replace(mode=None)
+
+    @property
+    def copy_path(self) -> Path | None:
+        """The copy of the original content; None if there is none."""
+        return self.backup_folder / self.original.copy if self.original and self.original.copy else None
 
     @property
     def trusted_root(self) -> Path:
@@ -156,15 +136,15 @@ class BackupSet(NamedTuple):
     folder: Path
     header: JournalHeader
     changes: Mapping[Path, PathChange]
-    """The changes by path; those in copied folders are added by `add_folder_changes`."""
+    """The changes by path; for a safe run that was killed, `complete_changes` adds those in its folders."""
     complete: bool
     """Whether an undo or redo has finished; False for runs."""
-    has_snapshot: bool = False
+    has_snapshot: bool
     """Whether the copy of the folders of a safe run is complete."""
-    has_diff: bool = False
-    """Whether the state of these folders after the run was saved."""
-    uncopied_folders: Mapping[Path, str] = MappingProxyType({})
-    """The subfolders that could not be copied, with the reason."""
+    has_diff: bool
+    """Whether the changes in these folders were recorded."""
+    uncopied_folders: Mapping[Path, str]
+    """The subfolders that were not copied although the run could change them, with the reason."""
 
     @property
     def name(self) -> str:
@@ -205,48 +185,45 @@ def read_backup_set(folder: Path) -> BackupSet | None:
     An unreadable or invalid journal is a FileError.
     """
     journal = folder / JOURNAL_NAME
-    try:
-        # Text after the last newline is an incomplete line, and the write that it announces never started.
-        lines = journal.read_bytes().split(b"\n")[:-1]
+    with convert_read_errors(journal):
+        try:
+            # Text after the last newline is an incomplete line, and the write that it announces never started.
+            lines = journal.read_bytes().split(b"\n")[:-1]
+        except FileNotFoundError:
+            return None
         if not lines:
             return None
-        header_fields, *entries = map(json.loads, lines)
-        header = JournalHeader(**{**header_fields, "of": tuple(header_fields["of"])})
+        header, *entries = map(json.loads, lines)
+        status_lines = {line["kind"]: line for line in entries if line["kind"] != CHANGE}
+        if status_lines.keys() - {FOLDERS_COPIED, FOLDERS_COMPARED, RESTORE_DONE}:
+            raise ValueError
         changes: dict[Path, PathChange] = {}
-        for entry in entries:
-            if entry["kind"] not in _STATUS_LINES:
-                _apply_line(changes, folder, entry)
-        kinds = [entry["kind"] for entry in entries]
-    except FileNotFoundError:
-        return None
+        for line in entries:
+            if line["kind"] == CHANGE:
+                change = PathChange.from_line(folder, line)
+                first = changes.get(change.path, change)  # only its original was there before the run
+                changes[change.path] = first._replace(new_states=first.new_states | change.new_states)
+        uncopied_folders = status_lines[FOLDERS_COPIED]["uncopied"] if FOLDERS_COPIED in status_lines else {}
+        return BackupSet(
+            folder,
+            JournalHeader(**{**header, "of": tuple(header["of"])}),
+            changes,
+            complete=RESTORE_DONE in status_lines,
+            has_snapshot=FOLDERS_COPIED in status_lines,
+            has_diff=FOLDERS_COMPARED in status_lines,
+            uncopied_folders={Path(path): reason for path, reason in uncopied_folders.items()},
+        )
+
+
+@contextmanager
+def convert_read_errors(path: Path) -> Iterator[None]:
+    """Turn errors of reading a file in a backup set into a FileError."""
+    try:
+        yield
     except OSError as error:
-        raise FileError(f"cannot read {journal} ({error.strerror})") from error
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise FileError(f"{journal} is not valid", f"remove {folder}, or upgrade ask") from error
-    return BackupSet(
-        folder,
-        header,
-        changes,
-        complete=RESTORE_DONE in kinds,
-        has_snapshot=SNAPSHOT_TAKEN in kinds,
-        has_diff=DIFF_WRITTEN in kinds,
-    )
-
-
-def _apply_line(changes: dict[Path, PathChange], folder: Path, line: Mapping[str, Any]) -> None:
-    path, new_states = Path(line["path"]), frozenset([PathState(*line["wrote"])])
-    if line["kind"] == "again":
-        changes[path] = changes[path]._replace(new_states=changes[path].new_states | new_states)
-        return
-    if line["kind"] != "file":
-        raise ValueError(line["kind"])
-    original = None
-    if line["digest"]:
-        copy_path = folder / str(int(line["copy"])) if line["copy"] else None
-        ownership = Ownership(*line["owned"])
-        original = OriginalEntry(copy_path, line["digest"], ownership, line["modified"], line["inode"])
-    folders, root = tuple(map(Path, line["folders"])), Path(line["root"]) if line["root"] else None
-    changes[path] = PathChange(path, original, new_states, folders, line["lost"], root=root)
+        raise FileError(f"cannot read {path} ({error.strerror})") from error
+    except (ValueError, TypeError, KeyError, AttributeError, StopIteration) as error:
+        raise FileError(f"{path} is not valid", f"remove {path.parent}, or upgrade ask") from error
 
 
 def merge_changes(backup_sets: Iterable[BackupSet]) -> list[PathChange]:
@@ -289,10 +266,9 @@ def lock_backup_sets(backup_sets: Iterable[BackupSet]) -> Iterator[None]:
     """
     with ExitStack() as stack:
         for backup_set in backup_sets:
-            try:
-                journal = stack.enter_context((backup_set.folder / JOURNAL_NAME).open("rb+"))
-            except OSError as error:
-                raise FileError(f"cannot open {backup_set.folder / JOURNAL_NAME} ({error.strerror})") from error
+            path = backup_set.folder / JOURNAL_NAME
+            with convert_read_errors(path):
+                journal = stack.enter_context(path.open("rb+"))
             if not try_lock(journal.fileno()):
                 raise FileError("a run that changed these files is still running", "try again when it has finished")
         yield

@@ -16,7 +16,7 @@ from ask.errors import FileError
 from ask.undo.journal import (
     BACKUPS_FOLDER,
     JOURNAL_NAME,
-    SNAPSHOT_NAME,
+    MANIFEST_NAME,
     BackupSet,
     list_backup_folders,
     parse_start_time,
@@ -56,9 +56,9 @@ def prune(data_dir: Path) -> None:
         for folder in stamp.parent.glob(f"{REMOVED_PREFIX}*"):  # a removal during which the process was killed
             rmtree(folder, ignore_errors=True)
         # Runs that were killed while they were copying folders.
-        _remove_matching(data_dir, lambda one: not one.has_snapshot and (one.folder / SNAPSHOT_NAME).exists())
+        _remove_matching(data_dir, lambda one: not one.has_snapshot and (one.folder / MANIFEST_NAME).exists())
         for limit, with_snapshot in ((STORAGE_LIMIT, False), (SNAPSHOT_STORAGE_LIMIT, True)):
-            folders = [one for one in list_backup_folders(data_dir) if (one / SNAPSHOT_NAME).exists() == with_snapshot]
+            folders = [one for one in list_backup_folders(data_dir) if (one / MANIFEST_NAME).exists() == with_snapshot]
             # Data blocks that a copy shares with other files count in full.
             sizes = [sum(size for _, size, _ in _list_files(folder)) for folder in folders]
             times = [parse_start_time(folder.name) for folder in folders]
