@@ -70,9 +70,9 @@ def _to_usage_dict(usage_row: UsageRow) -> dict[str, Any]:
         "conversations": usage_row.conversations,
         "runs": usage_row.runs,
         "usage": usage,
-        "response_seconds": usage_row.response_time._asdict(),
-        "tool_calls": usage_row.calls.total,
-        "tool_failures": usage_row.calls.failures,
+        "response_seconds": {"median": usage_row.median, "p95": usage_row.p95},
+        "tool_calls": usage_row.calls,
+        "tool_failures": usage_row.failures,
     }
 
 

@@ -66,7 +66,7 @@ class BackupWriter:
         self._journal_fd = -1
         self._budget = BackupBudget()
         self._copy_names: dict[tuple[int, ...], str] = {}
-        """The copies by device, inode and time of change: a file with several hard links is copied once."""
+        """The copies by device, inode and status: a file with several hard links is copied once."""
         self._failed: set[Path] = set()
         self.recorded_paths: set[Path] = set()
         """The paths with a change in the journal."""
@@ -149,7 +149,7 @@ class BackupWriter:
             return SavedEntry.from_status(entry.path, entry.status, error=os.strerror(error.errno or 0))
         with os.fdopen(descriptor, "rb") as original:
             status = os.fstat(descriptor)
-            identity = status.st_dev, status.st_ino, status.st_ctime_ns
+            identity = status.st_dev, status.st_ino, status.st_ctime_ns, status.st_mtime_ns, status.st_size
             if identity not in self._copy_names:
                 self._copy_names[identity] = self._copy_file(original, status.st_size)
         return SavedEntry.from_status(entry.path, status, copy=self._copy_names[identity])
