@@ -1,6 +1,6 @@
 """Copy the folders that a safe run can change before it starts, and compare them with the copy later.
 
-A manifest in the backup set of the run lists all paths; it is complete only if the journal says so.
+A manifest in the backup set of the run lists all paths.
 """
 
 from __future__ import annotations
@@ -15,7 +15,15 @@ from pathlib import Path
 from ask.settings import get_working_directory
 from ask.tools.file_access import escape_for_display
 from ask.undo.backups import MAX_FILES, MAX_TOTAL_BYTES, BackupWriter
-from ask.undo.journal import FOLDERS_COMPARED, FOLDERS_COPIED, MANIFEST_NAME, BackupSet, PathChange, convert_read_errors
+from ask.undo.journal import (
+    FOLDERS_COMPARED,
+    FOLDERS_COPIED,
+    MANIFEST_NAME,
+    UNFINISHED_MANIFEST_NAME,
+    BackupSet,
+    PathChange,
+    convert_read_errors,
+)
 from ask.undo.trees import (
     ABSENT_STATE,
     MOUNT_REASONS,
@@ -56,7 +64,8 @@ def back_up_folders(
     check_folder_sizes(roots, excluded_paths)
     uncopied_folders: dict[str, str] = {}
     try:
-        with create_private_file(backups.ensure_folder() / MANIFEST_NAME, "x") as manifest:
+        unfinished = backups.ensure_folder() / UNFINISHED_MANIFEST_NAME
+        with create_private_file(unfinished, "x") as manifest:
             manifest.write(json.dumps([list(map(str, roots)), sorted(excluded_paths), time.time_ns()]) + "\n")
             for entry in _walk_all(roots, excluded_paths):
                 on_progress()
@@ -64,6 +73,7 @@ def back_up_folders(
                     manifest.write(json.dumps(backups.copy_entry(entry)) + "\n")
                 if _is_changeable(entry):
                     uncopied_folders[entry.path] = entry.skip_reason
+        unfinished.rename(unfinished.with_name(MANIFEST_NAME))
         backups.add_lines({"kind": FOLDERS_COPIED, "uncopied": uncopied_folders})
     except BaseException:
         backups.discard()

@@ -378,7 +378,7 @@ def stop_copying(ask: Ask, home: Home, server: ModelServer, number: signal.Signa
     for _ in range(20):
         server.reply(wire.calls(bash("echo 1 > new; sleep 60")))
         with ask.start("--safe", "go") as running:
-            wait_until(lambda: list(home.data.glob("originals/*/manifest")))
+            wait_until(lambda: list(home.data.glob("originals/*/manifest*")))
             running.signal(number)
             result = running.finish()
         if not (home.work / "new").exists():
