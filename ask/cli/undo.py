@@ -245,7 +245,7 @@ def command(*, conversation_id: str | None, **flags: bool) -> None:
             write_table(rows, as_json=False)
             return
         print_diffs(steps, app, diff_only=flags["dry_run"])
-        check_restorable(steps, force=flags["force"])
+        report_conflicts(steps, force=flags["force"])
         if not flags["dry_run"]:
             confirm_and_restore(steps, selected_sets, flags, app, progress)
 
@@ -347,13 +347,11 @@ def filter_backup_sets(
     return [backup_set for backup_set in backup_sets if backup_set.header.conversation == full_id]
 
 
-def check_restorable(steps: Sequence[RestoreStep], *, force: bool) -> None:
-    """Check that every file can be restored.
-
-    With `force`, only name those that cannot.
+def report_conflicts(steps: Sequence[RestoreStep], *, force: bool) -> None:
+    """Print which files cannot be restored.
 
     Raises:
-        FileError: a file cannot be restored.
+        FileError: a file cannot be restored, and `force` is false.
     """
     conflicts = format_steps(step for step in steps if step.status in CONFLICT_STATUSES)
     if conflicts and not force:

@@ -10,7 +10,7 @@ from enum import StrEnum
 from functools import partial
 from pathlib import Path
 
-from ask.atomic_files import Ownership, open_replacement
+from ask.atomic_files import Ownership, open_replacement, replace_atomically
 from ask.errors import FileError
 from ask.records import NamedTuple
 from ask.tools.file_access import escape_for_display, rewrite_file_in_place
@@ -272,7 +272,7 @@ def _restore_path(change: PathChange) -> None:
                 os.mkdir(name, original.ownership.mode | OWNER_RWX, dir_fd=parent_fd)
                 _set_owner(parent_fd, name, original.ownership)
         elif original.content.startswith(LINK_PREFIX):
-            with _replace_atomically(parent_fd, name) as temporary:
+            with replace_atomically(Path(name), parent_fd) as temporary:
                 os.symlink(original.content.removeprefix(LINK_PREFIX), temporary, dir_fd=parent_fd)
                 _set_owner(parent_fd, temporary, original.ownership)
         elif change.copy_path:
@@ -321,23 +321,11 @@ def _link_to_existing(parent_fd: int, change: PathChange) -> bool:
             with (
                 suppress(OSError),
                 open_parent(path, root) as linked_parent_fd,
-                _replace_atomically(parent_fd, change.path.name) as temporary,
+                replace_atomically(Path(change.path.name), parent_fd) as temporary,
             ):
                 os.link(path.name, temporary, src_dir_fd=linked_parent_fd, dst_dir_fd=parent_fd, follow_symlinks=False)
                 return True
     return False
-
-
-@contextmanager
-def _replace_atomically(parent_fd: int, name: str) -> Iterator[str]:
-    """Yield a temporary name, and rename it to `name` after the block."""
-    temporary = f".ask-{os.urandom(8).hex()}.tmp"
-    try:
-        yield temporary
-        os.replace(temporary, name, src_dir_fd=parent_fd, dst_dir_fd=parent_fd)
-    finally:
-        with suppress(FileNotFoundError):
-            os.unlink(temporary, dir_fd=parent_fd)
 
 
 @contextmanager
@@ -355,7 +343,7 @@ def _make_writable(folder_fd: int) -> Iterator[None]:
         os.chmod(path, mode)
 
 
-def _set_owner(parent_fd: int, name: str, ownership: Ownership) -> None:
+def _set_owner(parent_fd: int, name: str | Path, ownership: Ownership) -> None:
     with suppress(PermissionError):
         os.chown(name, ownership.user, ownership.group, dir_fd=parent_fd, follow_symlinks=False)
 
