@@ -353,16 +353,12 @@ def report_conflicts(steps: Sequence[RestoreStep], *, force: bool) -> None:
     Raises:
         FileError: a file cannot be restored, and `force` is false.
     """
-    conflicts = format_steps(step for step in steps if step.status in CONFLICT_STATUSES)
+    unrestored = [step for step in steps if step.status not in (*ACTION_STATUSES, RestoreStatus.UNCHANGED)]
+    conflicts = format_steps(step for step in unrestored if step.status in CONFLICT_STATUSES)
     if conflicts and not force:
         raise FileError(f"nothing was restored because of {conflicts}", "--force restores what it can")
-    unrestored = format_steps(
-        step
-        for step in steps
-        if step.status in (*CONFLICT_STATUSES, *REMAINING_FOLDER_STATUSES, RestoreStatus.SPECIAL_FILE)
-    )
     if unrestored:
-        print_notice(f"not restored: {unrestored}")
+        print_notice(f"not restored: {format_steps(unrestored)}")
 
 
 def confirm_and_restore(

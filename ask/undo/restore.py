@@ -20,13 +20,11 @@ from ask.undo.trees import (
     ABSENT_STATE,
     CHUNK_SIZE,
     LINK_PREFIX,
-    MAX_BACKUP_SIZE,
     MAX_DEPTH,
     OWNER_RWX,
     SPECIAL_FILE,
     PathState,
     SavedEntry,
-    compute_digest,
     copy_content,
     open_entry,
     open_parent,
@@ -201,15 +199,13 @@ def check_restorable(change: PathChange) -> None:
     is_own_folder = change.root and folder.stat().st_uid == os.geteuid()
     if not (is_own_folder or os.access(folder, os.W_OK | os.X_OK)):
         raise FileError(f"nothing was restored: cannot write {escape_for_display(str(folder))}")
-    if change.original and change.copy_path:
+    if change.original:
         try:
-            with change.copy_path.open("rb") as copy:
-                size = os.fstat(copy.fileno()).st_size
-                is_intact = size > MAX_BACKUP_SIZE or compute_digest(copy) == change.original.content
+            copied_entry = change.original.hash_copy(change.backup_folder)
         except OSError as error:
             message = f"nothing was restored: cannot read the backup of {name} ({error.strerror})"
             raise FileError(message) from error
-        if not is_intact:
+        if copied_entry != change.original:
             raise FileError(f"nothing was restored: the backup of {name} is damaged")
 
 

@@ -116,11 +116,11 @@ class SavedEntry(NamedTuple):
         return stat.S_ISREG(status.st_mode) and self[:9] == SavedEntry.from_status(self.path, status)[:9]
 
     def hash_copy(self, folder: Path) -> SavedEntry:
-        """Replace the digest by that of the copy in a backup set, unless the file is too large or was not copied."""
-        if not self.copy or self.size > MAX_BACKUP_SIZE:
+        """Replace the digest of a file by that of its copy in a backup set, unless it is too large."""
+        if not self.copy:
             return self
         with (folder / self.copy).open("rb") as file:
-            return self._replace(content=compute_digest(file))
+            return self if self.size > MAX_BACKUP_SIZE else self._replace(content=compute_digest(file))
 
 
 class OpenEntry(NamedTuple):
