@@ -6,7 +6,7 @@ import errno
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -14,11 +14,24 @@ from typing import Any, BinaryIO
 
 from ask.atomic_files import create_private_folder
 from ask.tools.file_access import escape_for_display
-from ask.undo.journal import BACKUPS_FOLDER, JOURNAL_NAME, JournalHeader, PathChange, try_lock
+from ask.undo.journal import (
+    BACKUPS_FOLDER,
+    FOLDERS_COMPARED,
+    FOLDERS_COPIED,
+    JOURNAL_NAME,
+    MANIFEST_NAME,
+    UNFINISHED_MANIFEST_NAME,
+    JournalHeader,
+    PathChange,
+    try_lock,
+)
 from ask.undo.pruning import prune, remove_backup_set
+from ask.undo.snapshots import check_folder_sizes, find_folder_changes
 from ask.undo.trees import (
     FILE_FLAGS,
     MAX_BACKUP_SIZE,
+    MAX_FILES,
+    MAX_TOTAL_BYTES,
     OpenEntry,
     PathState,
     SavedEntry,
@@ -27,29 +40,8 @@ from ask.undo.trees import (
     open_entry,
     read_entry_state,
     stat_entry,
+    walk_folders,
 )
-
-MAX_FILES = 20_000
-"""The limit for the files that one backup set contains, and also for the folders in a copy of folders."""
-MAX_TOTAL_BYTES = 256_000_000
-
-
-class BackupBudget:
-    """The number of files and bytes that may still be backed up."""
-
-    def __init__(self) -> None:
-        self._files_left = MAX_FILES
-        self._bytes_left = MAX_TOTAL_BYTES
-
-    def reserve(self, size: int) -> str:
-        """Subtract a file of this size; return why it cannot be backed up, or ""."""
-        if size > MAX_BACKUP_SIZE:
-            return f"it is larger than {MAX_BACKUP_SIZE:,} bytes"
-        if not self._files_left or size > self._bytes_left:
-            return f"all backups together exceed {MAX_TOTAL_BYTES:,} bytes or {MAX_FILES:,} files"
-        self._files_left -= 1
-        self._bytes_left -= size
-        return ""
 
 
 class BackupWriter:
@@ -64,11 +56,13 @@ class BackupWriter:
         self._warn = warn
         self._folder = Path()
         self._journal_fd = -1
-        self._budget = BackupBudget()
+        self._copied_folders: tuple[Path, ...] = ()
+        self._file_count = self._total_size = 0
+        """The number and size of the single files that were copied."""
         self._copy_names: dict[tuple[int, ...], str] = {}
         """The copies by device, inode and status: a file with several hard links is copied once."""
         self._failed: set[Path] = set()
-        self.recorded_paths: set[Path] = set()
+        self._recorded_paths: set[Path] = set()
         """The paths with a change in the journal."""
 
     def before_write(self, path: Path, new_content: bytes, folder_fd: int | None) -> None:
@@ -81,6 +75,8 @@ class BackupWriter:
             new_content: What the tool will write.
             folder_fd: The descriptor of its folder, through which the tool writes; None if the folder does not exist.
         """
+        if any(map(path.is_relative_to, self._copied_folders)):
+            return
         new_state = PathState(sha256(new_content).hexdigest())
         try:
             entry = None
@@ -113,14 +109,16 @@ class BackupWriter:
 
         Returns why the content could not be copied, or "".
         """
-        change = PathChange(path, self.ensure_folder(), None, frozenset([new_state]), root)
-        if path not in self.recorded_paths:
+        change = PathChange(path, self._ensure_folder(), None, frozenset([new_state]), root)
+        if path not in self._recorded_paths:
             if entry is not None:
-                reason = self._budget.reserve(entry.status.st_size) if entry.is_regular_file else ""
+                reason = find_size_error(entry, self._file_count, self._total_size)
                 if reason:
                     saved = SavedEntry.from_status(entry.path, entry.status, error=reason)
                 else:
-                    saved = self.copy_entry(entry).hash_copy(self._folder)
+                    saved = self._copy_entry(entry).hash_copy(self._folder)
+                    self._file_count += entry.is_regular_file
+                    self._total_size += entry.status.st_size if entry.is_regular_file else 0
                 change = change._replace(original=saved, backup_error=saved.error)
             elif root is None:
                 missing_folders = (parent for parent in reversed(path.parents) if not parent.exists())
@@ -128,11 +126,57 @@ class BackupWriter:
         self._record(change)
         return change.backup_error
 
+    def back_up_folders(
+        self, roots: Sequence[Path], excluded_paths: Collection[str], on_progress: Callable[[], None]
+    ) -> dict[Path, str]:
+        """Copy folders, none of which contains another, before a safe run; on an error the backup set is removed.
+
+        Excluded paths are left out because no tool call can change them. No tool call may be running; changes by the
+        user while copying do no harm. `on_progress` is called before each file. Returns the subfolders that could not
+        be copied although a tool call may change their content, with the reason.
+
+        Raises:
+            FoldersTooLargeError: They exceed the limits of a copy.
+            OSError: They cannot be copied.
+        """
+        check_folder_sizes(roots, excluded_paths)
+        uncopied_folders: dict[str, str] = {}
+        try:
+            unfinished = self._ensure_folder() / UNFINISHED_MANIFEST_NAME
+            with create_private_file(unfinished, "x") as manifest:
+                manifest.write(json.dumps([list(map(str, roots)), sorted(excluded_paths), time.time_ns()]) + "\n")
+                for entry in walk_folders(roots, excluded_paths):
+                    on_progress()
+                    with suppress(FileNotFoundError):
+                        manifest.write(json.dumps(self._copy_entry(entry)) + "\n")
+                    if entry.is_changeable_folder:
+                        uncopied_folders[entry.path] = entry.skip_reason
+            unfinished.rename(unfinished.with_name(MANIFEST_NAME))
+            self.add_lines({"kind": FOLDERS_COPIED, "uncopied": uncopied_folders})
+        except BaseException:
+            self.discard()
+            raise
+        self._copied_folders = tuple(roots)
+        return {Path(path): reason for path, reason in uncopied_folders.items()}
+
+    def record_folder_changes(self) -> None:
+        """Record how the run changed its copied folders; discard the backup set if it did not change anything.
+
+        Raises OSError or ValueError if the changes cannot be recorded. Undo then compares with the state at that time.
+        """
+        if not self._copied_folders:
+            return
+        changes = find_folder_changes(self._folder)
+        if changes or self._recorded_paths:
+            self.add_lines(*(change.to_line() for change in changes), {"kind": FOLDERS_COMPARED})
+        else:
+            self.discard()
+
     def _record(self, change: PathChange) -> None:
         self.add_lines(change.to_line())
-        self.recorded_paths.add(change.path)
+        self._recorded_paths.add(change.path)
 
-    def copy_entry(self, entry: OpenEntry) -> SavedEntry:
+    def _copy_entry(self, entry: OpenEntry) -> SavedEntry:
         """Describe what is at a path, and copy it if it is a file.
 
         Raises:
@@ -156,7 +200,7 @@ class BackupWriter:
 
     def _copy_file(self, original: BinaryIO, size: int) -> str:
         """Copy a file into the backup set, and return the name of the copy."""
-        path = self.ensure_folder() / str(len(self._copy_names) + 1)
+        path = self._ensure_folder() / str(len(self._copy_names) + 1)
         try:
             with create_private_file(path, "xb") as copy:
                 copy_content(original, copy, size)
@@ -165,7 +209,7 @@ class BackupWriter:
             raise
         return path.name
 
-    def ensure_folder(self) -> Path:
+    def _ensure_folder(self) -> Path:
         """Return the folder of the backup set, creating it if necessary."""
         if self._journal_fd < 0:
             backups_folder = self._data_dir / BACKUPS_FOLDER
@@ -188,7 +232,7 @@ class BackupWriter:
 
     def add_lines(self, *lines: Mapping[str, Any]) -> None:
         """Append lines to the journal; on an OSError the journal is unchanged."""
-        self.ensure_folder()
+        self._ensure_folder()
         data = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
         original_size = os.fstat(self._journal_fd).st_size
         written = 0
@@ -210,14 +254,31 @@ class BackupWriter:
         """Remove the backup set, if it was created."""
         if self._journal_fd >= 0:
             self.close()
+            self._copy_names.clear()
+            self._recorded_paths.clear()
             remove_backup_set(self._folder)
+
+
+def find_size_error(entry: OpenEntry, file_count: int, total_size: int) -> str:
+    """Return why a file is too large to be backed up in addition to others; "" for anything else."""
+    size = entry.status.st_size
+    if not entry.is_regular_file:
+        return ""
+    if size > MAX_BACKUP_SIZE:
+        return f"it is larger than {MAX_BACKUP_SIZE:,} bytes"
+    if file_count == MAX_FILES or total_size + size > MAX_TOTAL_BYTES:
+        return f"all backups together exceed {MAX_TOTAL_BYTES:,} bytes or {MAX_FILES:,} files"
+    return ""
 
 
 def count_too_large(changes: Iterable[PathChange]) -> int:
     """Count the files that an undo would replace without a backup, being too large."""
-    budget = BackupBudget()
-    count = 0
+    too_large = file_count = total_size = 0
     for change in changes:
         with suppress(OSError), open_entry(change.path, change.trusted_root) as entry:
-            count += bool(entry and entry.is_regular_file and budget.reserve(entry.status.st_size))
-    return count
+            if entry and find_size_error(entry, file_count, total_size):
+                too_large += 1
+            elif entry and entry.is_regular_file:
+                file_count += 1
+                total_size += entry.status.st_size
+    return too_large

@@ -1,41 +1,25 @@
-"""Copy the folders that a safe run can change before it starts, and compare them with the copy later.
-
-A manifest in the backup set of the run lists all paths.
-"""
+"""Compare the folders of a safe run with the copy that was made before it."""
 
 from __future__ import annotations
 
 import json
-import os
-import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from ask.settings import get_working_directory
 from ask.tools.file_access import escape_for_display
-from ask.undo.backups import MAX_FILES, MAX_TOTAL_BYTES, BackupWriter
-from ask.undo.journal import (
-    FOLDERS_COMPARED,
-    FOLDERS_COPIED,
-    MANIFEST_NAME,
-    UNFINISHED_MANIFEST_NAME,
-    BackupSet,
-    PathChange,
-    convert_read_errors,
-)
+from ask.undo.journal import MANIFEST_NAME, BackupSet, PathChange, convert_read_errors
 from ask.undo.trees import (
     ABSENT_STATE,
+    MAX_FILES,
+    MAX_TOTAL_BYTES,
     MOUNT_REASONS,
-    MOUNTED,
-    MOUNTED_READ_ONLY,
-    TOO_DEEP,
     OpenEntry,
     PathState,
     SavedEntry,
-    create_private_file,
     read_entry_state,
-    walk_tree,
+    walk_folders,
 )
 
 MAX_NAMES = 5
@@ -48,50 +32,6 @@ class FoldersTooLargeError(Exception):
     """The folders are too large for a copy; the message names the limit that they exceed."""
 
 
-def back_up_folders(
-    backups: BackupWriter, roots: Sequence[Path], excluded_paths: Collection[str], on_progress: Callable[[], None]
-) -> dict[Path, str]:
-    """Copy folders, none of which contains another, into a backup set; on an error the set is removed.
-
-    Excluded paths are left out because no tool call can change them. No tool call may be running; changes by the user
-    while copying do no harm. `on_progress` is called before each file. Returns the subfolders that could not be copied
-    although a tool call may change their content, with the reason.
-
-    Raises:
-        FoldersTooLargeError: They exceed the limits of a copy.
-        OSError: They cannot be copied.
-    """
-    check_folder_sizes(roots, excluded_paths)
-    uncopied_folders: dict[str, str] = {}
-    try:
-        unfinished = backups.ensure_folder() / UNFINISHED_MANIFEST_NAME
-        with create_private_file(unfinished, "x") as manifest:
-            manifest.write(json.dumps([list(map(str, roots)), sorted(excluded_paths), time.time_ns()]) + "\n")
-            for entry in _walk_all(roots, excluded_paths):
-                on_progress()
-                with suppress(FileNotFoundError):
-                    manifest.write(json.dumps(backups.copy_entry(entry)) + "\n")
-                if _is_changeable(entry):
-                    uncopied_folders[entry.path] = entry.skip_reason
-        unfinished.rename(unfinished.with_name(MANIFEST_NAME))
-        backups.add_lines({"kind": FOLDERS_COPIED, "uncopied": uncopied_folders})
-    except BaseException:
-        backups.discard()
-        raise
-    return {Path(path): reason for path, reason in uncopied_folders.items()}
-
-
-def _is_changeable(entry: OpenEntry) -> bool:
-    """Check whether an entry is a folder that cannot be read now, although a tool call may change its content."""
-    reason, is_own = entry.skip_reason, entry.status.st_uid == os.geteuid()
-    return reason in {MOUNTED, TOO_DEEP} or bool(reason and is_own and reason != MOUNTED_READ_ONLY)
-
-
-def _walk_all(roots: Iterable[Path], excluded_paths: Collection[str]) -> Iterable[OpenEntry]:
-    for root in roots:
-        yield from walk_tree(root, excluded_paths)
-
-
 def check_folder_sizes(roots: Iterable[Path], excluded_paths: Collection[str]) -> None:
     """Check that folders are not too large to copy, without reading any file.
 
@@ -99,7 +39,7 @@ def check_folder_sizes(roots: Iterable[Path], excluded_paths: Collection[str]) -
     """
     counts = {"files": 0, "folders": 0}
     size = 0
-    for entry in _walk_all(roots, excluded_paths):
+    for entry in walk_folders(roots, excluded_paths):
         unit = "folders" if entry.is_folder else "files"
         counts[unit] += 1
         size += entry.status.st_size if unit == "files" else 0
@@ -107,18 +47,6 @@ def check_folder_sizes(roots: Iterable[Path], excluded_paths: Collection[str]) -
             raise FoldersTooLargeError(f"more than {MAX_FILES:,} {unit}")
         if size > MAX_TOTAL_BYTES:
             raise FoldersTooLargeError(f"more than {MAX_TOTAL_BYTES // 1000000} MB")
-
-
-def record_folder_changes(backups: BackupWriter) -> None:
-    """Record how a run changed its copied folders; discard the backup set if it did not change anything.
-
-    Raises OSError or ValueError if the changes cannot be recorded. Undo then compares with the state at that time.
-    """
-    changes = find_folder_changes(backups.ensure_folder())
-    if changes or backups.recorded_paths:
-        backups.add_lines(*(change.to_line() for change in changes), {"kind": FOLDERS_COMPARED})
-    else:
-        backups.discard()
 
 
 def complete_changes(backup_set: BackupSet) -> BackupSet:
@@ -143,7 +71,7 @@ def find_folder_changes(backup_folder: Path) -> list[PathChange]:
     for saved in saved_entries.values():
         names_by_copy.setdefault(saved.copy, []).append(Path(saved.path))
     changes = []
-    entries = _walk_all(roots, set(excluded_paths))
+    entries = walk_folders(roots, set(excluded_paths))
     for name, state in _find_possible_changes(saved_entries, entries, started_ns - _TIMESTAMP_MARGIN).items():
         path, original = Path(name), saved_entries.get(name)
         root = next(root for root in roots if path.is_relative_to(root))

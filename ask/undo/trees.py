@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from hashlib import file_digest
 from io import BufferedReader
@@ -24,6 +24,10 @@ ABSENT, FOLDER_MARKER, LINK_PREFIX, SPECIAL_FILE = "", "folder", "link to ", "sp
 """Used in place of a digest: nothing, a folder, a link (followed by its target), or a pipe, socket or device."""
 MAX_BACKUP_SIZE = 100_000_000
 """The size in bytes up to which a single file is backed up, and compared by content instead of size and time."""
+MAX_FILES = 20_000
+"""The limit for the single files in a backup set, and for the files and for the folders in copied folders."""
+MAX_TOTAL_BYTES = 256_000_000
+"""The limit for the size of the single files in a backup set, and of copied folders."""
 OWNER_RWX = 0o700
 """The permissions that the owner of a folder needs to change its entries."""
 MAX_DEPTH = 100
@@ -146,11 +150,23 @@ class OpenEntry(NamedTuple):
         """True for a regular file."""
         return stat.S_ISREG(self.status.st_mode)
 
+    @property
+    def is_changeable_folder(self) -> bool:
+        """True for a folder whose content a walk leaves out although a tool call may change it."""
+        is_own = self.status.st_uid == os.geteuid() and self.skip_reason != MOUNTED_READ_ONLY
+        return self.skip_reason in {MOUNTED, TOO_DEEP} or bool(self.skip_reason and is_own)
+
 
 def stat_entry(path: str, parent_fd: int) -> OpenEntry:
     """Describe what is at a path in an open folder; FileNotFoundError if there is nothing."""
     name = os.path.basename(path)
     return OpenEntry(path, os.stat(name, dir_fd=parent_fd, follow_symlinks=False), parent_fd, name)
+
+
+def walk_folders(roots: Iterable[Path], excluded_paths: Collection[str]) -> Iterator[OpenEntry]:
+    """Yield everything in several folders."""
+    for root in roots:
+        yield from walk_tree(root, excluded_paths)
 
 
 def walk_tree(root: Path, excluded_paths: Collection[str] = ()) -> Iterator[OpenEntry]:

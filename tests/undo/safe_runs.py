@@ -14,7 +14,7 @@ import ask.undo.pruning  # noqa: F401
 from ask.undo.backups import BackupWriter
 from ask.undo.journal import RUN, UNDO, BackupSet, JournalHeader, PathChange, merge_changes, read_backup_sets
 from ask.undo.restore import RestoreStatus, apply_restore, plan_restore
-from ask.undo.snapshots import back_up_folders, complete_changes, record_folder_changes
+from ask.undo.snapshots import complete_changes
 from tests.undo.runs import tree
 
 
@@ -30,10 +30,10 @@ class FolderRuns:
     def run(self, change: Callable[[], object], *, end: bool = True) -> None:
         """A run that does that, and comes to its end or is killed."""
         record = BackupWriter(self.data, JournalHeader("a1", str(self.work), ""), lambda text: None)
-        back_up_folders(record, [self.work], {str(self.work / ".git")}, lambda: None)
+        record.back_up_folders([self.work], {str(self.work / ".git")}, lambda: None)
         change()
         if end:
-            record_folder_changes(record)
+            record.record_folder_changes()
         record.close()
 
     @property

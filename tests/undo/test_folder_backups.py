@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
@@ -17,18 +18,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ask.errors import FileError
-from ask.undo.backups import MAX_FILES, MAX_TOTAL_BYTES, BackupWriter
+from ask.undo.backups import BackupWriter
 from ask.undo.journal import BACKUPS_FOLDER, FOLDERS_COPIED, JOURNAL_NAME, MANIFEST_NAME, JournalHeader
 from ask.undo.pruning import SNAPSHOT_STORAGE_LIMIT, STAMP_NAME
 from ask.undo.restore import RestoreStatus
-from ask.undo.snapshots import (
-    FoldersTooLargeError,
-    back_up_folders,
-    check_folder_sizes,
-    complete_changes,
-    record_folder_changes,
-)
-from ask.undo.trees import MAX_BACKUP_SIZE, MAX_DEPTH
+from ask.undo.snapshots import FoldersTooLargeError, check_folder_sizes, complete_changes
+from ask.undo.trees import MAX_BACKUP_SIZE, MAX_DEPTH, MAX_FILES, MAX_TOTAL_BYTES
 from tests.undo.safe_runs import ACTS, NAMES, PATHS, FolderRuns, check
 
 ROOT = Path(__file__).parents[2]
@@ -266,11 +261,33 @@ def test_a_run_that_changes_nothing_leaves_no_record(runs: FolderRuns) -> None:
 
 def test_what_a_run_wrote_elsewhere_is_kept_though_its_folders_are_as_they_were(runs: FolderRuns) -> None:
     record = BackupWriter(runs.data, JournalHeader("a1", "", ""), lambda text: None)
-    back_up_folders(record, [runs.work], (), lambda: None)
+    record.back_up_folders([runs.work], (), lambda: None)
     record.before_write(Path("/x"), b"1", None)
-    record_folder_changes(record)
+    record.record_folder_changes()
     record.close()
     assert [list(map(str, complete_changes(one).changes)) for one in runs.records] == [["/x"]]
+
+
+def test_a_file_can_be_backed_up_alone_after_its_folder_could_not_be(runs: FolderRuns) -> None:
+    for name in ("f", "g"):
+        (runs.work / name).write_text("old")
+    names = iter((".", "f", "g"))
+
+    def fail_at_the_last_file() -> None:
+        if next(names) == "g":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    record = BackupWriter(runs.data, JournalHeader("a1", "", ""), lambda text: None)
+    with pytest.raises(OSError, match="No space left"):
+        record.back_up_folders([runs.work], (), fail_at_the_last_file)
+    folder_fd = os.open(runs.work, os.O_RDONLY)
+    record.before_write(runs.work / "f", b"new", folder_fd)
+    os.close(folder_fd)
+    (runs.work / "f").write_text("new")
+    record.record_folder_changes()
+    record.close()
+    assert runs.undo() == {}
+    assert (runs.work / "f").read_text() == "old"
 
 
 def test_copies_of_folders_push_out_each_other_alone(runs: FolderRuns) -> None:
