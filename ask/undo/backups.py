@@ -233,7 +233,7 @@ class BackupWriter:
     def add_lines(self, *lines: Mapping[str, Any]) -> None:
         """Append lines to the journal; on an OSError the journal is unchanged."""
         self._ensure_folder()
-        data = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+        data = b"".join(json.dumps(line, default=str).encode() + b"\n" for line in lines)
         original_size = os.fstat(self._journal_fd).st_size
         written = 0
         try:

@@ -67,17 +67,10 @@ class PathChange(NamedTuple):
     """Whether something else changed the path between two of the runs."""
 
     def to_line(self) -> dict[str, Any]:
-        """Return the line of a journal."""
-        return {
-            "kind": CHANGE,
-            "path": str(self.path),
-            "original": self.original,
-            "new_states": list(self.new_states),
-            "root": str(self.root or ""),
-            "created_folders": list(map(str, self.created_folders)),
-            "hard_links": list(map(str, self.hard_links)),
-            "backup_error": self.backup_error,
-        }
+        """Return the line of a journal, in which paths become text."""
+        fields = {"kind": CHANGE, **self._asdict(), "new_states": list(self.new_states)}
+        del fields["backup_folder"]
+        return fields
 
     @staticmethod
     def from_line(backup_folder: Path, line: Mapping[str, Any]) -> PathChange:
