@@ -2,8 +2,7 @@
 
 The journal is a file of JSON lines. A line is written before the file that it describes, so a run that is killed at any
 moment leaves a correct journal: the content of the file shows whether the write took place. A safe run first copies
-entire folders (see `snapshots`), and adds a line for each difference at its end. A journal is locked as long as a
-process writes to it.
+entire folders, and adds a line for each difference at its end. A journal is locked as long as a process writes to it.
 """
 
 from __future__ import annotations
