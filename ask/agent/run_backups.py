@@ -66,7 +66,7 @@ class RunBackups:
         if not (self._request.settings.save and tool.has_side_effects):
             return
         self._has_tried_folder_backup = True
-        from ask.undo.snapshots import FoldersTooLargeError, format_folders
+        from ask.undo.backups import FoldersTooLargeError, format_folders
 
         folders, protected_paths = safe_mode.writable_folders, safe_mode.list_protected_paths()
         if sys.stderr is not None and sys.stderr.isatty():

@@ -22,7 +22,7 @@ from ask.settings import get_working_directory
 from ask.text import decode_argument
 from ask.text_diff import format_unified_diff
 from ask.tools.file_access import escape_for_display
-from ask.undo.backups import BackupWriter, count_too_large
+from ask.undo.backups import BackupWriter, count_too_large, format_folders, format_path, join_names
 from ask.undo.journal import (
     REDO,
     RUN,
@@ -30,6 +30,7 @@ from ask.undo.journal import (
     BackupSet,
     JournalHeader,
     PathChange,
+    complete_changes,
     find_undone_names,
     lock_backup_sets,
     merge_changes,
@@ -46,7 +47,6 @@ from ask.undo.restore import (
     plan_restore,
     read_current_state,
 )
-from ask.undo.snapshots import complete_changes, format_folders, format_path, join_names
 from ask.undo.trees import ABSENT_STATE, LINK_PREFIX, PathState
 
 MAX_DIFFS = 50

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ask.atomic_files import create_private_folder
+from ask.settings import get_working_directory
 from ask.tools.file_access import escape_for_display
 from ask.undo.journal import (
     BACKUPS_FOLDER,
@@ -23,10 +24,10 @@ from ask.undo.journal import (
     UNFINISHED_MANIFEST_NAME,
     JournalHeader,
     PathChange,
+    find_folder_changes,
     try_lock,
 )
 from ask.undo.pruning import prune, remove_backup_set
-from ask.undo.snapshots import check_folder_sizes, find_folder_changes
 from ask.undo.trees import (
     FILE_FLAGS,
     MAX_BACKUP_SIZE,
@@ -42,6 +43,13 @@ from ask.undo.trees import (
     stat_entry,
     walk_folders,
 )
+
+MAX_NAMES = 5
+"""Maximum number of names in a message."""
+
+
+class FoldersTooLargeError(Exception):
+    """The folders are too large for a copy; the message names the limit that they exceed."""
 
 
 class BackupWriter:
@@ -282,3 +290,36 @@ def count_too_large(changes: Iterable[PathChange]) -> int:
                 file_count += 1
                 total_size += entry.status.st_size
     return too_large
+
+
+def check_folder_sizes(roots: Iterable[Path], excluded_paths: Collection[str]) -> None:
+    """Check that folders are not too large to copy, without reading any file.
+
+    Raises FoldersTooLargeError as soon as a limit is exceeded.
+    """
+    counts = {"files": 0, "folders": 0}
+    size = 0
+    for entry in walk_folders(roots, excluded_paths):
+        unit = "folders" if entry.is_folder else "files"
+        counts[unit] += 1
+        size += entry.status.st_size if unit == "files" else 0
+        if counts[unit] > MAX_FILES:
+            raise FoldersTooLargeError(f"more than {MAX_FILES:,} {unit}")
+        if size > MAX_TOTAL_BYTES:
+            raise FoldersTooLargeError(f"more than {MAX_TOTAL_BYTES // 1000000} MB")
+
+
+def format_folders(folders: Mapping[Path, str]) -> str:
+    """Format folders, each with a comment, on one line."""
+    return join_names([f"{format_path(path)}/ ({reason})" for path, reason in folders.items()])
+
+
+def join_names(names: Sequence[str]) -> str:
+    """Join the first `MAX_NAMES` names; say how many more there are."""
+    return ", ".join(names[:MAX_NAMES]) + (f" and {len(names) - MAX_NAMES} more" if names[MAX_NAMES:] else "")
+
+
+def format_path(path: Path) -> str:
+    """Format a path on one line, relative to the working directory if it is inside."""
+    folder = str(get_working_directory()).rstrip("/") + "/"
+    return escape_for_display(str(path).removeprefix(folder))

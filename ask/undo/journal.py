@@ -2,7 +2,8 @@
 
 The journal is a file of JSON lines. A line is written before the file that it describes, so a run that is killed at any
 moment leaves a correct journal: the content of the file shows whether the write took place. A safe run first copies
-entire folders, and adds a line for each difference at its end. A journal is locked as long as a process writes to it.
+entire folders, and adds a line for each difference at its end; after a kill, undo itself compares the folders with the
+copy. A journal is locked as long as a process writes to it.
 """
 
 from __future__ import annotations
@@ -11,13 +12,22 @@ import fcntl
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from ask.errors import FileError
 from ask.records import NamedTuple
-from ask.undo.trees import ABSENT_STATE, OWNER_RWX, PathState, SavedEntry
+from ask.undo.trees import (
+    ABSENT_STATE,
+    MOUNT_REASONS,
+    OWNER_RWX,
+    OpenEntry,
+    PathState,
+    SavedEntry,
+    read_entry_state,
+    walk_folders,
+)
 
 BACKUPS_FOLDER = "originals"
 """The folder in the data folder that contains the backup sets."""
@@ -27,6 +37,8 @@ MANIFEST_NAME, UNFINISHED_MANIFEST_NAME = "manifest", "manifest.new"
 RUN, UNDO, REDO = "run", "undo", "redo"
 CHANGE, FOLDERS_COPIED, FOLDERS_COMPARED, RESTORE_DONE = "file", "folders", "left", "end"
 """Kinds of journal lines: see `BackupSet`."""
+TIMESTAMP_MARGIN = 2_000_000_000
+"""In nanoseconds. A file changed this shortly before copying may have changed again without a new timestamp."""
 
 
 class JournalHeader(NamedTuple):
@@ -216,6 +228,72 @@ def convert_read_errors(path: Path) -> Iterator[None]:
         raise FileError(f"cannot read {path} ({error.strerror})") from error
     except (ValueError, TypeError, KeyError, AttributeError, StopIteration) as error:
         raise FileError(f"{path} is not valid", f"remove {path.parent}, or upgrade ask") from error
+
+
+def complete_changes(backup_set: BackupSet) -> BackupSet:
+    """Add the changes in copied folders to a backup set in which they are not recorded because the run was killed.
+
+    The current state is taken for the state after the run. An invalid manifest is a FileError.
+    """
+    if not backup_set.has_snapshot or backup_set.has_diff:
+        return backup_set
+    with convert_read_errors(backup_set.folder / MANIFEST_NAME):
+        changes = {change.path: change for change in find_folder_changes(backup_set.folder)}
+    return backup_set._replace(changes={**backup_set.changes, **changes})
+
+
+def find_folder_changes(backup_folder: Path) -> list[PathChange]:
+    """Compare the folders of a run with their copy. An invalid manifest is a ValueError or TypeError."""
+    with (backup_folder / MANIFEST_NAME).open(encoding="utf-8") as file:
+        (root_names, excluded_paths, started_ns), *lines = map(json.loads, file)
+    roots = tuple(map(Path, root_names))
+    saved_entries = {line[0]: SavedEntry(*line) for line in lines}
+    names_by_copy: dict[str, list[Path]] = {}
+    for saved in saved_entries.values():
+        names_by_copy.setdefault(saved.copy, []).append(Path(saved.path))
+    changes = []
+    entries = walk_folders(roots, set(excluded_paths))
+    for name, state in _find_possible_changes(saved_entries, entries, started_ns - TIMESTAMP_MARGIN).items():
+        path, original = Path(name), saved_entries.get(name)
+        root = next(root for root in roots if path.is_relative_to(root))
+        change = PathChange(path, backup_folder, None, frozenset([state]), root)
+        if original is not None:
+            original = original.hash_copy(backup_folder)
+            if original.state == state:
+                continue
+            hard_links = [link for link in names_by_copy[original.copy] if link != path] if original.copy else []
+            has_lost_content = not (original.is_unreadable_folder and state.is_folder)
+            change = change._replace(
+                original=original,
+                hard_links=tuple(hard_links),
+                backup_error=original.error if has_lost_content else "",
+            )
+        changes.append(change)
+    return changes
+
+
+def _find_possible_changes(
+    saved_entries: Mapping[str, SavedEntry], entries: Iterable[OpenEntry], safe_time: int
+) -> dict[str, PathState]:
+    """Return the current state of each path, except of files that have not changed judging by their status.
+
+    A file changed later than `safe_time` may have changed again without a new timestamp.
+    """
+    states = dict.fromkeys(saved_entries, ABSENT_STATE)
+    unreadable = [saved.path for saved in saved_entries.values() if saved.is_unreadable_folder]
+    for entry in entries:
+        if entry.skip_reason:
+            unreadable.append(entry.path)
+        saved = saved_entries.get(entry.path)
+        # A mount point shows the permissions of the mounted file system, not those of the folder.
+        is_mount = entry.skip_reason in MOUNT_REASONS or (saved and saved.error in MOUNT_REASONS)
+        if is_mount or (saved and saved.changed_ns <= safe_time and saved.is_unchanged_file(entry.status)):
+            states.pop(entry.path, None)
+            continue
+        with suppress(FileNotFoundError):
+            states[entry.path] = read_entry_state(entry)
+    unknown_prefixes = tuple(f"{path}/" for path in unreadable)
+    return {path: state for path, state in states.items() if not path.startswith(unknown_prefixes)}
 
 
 def merge_changes(backup_sets: Iterable[BackupSet]) -> list[PathChange]:

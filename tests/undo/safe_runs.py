@@ -12,9 +12,17 @@ from random import Random
 
 import ask.undo.pruning  # noqa: F401
 from ask.undo.backups import BackupWriter
-from ask.undo.journal import RUN, UNDO, BackupSet, JournalHeader, PathChange, merge_changes, read_backup_sets
+from ask.undo.journal import (
+    RUN,
+    UNDO,
+    BackupSet,
+    JournalHeader,
+    PathChange,
+    complete_changes,
+    merge_changes,
+    read_backup_sets,
+)
 from ask.undo.restore import RestoreStatus, apply_restore, plan_restore
-from ask.undo.snapshots import complete_changes
 from tests.undo.runs import tree
 
 

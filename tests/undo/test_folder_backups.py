@@ -18,11 +18,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ask.errors import FileError
-from ask.undo.backups import BackupWriter
-from ask.undo.journal import BACKUPS_FOLDER, FOLDERS_COPIED, JOURNAL_NAME, MANIFEST_NAME, JournalHeader
+from ask.undo.backups import BackupWriter, FoldersTooLargeError, check_folder_sizes
+from ask.undo.journal import (
+    BACKUPS_FOLDER,
+    FOLDERS_COPIED,
+    JOURNAL_NAME,
+    MANIFEST_NAME,
+    JournalHeader,
+    complete_changes,
+)
 from ask.undo.pruning import SNAPSHOT_STORAGE_LIMIT, STAMP_NAME
 from ask.undo.restore import RestoreStatus
-from ask.undo.snapshots import FoldersTooLargeError, check_folder_sizes, complete_changes
 from ask.undo.trees import MAX_BACKUP_SIZE, MAX_DEPTH, MAX_FILES, MAX_TOTAL_BYTES
 from tests.undo.safe_runs import ACTS, NAMES, PATHS, FolderRuns, check
 
