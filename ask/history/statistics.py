@@ -62,14 +62,10 @@ FROM ranks GROUP BY name
 """
 """Percentiles by the nearest rank. A response is measured from the message before it, which is saved as it is sent."""
 CALL_QUERY = """
-SELECT {key} AS name, count(*) AS calls, coalesce(sum(calls.failed), 0) AS failures
+SELECT {key} AS name, count(*) AS calls, coalesce(sum(calls.failed), 0) AS failures,
+    coalesce(sum(calls.seconds), 0) AS seconds
 FROM runs JOIN messages ON messages.run = runs.number JOIN calls ON calls.message = messages.number
-WHERE runs.started >= ? GROUP BY 1
-"""
-TOOL_USAGE_QUERY = """
-SELECT name, count(*) AS calls, coalesce(sum(calls.failed), 0) AS failures, coalesce(sum(calls.seconds), 0) AS seconds
-FROM runs JOIN messages ON messages.run = runs.number JOIN calls ON calls.message = messages.number
-WHERE runs.started >= ? GROUP BY name ORDER BY count(*) DESC, name
+WHERE runs.started >= ? GROUP BY 1 ORDER BY count(*) DESC, 1
 """
 
 
@@ -148,7 +144,7 @@ def compute_statistics(
         total=(totals or [UsageRow("", 0, 0, Usage())])[0],
         days=tuple(days),
         models=tuple(query(by_model, ANSWERED_BY, model_costs)),
-        tools=tuple(ToolUsageRow(*row) for row in store.fetch_rows(TOOL_USAGE_QUERY, [since])),
+        tools=tuple(ToolUsageRow(*row) for row in store.fetch_rows(CALL_QUERY.format(key="calls.name"), [since])),
     )
 
 
@@ -185,16 +181,19 @@ def _query_usage(
 ) -> list[UsageRow]:
     """Return the rows of a query; `key` is the expression that names the row of a message."""
     details: dict[str, dict[str, Any]] = {}
-    for detail_query in (RESPONSE_TIME_QUERY, CALL_QUERY) if include_details else ():
-        for row in store.fetch_rows(detail_query.format(key=key), [since]):
-            details.setdefault(row["name"], {}).update(row)
+    if include_details:
+        for row in store.fetch_rows(RESPONSE_TIME_QUERY.format(key=key), [since]):
+            details[row["name"]] = {"median": row["median"], "p95": row["p95"]}
+        for row in store.fetch_rows(CALL_QUERY.format(key=key), [since]):
+            details.setdefault(row["name"], {}).update(calls=row["calls"], failures=row["failures"])
     return [
         UsageRow(
-            runs=row["runs"],
-            conversations=row["conversations"],
-            usage=parse_usage(row),
-            cost=costs.get(row["name"], Cost()),
-            **details.get(row["name"], {"name": row["name"]}),
+            row["name"],
+            row["runs"],
+            row["conversations"],
+            parse_usage(row),
+            costs.get(row["name"], Cost()),
+            **details.get(row["name"], {}),
         )
         for row in store.fetch_rows(query, [since])
     ]
