@@ -16,7 +16,6 @@ import pytest
 
 for _module in (
     "answer_tests",
-    "batch_tests",
     "conversation",
     "failure_tests",
     "request_tests",
@@ -26,11 +25,16 @@ for _module in (
     pytest.register_assert_rewrite(f"{__name__}.{_module}")
 
 from ask.testing.answer_tests import AnswerTests  # noqa: E402 - imported after the registration
-from ask.testing.batch_tests import BatchTests  # noqa: E402
 from ask.testing.failure_tests import FailureTests  # noqa: E402
 from ask.testing.request_tests import RequestTests  # noqa: E402
-from ask.testing.responses_samples import RESPONSES_SAMPLES, RESPONSES_WHOLE  # noqa: E402
-from ask.testing.samples import CHAT_COMPLETIONS_SAMPLES, CHAT_COMPLETIONS_WHOLE, EXPECTED, Expected  # noqa: E402
+from ask.testing.samples import (  # noqa: E402
+    CHAT_COMPLETIONS_SAMPLES,
+    CHAT_COMPLETIONS_WHOLE,
+    EXPECTED,
+    RESPONSES_SAMPLES,
+    RESPONSES_WHOLE,
+    Expected,
+)
 from ask.testing.structure_tests import StructureTests  # noqa: E402
 from ask.testing.tool_contract import ToolContract  # noqa: E402
 from ask.tools.plugins.functions import create_tool  # noqa: E402
@@ -48,7 +52,7 @@ __all__ = [
 ]
 
 
-class ProviderContract(FailureTests, AnswerTests, RequestTests, BatchTests, StructureTests):
+class ProviderContract(FailureTests, AnswerTests, RequestTests, StructureTests):
     """The complete test suite. Subclass it under a name that begins with `Test`, and set `provider`.
 
     Attributes:
