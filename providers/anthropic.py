@@ -277,7 +277,7 @@ class Anthropic(Provider):
         return provider_error
 
     def provider_batch(self) -> BatchApi | None:
-        from .anthropic_batches import AnthropicBatchApi
+        from .batches import AnthropicBatchApi
 
         return AnthropicBatchApi(build_headers)
 

@@ -267,7 +267,7 @@ class Gemini(Provider):
         return provider_error
 
     def provider_batch(self) -> BatchApi | None:
-        from .gemini_batches import GeminiBatchApi
+        from .batches import GeminiBatchApi
 
         return GeminiBatchApi(self.build_headers)
 

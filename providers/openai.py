@@ -138,7 +138,7 @@ class OpenAIChat(ChatCompletions):
         return body
 
     def provider_batch(self) -> BatchApi | None:
-        from .openai_batches import OpenAIBatchApi
+        from .batches import OpenAIBatchApi
 
         return OpenAIBatchApi(self.build_headers)
 

@@ -204,7 +204,7 @@ class OpenRouter(ChatCompletions):
         return error
 
     def provider_batch(self) -> BatchApi | None:
-        from .openrouter_batches import OpenRouterBatchApi
+        from .batches import OpenRouterBatchApi
 
         return OpenRouterBatchApi(self.build_headers)
 
