@@ -167,16 +167,14 @@ class Gemini(Provider):
                 turns.append({"role": role, "parts": parts})
         return turns
 
-    def find_provider_state(self, message: Message, model: str) -> Mapping[str, Any]:
-        """Drop the stored parts between Gemini 3 and older models.
+    def can_read_state(self, author: str, model: str) -> bool:
+        """Check that both are Gemini 3 or both older.
 
         It is not documented that signatures are valid across these generations. An alias such as gemini-flash-latest
         can be of either.
         """
-        state = message.provider_state
-        if state and not model.endswith("-latest") and is_old_model(state.model) != is_old_model(model):
-            return {}
-        return super().find_provider_state(message, model)
+        is_same_generation = model.endswith("-latest") or is_old_model(author) == is_old_model(model)
+        return is_same_generation and super().can_read_state(author, model)
 
     def format_model_parts(self, message: Message, model: str) -> list[Part]:
         """Format an assistant message.

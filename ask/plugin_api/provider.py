@@ -447,13 +447,23 @@ class Provider:
     def find_provider_state(self, message: Message, model: str) -> Mapping[str, Any]:
         """Return the provider-specific parts of a message to send back to a model.
 
-        Parts from another provider or model family are not sent back: the result is then {}. The family is the vendor
-        in names such as "vendor/model".
+        Parts from another provider, or that the model cannot read, are not sent back: the result is then {}.
         """
         state = message.provider_state
-        if state and state.provider == self.info.name and get_model_family(state.model) == get_model_family(model):
-            return state.data
-        return {}
+        is_own = state is not None and state.provider == self.state_owner
+        return state.data if state and is_own and self.can_read_state(state.model, model) else {}
+
+    @property
+    def state_owner(self) -> str:
+        """The `ProviderState.provider` of this provider's answers."""
+        return self.info.name
+
+    def can_read_state(self, author: str, model: str) -> bool:
+        """Check whether a model can read the provider-specific parts of a message that the model `author` wrote.
+
+        By default it can if both are of one family, which is the vendor in names such as "vendor/model".
+        """
+        return get_model_family(author) == get_model_family(model)
 
 
 def format_tool_results(messages: Iterable[Message], hooks: Provider) -> list[Message]:

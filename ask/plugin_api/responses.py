@@ -80,7 +80,7 @@ class Responses(Provider):
 
     @property
     def state_owner(self) -> str:
-        """The provider's name in `ProviderState`: the same service has other provider state on Chat Completions."""
+        """The `ProviderState.provider` of answers: the same service has other provider state on Chat Completions."""
         return f"{self.info.name}:responses"
 
     # Requests
@@ -165,12 +165,6 @@ class Responses(Provider):
             for item in items
             if can_send_back(item)
         ]
-
-    def find_provider_state(self, message: Message, model: str) -> Mapping[str, Any]:
-        if message.provider_state is None or message.provider_state.provider != self.state_owner:
-            return {}
-        state = message.provider_state._replace(provider=self.info.name)
-        return super().find_provider_state(message._replace(provider_state=state), model)
 
     def provider_supports_tools(self, model: str) -> bool:
         return self.chat.provider_supports_tools(model)
