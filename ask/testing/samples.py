@@ -194,7 +194,7 @@ def find_second_call_ids(whole: Mapping[str, Mapping[str, Any]]) -> set[str]:
     """
     parts = iterate_parts(whole.get("parallel", {}))
     call: Any = next(
-        (part for part in parts if has_arguments(part, ADD_4_5[1]) and not has_arguments(part, ADD_2_3[1])), {}
+        (part for _, part in parts if has_arguments(part, ADD_4_5[1]) and not has_arguments(part, ADD_2_3[1])), {}
     )
     first_call = set(iterate_leaves(whole.get("call", {})))
     texts = {leaf for key, leaf in iterate_fields(call) if isinstance(leaf, str) and not STATE_KEYS.search(key)}
@@ -207,7 +207,7 @@ def has_arguments(value: Any, arguments: Mapping[str, Any]) -> bool:
 
 
 def sends_object(value: Any, arguments: Mapping[str, Any]) -> bool:
-    return any(part == arguments for part in iterate_parts(value))
+    return any(part == arguments for _, part in iterate_parts(value))
 
 
 def sends_text(value: Any, arguments: Mapping[str, Any]) -> bool:
