@@ -56,9 +56,7 @@ PROFILES = (
         {"none": OFF},
         default_effort="high",
     ),
-    ModelProfile(
-        "claude-opus-{4.7-4.9}*", EFFORT_PAGE, ("none", *ALL_EFFORTS), ON_REQUEST, "none", refused_options=SAMPLING
-    ),
+    ModelProfile("claude-opus-{4.7-4.9}*", EFFORT_PAGE, ("none", *ALL_EFFORTS), ON_REQUEST, "none"),
     ModelProfile("claude-opus-{4.6}*", f"{MODELS_PAGE}/overview", output_limit=128_000),
     ModelProfile(
         "claude-opus-{4.6}*|claude-sonnet-{4.6}*",
