@@ -21,7 +21,7 @@ from ask.parsing import (
     decode_arguments,
     find_error,
     merge_fields,
-    parse_json,
+    parse_event,
     read_dict,
     read_first_choice,
     read_int,
@@ -66,9 +66,7 @@ class ChatStreamReader:
         self._media_fields: dict[str, Any] = {}
 
     def feed(self, event: RawEvent) -> list[Delta]:
-        chunk = parse_json(event.data)
-        if chunk is None and event.data.strip() != "null":
-            chunk = {"error": {"message": f"an event that is not JSON: {event.data[:200]}"}}
+        chunk = None if event.data.strip() == "null" else parse_event(event.data)
         if event.event == "error" and find_error(chunk) is None:
             chunk = {"error": chunk}
         error = find_error(chunk)

@@ -12,17 +12,11 @@ and `Responses` are also tested with sample answers; other providers supply thei
 
 from __future__ import annotations
 
+from pkgutil import iter_modules
+
 import pytest
 
-for _module in (
-    "answer_tests",
-    "conversation",
-    "failure_tests",
-    "request_tests",
-    "structure_tests",
-    "tool_contract",
-):
-    pytest.register_assert_rewrite(f"{__name__}.{_module}")
+pytest.register_assert_rewrite(*(f"{__name__}.{module.name}" for module in iter_modules(__path__)))
 
 from ask.testing.answer_tests import AnswerTests  # noqa: E402 - imported after the registration
 from ask.testing.failure_tests import FailureTests  # noqa: E402
