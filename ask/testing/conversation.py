@@ -78,10 +78,12 @@ def iterate_fields(value: Any) -> Iterator[tuple[str, Any]]:
 def iterate_parts(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
     """Yield a JSON value and all values inside it, each with the name of the innermost field that contains it."""
     yield key, value
-    parts = value.items() if isinstance(value, Mapping) else ()
-    parts = ((key, part) for part in value) if isinstance(value, list | tuple) else parts
-    for name, part in parts:
-        yield from iterate_parts(part, name)
+    if isinstance(value, Mapping):
+        for name, part in value.items():
+            yield from iterate_parts(part, name)
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from iterate_parts(part, key)
 
 
 def find_occurrences(text: str, body: Any) -> list[int]:
