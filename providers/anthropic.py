@@ -245,11 +245,7 @@ class Anthropic(Provider):
             finish_message=format_refusal_reason(response),
         )
         error = find_error(response)
-        if error is not None:
-            provider_error = self.parse_embedded_error(error)
-            provider_error.partial_response = answer
-            raise provider_error
-        return answer
+        return self.check_answer(answer, None if error is None else self.parse_embedded_error(error))
 
     def build_provider_state(
         self, response: Mapping[str, Any], blocks: list[dict[str, Any]], finish: FinishReason

@@ -222,20 +222,17 @@ class Gemini(Provider):
         )
         model = read_str(response.get("modelVersion")).removeprefix("models/")
         state = ProviderState(self.info.name, model, {"parts": stored_parts})
+        error = self.find_response_error(response, reason)
         answer = ModelResponse(
             text=join_text(parts),
             reasoning=join_text(parts, thoughts=True),
-            finish_reason=to_finish(reason, has_calls=bool(list_function_calls(parts))),
+            finish_reason=FinishReason.ERROR if error else to_finish(reason, bool(list_function_calls(parts))),
             usage=parse_usage(read_dict(response.get("usageMetadata"))),
             provider_state=state if needs_state else None,
             finish_message=format_filter_reason(response, reason)
             or (MEDIA_NOTICE if any("inlineData" in part and not part.get("thought") for part in parts) else ""),
         )
-        error = self.find_response_error(response, reason)
-        if error:
-            error.partial_response = answer._replace(finish_reason=FinishReason.ERROR)
-            raise error
-        return answer
+        return self.check_answer(answer, error)
 
     def find_response_error(self, response: Mapping[str, Any], reason: str) -> ProviderError | None:
         """Return the error in a response with status 200, if any."""
@@ -552,7 +549,7 @@ def format_filter_reason(response: Mapping[str, Any], reason: str) -> str:
     return ": ".join(filter(None, (label, message, ", ".join(filter(None, harms)))))
 
 
-def to_finish(reason: str, *, has_calls: bool) -> FinishReason:
+def to_finish(reason: str, has_calls: bool) -> FinishReason:
     """Convert the finish reason; an unknown reason is a normal end."""
     if reason in FILTER_REASONS:
         return FinishReason.CONTENT_FILTER

@@ -164,12 +164,10 @@ class Ollama(Provider):
             ),
             provider_state=state,
         )
-        if response.get("error"):
-            status = response.get("status")
-            error = self.parse_embedded_error({"message": format_error_message(response["error"]), "status": status})
-            error.partial_response = answer
-            raise error
-        return answer
+        if not response.get("error"):
+            return answer
+        error = {"message": format_error_message(response["error"]), "status": response.get("status")}
+        return self.check_answer(answer, self.parse_embedded_error(error))
 
     def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
         return read_tool_calls(read_dict(response.get("message")).get("tool_calls"))

@@ -378,11 +378,7 @@ class ChatCompletions(Provider):
             provider_state=ProviderState(self.info.name, read_str(response.get("model")), state) if state else None,
             finish_message=MEDIA_NOTICE if audio or read_list(message.get("images")) else "",
         )
-        error = self.find_response_error(response, answer)
-        if error:
-            error.partial_response = answer
-            raise error
-        return answer
+        return self.check_answer(answer, self.find_response_error(response, answer))
 
     def find_response_error(self, response: Mapping[str, Any], answer: ModelResponse) -> ProviderError | None:
         """Return the error inside a response with status 200, or None."""

@@ -405,6 +405,14 @@ class Provider:
         status = code if code and 400 <= code <= 599 else 200
         return self.provider_parse_error(status, {}, json.dumps({"error": error}))
 
+    @staticmethod
+    def check_answer(answer: ModelResponse, error: ProviderError | None) -> ModelResponse:
+        """Return a parsed answer, or raise the error in its response, with the answer as its partial response."""
+        if error is None:
+            return answer
+        error.partial_response = answer
+        raise error
+
     def provider_notice(self, request: ChatRequest, answer: ModelResponse) -> str:
         """Return a one-line notice for the user about an answer; "" for none.
 
@@ -450,8 +458,9 @@ class Provider:
         Parts from another provider, or that the model cannot read, are not sent back: the result is then {}.
         """
         state = message.provider_state
-        is_own = state is not None and state.provider == self.state_owner
-        return state.data if state and is_own and self.can_read_state(state.model, model) else {}
+        if state and state.provider == self.state_owner and self.can_read_state(state.model, model):
+            return state.data
+        return {}
 
     @property
     def state_owner(self) -> str:

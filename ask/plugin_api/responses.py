@@ -400,11 +400,7 @@ class Responses(Provider):
             provider_state=self.build_provider_state(response, items),
             finish_message=MEDIA_NOTICE if any(item.get("type") == "image_generation_call" for item in items) else "",
         )
-        error = self.find_response_error(response)
-        if error:
-            error.partial_response = answer
-            raise error
-        return answer
+        return self.check_answer(answer, self.find_response_error(response))
 
     def find_response_error(self, response: Mapping[str, Any]) -> ProviderError | None:
         """Return the error inside a response with status 200, or None."""
