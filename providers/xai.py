@@ -64,7 +64,7 @@ class XAIChat(ChatCompletions):
     )
 
     def provider_batch(self) -> BatchApi | None:
-        from .xai_batches import XAIBatchApi
+        from .batches import XAIBatchApi
 
         return XAIBatchApi(self.build_headers)
 

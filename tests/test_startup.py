@@ -149,7 +149,7 @@ def test_demo_loads_only_what_it_uses_and_no_other_provider(home: Home) -> None:
     observe(home, "-p", "demo", "hi")
     second = observe(home, "-p", "demo", "--no-save", "hi")
     of_requests = observe(home, script="import requests").modules
-    assert second.providers == {"demo", "demo_rules"}
+    assert second.providers == {"demo"}
     assert second.modules & {"tomllib", "tomli_w", "markdown_it", "prompt_toolkit", "sqlite3"} == set()
     assert "importlib.metadata" not in second.modules - of_requests
     assert "ask.testing" not in second.modules
@@ -230,7 +230,7 @@ def test_a_second_run_reads_no_package_metadata(home: Home) -> None:
 def test_a_run_with_tools_loads_no_other_provider(home: Home) -> None:
     (home.work / "note.txt").write_text("marzipan\n")
     seen = observe(home, "-p", "demo", "which files are here?")
-    assert seen.providers == {"demo", "demo_rules"}
+    assert seen.providers == {"demo"}
     assert "ask.tools.files" in seen.modules
     assert not any(module.startswith("ask.undo") for module in seen.modules), "nothing was written"
     of_servers = ("ask.mcp.", "ask.agent.mcp", "mcp", "asyncio", "anyio", "httpx2", "pydantic")
