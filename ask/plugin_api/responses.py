@@ -506,8 +506,10 @@ def read_parts(item: Mapping[str, Any], name: str) -> Iterator[dict[str, Any]]:
 
 def remove_effort_parameters(profile: ModelProfile) -> ModelProfile:
     """Remove the parameters that an effort becomes on Chat Completions; an effort that is left out still is."""
-    empty = {effort: parameters for effort, parameters in (profile.effort_parameters or {}).items() if not parameters}
-    return profile._replace(effort_parameters=empty or None)
+    if profile.effort_parameters is None:
+        return profile
+    empty = {effort: parameters for effort, parameters in profile.effort_parameters.items() if not parameters}
+    return profile._replace(effort_parameters=empty)
 
 
 def list_call_ids(items: Sequence[Mapping[str, Any]]) -> list[str]:
