@@ -95,12 +95,23 @@ class LazyServers:
         Raises:
             ToolError: the call failed.
         """
+        from ask.mcp.connection import RequestError
+        from ask.mcp.tool_results import to_tool_result
+
+        async def send(client: Client) -> ToolResult:
+            return to_tool_result(await client.call_tool(tool_name, dict(arguments)))
+
         if server_name in self._pending_servers:
             self._start_pending(server_name)
         if reason := self._failures.get(server_name, {}).get(tool_name):
             raise ToolError(reason)
         assert self._pool, "the server was started"  # noqa: S101
-        return self._pool.call_tool(server_name, tool_name, arguments, timeout)
+        try:
+            result, questions = self._pool.request(server_name, send, timeout)
+        except RequestError as error:
+            outcome = f"the MCP server {server_name} {error.outcome}" if error.outcome else "nothing was run"
+            raise ToolError(f"{outcome}: {error}") from None
+        return result._replace(text="\n".join([result.text, *questions]))
 
     def request(self, server: ServerConfig, send: Callable[[Client], Awaitable[T]], timeout: float) -> T:
         """Make a request to a server, which is started first if necessary, and return what `send` returns.
@@ -117,7 +128,8 @@ class LazyServers:
             if failure:
                 raise RequestError(failure)
         assert self._pool, "the server was started"  # noqa: S101
-        return self._pool.request(server.name, send, timeout)
+        result, _ = self._pool.request(server.name, send, timeout)
+        return result
 
     def close(self) -> None:
         """Stop all servers that were started."""
