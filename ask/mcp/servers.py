@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -30,6 +31,7 @@ LOOP_TIMEOUT_MARGIN = CLOSE_TIMEOUT + 10
 """Seconds added to the timeout of a call, after which the event loop itself is considered to hang."""
 
 
+@dataclass(kw_only=True)
 class ServerPool:
     """The servers that a run has started.
 
@@ -37,22 +39,14 @@ class ServerPool:
     `redact` removes keys from the logs.
     """
 
-    def __init__(
-        self,
-        *,
-        environment: Mapping[str, str],
-        variables: Mapping[str, str],
-        directory: Path,
-        log_folder: Path,
-        redact: Callable[[str], str],
-        sign_ins: SignIns,
-    ) -> None:
-        self._environment = environment
-        self._variables = variables
-        self._directory = directory
-        self._log_folder = log_folder
-        self._redact = redact
-        self._sign_ins = sign_ins
+    environment: Mapping[str, str]
+    variables: Mapping[str, str]
+    directory: Path
+    log_folder: Path
+    redact: Callable[[str], str]
+    sign_ins: SignIns
+
+    def __post_init__(self) -> None:
         self._logs: dict[str, ServerLog] = {}
         self._transports: list[ServerTransport] = []
         self._connections: dict[str, ServerConnection] = {}
@@ -150,22 +144,22 @@ class ServerPool:
         """
         transport: ServerTransport
         if server.type == "stdio":
-            transport = await start_process(server, self._environment, self._directory, self._logs[server.name])
+            transport = await start_process(server, self.environment, self.directory, self._logs[server.name])
         else:
-            transport = HttpServerTransport(server, self._variables, self._sign_ins)
+            transport = HttpServerTransport(server, self.variables, self.sign_ins)
         self._transports.append(transport)
         if self._is_closing:
             transport.kill()
-        connection = self._connections[server.name] = ServerConnection(server, self._directory, transport)
+        connection = self._connections[server.name] = ServerConnection(server, self.directory, transport)
         return connection
 
     async def _open_connections(self, servers: Sequence[ServerConfig]) -> list[ServerTools]:
         results: dict[str, ServerTools] = {}
         started = []
         for server in servers:
-            self._logs.setdefault(server.name, ServerLog(self._log_folder / f"{server.name}.log", self._redact))
+            self._logs.setdefault(server.name, ServerLog(self.log_folder / f"{server.name}.log", self.redact))
             try:
-                expanded = expand_variables(server, self._variables, self._directory)
+                expanded = expand_variables(server, self.variables, self.directory)
                 started.append(await self._create_connection(expanded))
             except ConfigError as error:
                 results[server.name] = ServerTools(server, failure=str(error))
