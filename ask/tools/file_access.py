@@ -56,20 +56,19 @@ def resolve_path(path_argument: str, context: ToolContext) -> Path:
 
 
 @contextmanager
-def translate_os_errors(
-    display_name: str, path: Path, context: ToolContext, expected_type: str = "file"
-) -> Iterator[None]:
-    """Convert the operating system's errors to a `ToolError` that helps the model."""
+def use_path(path_argument: str, context: ToolContext, expected_type: str = "file") -> Iterator[Path]:
+    """Yield the path that the model means, and convert the operating system's errors to a `ToolError` that helps it."""
+    path = resolve_path(path_argument, context)
     try:
-        yield
+        yield path
     except FileNotFoundError:
-        raise ToolError(_describe_missing_path(display_name, path, context, expected_type)) from None
+        raise ToolError(_describe_missing_path(path_argument, path, context, expected_type)) from None
     except (NotADirectoryError, FileExistsError):
-        raise ToolError(f"{display_name}: part of this path is a file, not a directory") from None
+        raise ToolError(f"{path_argument}: part of this path is a file, not a directory") from None
     except PermissionError:
-        raise ToolError(f"{display_name}: permission denied") from None
+        raise ToolError(f"{path_argument}: permission denied") from None
     except OSError as error:
-        raise ToolError(f"{display_name}: {error.strerror}") from None
+        raise ToolError(f"{path_argument}: {error.strerror}") from None
 
 
 @contextmanager
