@@ -18,7 +18,7 @@ from ask.safety.sandbox_config import SandboxConfig
 from ask.settings import SANDBOX_LEVEL, Settings
 from ask.text import format_one_line
 from ask.tools.base import Tool, ToolContext, ToolError
-from ask.tools.network_policy import parse_host
+from ask.tools.network_policy import parse_url
 
 if TYPE_CHECKING:
     from ask.context.instructions import InstructionFile
@@ -177,6 +177,6 @@ def parse_allowed_host(host_name: str) -> str:
         UsageError: it is not a host.
     """
     try:
-        return parse_host(f"https://{host_name}/")
+        return parse_url(f"https://{host_name}/").host
     except ToolError as error:
         raise UsageError(f"{host_name} is not a valid host ({error})", "for example --allow-host example.com") from None
