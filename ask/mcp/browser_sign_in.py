@@ -21,7 +21,7 @@ from ask.mcp.http_connection import HttpServerTransport
 from ask.mcp.server_config import ServerConfig
 from ask.mcp.sign_in import InteractiveAuth
 from ask.mcp.sign_in_store import SignIns
-from ask.mcp.tool_listing import ServerTools, select_tools
+from ask.mcp.tool_listing import ServerTools
 from ask.parsing import read_dict, read_list
 from ask.text import format_one_line
 
@@ -83,7 +83,7 @@ async def sign_in(
     timeout = SIGN_IN_TIMEOUT + server.timeout
     connection = ServerConnection(server._replace(timeout=timeout), directory, transport)
     try:
-        tools = select_tools(server, await connection.open())
+        tools = await connection.open()
     except RequestError as error:
         raise NetworkError(f"cannot sign in to {server.name}: {error}") from None
     finally:

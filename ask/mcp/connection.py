@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import urlsplit
@@ -19,12 +19,11 @@ from ask.errors import AskError
 from ask.mcp.http_connection import HttpServerTransport
 from ask.mcp.process import SHUTDOWN_TIMEOUT, ServerProcess
 from ask.mcp.server_config import ServerConfig
-from ask.mcp.tool_listing import TOOLS_LIMIT, ToolListing
+from ask.mcp.tool_listing import TOOLS_LIMIT, ServerTools, ToolListing, select_tools
 from ask.parsing import read_dict, read_list
 from ask.text import format_one_line
 
 if TYPE_CHECKING:
-    from anyio.streams.memory import MemoryObjectSendStream
     from mcp import Client
     from mcp_types import ElicitRequestParams, ElicitResult, ListRootsResult
     from mcp_types import Tool as McpTool
@@ -70,6 +69,17 @@ class ListPage(Protocol):
 P = TypeVar("P", bound=ListPage)
 
 
+class MessageStream(aclosing[AsyncGenerator[Any]]):
+    """A stream as the SDK expects it: an asynchronous iterator that a context closes."""
+
+    def __init__(self, messages: AsyncGenerator[Any]) -> None:
+        super().__init__(messages)
+        self._messages = messages
+
+    def __aiter__(self) -> AsyncGenerator[Any]:
+        return self._messages
+
+
 class ServerConnection:
     """The connection to one server, whose variables must be expanded.
 
@@ -85,8 +95,6 @@ class ServerConnection:
         self.server = server
         self.version = ""
         """The name and version that the server reports, or ""."""
-        self.list_lifetime = 0.0
-        """Seconds that the server considers its tool list fresh; 0 if it does not say."""
         self.failure = ""
         """Why its messages are no longer read, if the server is at fault."""
         self.has_lost_session = False
@@ -108,8 +116,8 @@ class ServerConnection:
         is_connected = self._client_task is not None and not self._client_task.done() and not self._stream_ended
         return not (is_connected and self._transport.is_running)
 
-    async def open(self) -> list[ToolListing]:
-        """Connect to the server and return its tools.
+    async def open(self) -> ServerTools:
+        """Connect to the server and return the tools to offer.
 
         Raises:
             RequestError: this fails or takes too long.
@@ -135,7 +143,7 @@ class ServerConnection:
         from mcp_types import Implementation
 
         client = Client(
-            self._open_limited_streams(),
+            self._open_streams(),
             client_info=Implementation(name="ask", version=__version__),
             cache=None,
             list_roots_callback=self._list_roots if self._roots else None,
@@ -148,34 +156,26 @@ class ServerConnection:
             await self._close_requested.wait()
 
     @asynccontextmanager
-    async def _open_limited_streams(self) -> AsyncIterator[Any]:
-        """Open the streams of the transport, which end after too many unsolicited messages."""
-        import anyio
-
+    async def _open_streams(self) -> AsyncIterator[Any]:
         async with self._transport.open_streams() as (received, to_send):
-            incoming, limited = anyio.create_memory_object_stream[Any](0)
-            task = asyncio.create_task(self.forward_messages(received, incoming))
-            try:
-                yield limited, to_send
-            finally:
-                task.cancel()
-                await asyncio.wait([task])
-                limited.close()
+            yield MessageStream(self.limit_messages(received)), to_send
 
-    async def forward_messages(self, received: AsyncIterator[Any], incoming: MemoryObjectSendStream[Any]) -> None:
-        """Forward messages of the server until there are too many unsolicited ones."""
+    async def limit_messages(self, received: Any) -> AsyncGenerator[Any]:
+        """Yield the messages of the server until there are too many unsolicited ones."""
         unsolicited_count = 0
-        async with incoming:
-            async for item in received:
-                if isinstance(item, Exception):
-                    self._invalid_input = format_invalid_input(item)
-                message = getattr(item, "message", None)
-                is_response = hasattr(message, "result") or hasattr(message, "error")
-                unsolicited_count = 0 if is_response else unsolicited_count + 1
-                if unsolicited_count > UNSOLICITED_LIMIT:
-                    self.failure = f"it sent more than {UNSOLICITED_LIMIT:,} unsolicited messages"
-                    break
-                await incoming.send(item)
+        try:
+            async with aclosing(received):
+                async for item in received:
+                    if isinstance(item, Exception):
+                        self._invalid_input = format_invalid_input(item)
+                    message = getattr(item, "message", None)
+                    is_response = hasattr(message, "result") or hasattr(message, "error")
+                    unsolicited_count = 0 if is_response else unsolicited_count + 1
+                    if unsolicited_count > UNSOLICITED_LIMIT:
+                        self.failure = f"it sent more than {UNSOLICITED_LIMIT:,} unsolicited messages"
+                        break
+                    yield item
+        finally:  # also if the transport fails
             self._stream_ended = True
 
     async def _list_roots(self, context: object) -> ListRootsResult:
@@ -194,19 +194,17 @@ class ServerConnection:
             )
         return ElicitResult(action="decline")
 
-    async def _list_tools(self, client: Client) -> list[ToolListing]:
+    async def _list_tools(self, client: Client) -> ServerTools:
         """List the server's tools. Stops after `TOOLS_LIMIT` unless the user selected some by name."""
         tools: list[ToolListing] = []
-        if client.server_capabilities.tools is None:
-            return tools
         lifetimes = []
-        async for page in iterate_pages(client.list_tools):
-            tools += map(to_tool_listing, page.tools)
-            lifetimes.append(page.ttl_ms / 1_000)
-            self.list_lifetime = min(lifetimes)
-            if len(tools) > TOOLS_LIMIT and not self.server.tools:
-                break
-        return tools
+        if client.server_capabilities.tools is not None:
+            async for page in iterate_pages(client.list_tools):
+                tools += map(to_tool_listing, page.tools)
+                lifetimes.append(page.ttl_ms / 1_000)
+                if len(tools) > TOOLS_LIMIT and not self.server.tools:
+                    break
+        return select_tools(self.server, tools)._replace(lifetime=min(lifetimes, default=0.0))
 
     async def request(self, send: Callable[[Client], Awaitable[T]], timeout: float) -> T:
         """Make a request, which is canceled after `timeout` seconds, and return what `send` returns.

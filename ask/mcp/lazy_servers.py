@@ -101,8 +101,8 @@ class LazyServers:
         async def send(client: Client) -> ToolResult:
             return to_tool_result(await client.call_tool(tool_name, dict(arguments)))
 
-        if server_name in self._pending_servers:
-            self._start_pending(server_name)
+        if offered := self._pending_servers.get(server_name):
+            self._start_on_demand(offered.server)
         if reason := self._failures.get(server_name, {}).get(tool_name):
             raise ToolError(reason)
         assert self._pool, "the server was started"  # noqa: S101
@@ -121,12 +121,8 @@ class LazyServers:
         """
         from ask.mcp.connection import RequestError
 
-        if server.name not in self._running:
-            failure = (
-                self._start_pending(server.name) if server.name in self._pending_servers else self._start_one(server)
-            ).failure
-            if failure:
-                raise RequestError(failure)
+        if server.name not in self._running and (failure := self._start_on_demand(server)):
+            raise RequestError(failure)
         assert self._pool, "the server was started"  # noqa: S101
         result, _ = self._pool.request(server.name, send, timeout)
         return result
@@ -136,24 +132,17 @@ class LazyServers:
         if self._pool:
             self._pool.close()
 
-    def _start_one(self, server: ServerConfig) -> ServerTools:
+    def _start_on_demand(self, server: ServerConfig) -> str:
+        """Start a server after its tools were offered or without offering them; return why this failed, or ""."""
         try:
             [result] = self.start([server])
         except BaseException:  # such as Ctrl-C, after which a chat continues
             if self._pool:
                 self._pool.stop(server.name)
             raise
-        return result
-
-    def _start_pending(self, server_name: str) -> ServerTools:
-        offered_tools = self._pending_servers[server_name]
-        result = self._start_one(offered_tools.server)
-        del self._pending_servers[server_name]
-        if result.failure:
-            self._failures[server_name] = {tool.name: result.failure for tool in offered_tools.tools}
-        else:
-            self._failures[server_name] = find_unavailable_tools(offered_tools, result)
-        return result
+        if offered := self._pending_servers.pop(server.name, None):
+            self._failures[server.name] = find_unavailable_tools(offered, result)
+        return result.failure
 
 
 def find_unavailable_tools(offered: ServerTools, started: ServerTools) -> dict[str, str]:
@@ -163,7 +152,9 @@ def find_unavailable_tools(offered: ServerTools, started: ServerTools) -> dict[s
     reasons = {}
     for tool in offered.tools:
         current = current_listings.get(tool.name)
-        if current is None:
+        if started.failure:
+            reasons[tool.name] = started.failure
+        elif current is None:
             reasons[tool.name] = f"{message} lists the tool {tool.name!r}"
         elif tool.reads_only and not current.reads_only:
             # The call was not confirmed, although the user may want to confirm all changes.

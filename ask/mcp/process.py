@@ -10,7 +10,7 @@ import asyncio
 import errno
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from io import FileIO
@@ -25,7 +25,7 @@ from ask.process_tree import describe_exit, kill_process_tree, mark_environment
 from ask.text import format_one_line
 
 if TYPE_CHECKING:
-    from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+    from anyio.streams.memory import MemoryObjectReceiveStream
     from mcp.shared.message import SessionMessage
 
 MESSAGE_LIMIT = 10_000_000
@@ -117,47 +117,55 @@ class ServerProcess:
 
         stdin = self._process.stdin
         assert stdin, "it is a pipe"  # noqa: S101
-        incoming, received = anyio.create_memory_object_stream["SessionMessage | Exception"](0)
         to_send, outgoing = anyio.create_memory_object_stream["SessionMessage"](0)
-        read_task = asyncio.create_task(self._read_messages(incoming))
-        write_task = asyncio.create_task(write_messages(outgoing, stdin, incoming))
+        write_task = asyncio.create_task(self._write_messages(outgoing, stdin))
         try:
-            yield received, to_send
+            yield self._read_messages(), to_send
         finally:
-            received.close()
             to_send.close()
+            skip_task = asyncio.create_task(self._skip_output())
             await asyncio.wait([write_task], timeout=FLUSH_TIMEOUT)
             stdin.close()
             deadline = time.monotonic() + SHUTDOWN_TIMEOUT
             while self.is_running and time.monotonic() < deadline:
                 await asyncio.sleep(_POLL_INTERVAL)
             if not self.is_running:  # otherwise the pipes stay open
-                await asyncio.wait([read_task, self._log_task], timeout=FLUSH_TIMEOUT)
-            for task in (write_task, read_task):
+                await asyncio.wait([skip_task, self._log_task], timeout=FLUSH_TIMEOUT)
+            for task in (write_task, skip_task):
                 task.cancel()
-            await asyncio.gather(write_task, read_task, return_exceptions=True)
-            incoming.close()
+            await asyncio.gather(write_task, skip_task, return_exceptions=True)
             outgoing.close()
 
-    async def _read_messages(self, send_stream: MemoryObjectSendStream[Any]) -> None:
-        import anyio
-
+    async def _read_messages(self) -> AsyncGenerator[Any]:
         stdout = self._process.stdout
         assert stdout, "it is a pipe"  # noqa: S101
         try:
-            async with send_stream:
-                while True:
-                    line = await stdout.readuntil()
-                    if line.strip():
-                        await send_stream.send(parse_message(line))
+            while True:
+                line = await stdout.readuntil()
+                if line.strip():
+                    yield parse_message(line)
         except asyncio.LimitOverrunError:
             self._failure = f"it sent a message of more than {MESSAGE_LIMIT:,} bytes"
         except asyncio.IncompleteReadError:
-            return
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass
+
+    async def _skip_output(self) -> None:
+        """Read the rest of the output, so that the server can exit instead of blocking on a full pipe."""
+        stdout = self._process.stdout
+        assert stdout, "it is a pipe"  # noqa: S101
         while await stdout.read(_READ_SIZE):
-            pass  # drained, so that the server can exit instead of blocking on a full pipe
+            pass
+
+    async def _write_messages(
+        self, outgoing: MemoryObjectReceiveStream[SessionMessage], stdin: asyncio.StreamWriter
+    ) -> None:
+        """Write messages to stdin. If it is closed, kill the server: pending requests would wait forever."""
+        try:
+            async for message in outgoing:
+                stdin.write(message.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
+                await stdin.drain()
+        except OSError:
+            await asyncio.to_thread(self.kill)
 
     async def _copy_to_log(self) -> None:
         stderr = self._process.stderr
@@ -193,20 +201,6 @@ async def start_process(
     except (OSError, ValueError) as error:
         raise ConfigError(*explain_start_failure(server, folder, error)) from None
     return ServerProcess(process, mark, log)
-
-
-async def write_messages(
-    receive_stream: MemoryObjectReceiveStream[SessionMessage],
-    stdin: asyncio.StreamWriter,
-    incoming: MemoryObjectSendStream[Any],
-) -> None:
-    """Write messages to stdin. If it is closed, close `incoming`: pending requests would wait forever."""
-    try:
-        async for message in receive_stream:
-            stdin.write(message.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
-            await stdin.drain()
-    except OSError:
-        incoming.close()
 
 
 def parse_message(line: bytes) -> Any:

@@ -21,7 +21,7 @@ from ask.mcp.http_connection import HttpServerTransport
 from ask.mcp.process import ServerLog, start_process
 from ask.mcp.server_config import MCP_EXTRA, ServerConfig, expand_variables
 from ask.mcp.sign_in_store import SignIns
-from ask.mcp.tool_listing import ServerTools, select_tools
+from ask.mcp.tool_listing import ServerTools
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -175,16 +175,14 @@ class ServerPool:
     async def _open_connection(self, connection: ServerConnection) -> ServerTools:
         server, start = connection.server, time.monotonic()
         try:
-            tools = select_tools(server, await connection.open())
+            tools = await connection.open()
         except RequestError as error:
             failure = f"the MCP server {server.name} cannot be used: {error}"
             log = self._logs[server.name]
             if log.last_line:
                 failure += f": its output is in {log.path}"
             tools = ServerTools(server, failure=failure)
-        return tools._replace(
-            version=connection.version, lifetime=connection.list_lifetime, seconds=time.monotonic() - start
-        )
+        return tools._replace(version=connection.version, seconds=time.monotonic() - start)
 
     async def _close_connections(self) -> None:
         await asyncio.gather(*(each.close() for each in self._connections.values()), return_exceptions=True)

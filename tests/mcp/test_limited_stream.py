@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 
 from ask.mcp.connection import UNSOLICITED_LIMIT, ServerConnection
@@ -33,10 +32,8 @@ async def stream_of(messages: Iterable[bytes]) -> AsyncIterator[object]:
 
 async def read_all(messages: Iterable[bytes]) -> tuple[int, str]:
     connection = ServerConnection(ServerConfig("one", Path("config.toml")), Path("/"), NO_TRANSPORT)
-    incoming, limited = anyio.create_memory_object_stream[object](2 * UNSOLICITED_LIMIT + 1)
-    await connection.forward_messages(stream_of(messages), incoming)
-    with limited:
-        return len([message async for message in limited]), connection.failure
+    received = [message async for message in connection.limit_messages(stream_of(messages))]
+    return len(received), connection.failure
 
 
 def read(messages: Iterable[bytes]) -> tuple[int, str]:
