@@ -11,7 +11,7 @@ import errno
 import os
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from datetime import datetime
 from io import FileIO
 from pathlib import Path
@@ -25,7 +25,6 @@ from ask.process_tree import describe_exit, kill_process_tree, mark_environment
 from ask.text import format_one_line
 
 if TYPE_CHECKING:
-    from anyio.streams.memory import MemoryObjectReceiveStream
     from mcp.shared.message import SessionMessage
 
 MESSAGE_LIMIT = 10_000_000
@@ -33,7 +32,7 @@ MESSAGE_LIMIT = 10_000_000
 SHUTDOWN_TIMEOUT = 1.0
 """Seconds that a server has to exit after its stdin is closed."""
 FLUSH_TIMEOUT = 0.5
-"""Seconds to wait until the last messages are sent and received."""
+"""Seconds to wait until the last output is received."""
 LOG_LIMIT = 1_000_000
 """Maximum number of bytes that a run adds to a log. A longer file is truncated first."""
 _POLL_INTERVAL = 0.005
@@ -113,28 +112,20 @@ class ServerProcess:
 
         At the end, the server's stdin is closed, and the server may exit by itself.
         """
-        import anyio
-
         stdin = self._process.stdin
         assert stdin, "it is a pipe"  # noqa: S101
-        to_send, outgoing = anyio.create_memory_object_stream["SessionMessage"](0)
-        write_task = asyncio.create_task(self._write_messages(outgoing, stdin))
         try:
-            yield self._read_messages(), to_send
+            yield self._read_messages(), MessageWriter(stdin, self.kill)
         finally:
-            to_send.close()
-            skip_task = asyncio.create_task(self._skip_output())
-            await asyncio.wait([write_task], timeout=FLUSH_TIMEOUT)
             stdin.close()
+            skip_task = asyncio.create_task(self._skip_output())
             deadline = time.monotonic() + SHUTDOWN_TIMEOUT
             while self.is_running and time.monotonic() < deadline:
                 await asyncio.sleep(_POLL_INTERVAL)
             if not self.is_running:  # otherwise the pipes stay open
                 await asyncio.wait([skip_task, self._log_task], timeout=FLUSH_TIMEOUT)
-            for task in (write_task, skip_task):
-                task.cancel()
-            await asyncio.gather(write_task, skip_task, return_exceptions=True)
-            outgoing.close()
+            skip_task.cancel()
+            await asyncio.gather(skip_task, return_exceptions=True)
 
     async def _read_messages(self) -> AsyncGenerator[Any]:
         stdout = self._process.stdout
@@ -156,17 +147,6 @@ class ServerProcess:
         while await stdout.read(_READ_SIZE):
             pass
 
-    async def _write_messages(
-        self, outgoing: MemoryObjectReceiveStream[SessionMessage], stdin: asyncio.StreamWriter
-    ) -> None:
-        """Write messages to stdin. If it is closed, kill the server: pending requests would wait forever."""
-        try:
-            async for message in outgoing:
-                stdin.write(message.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
-                await stdin.drain()
-        except OSError:
-            await asyncio.to_thread(self.kill)
-
     async def _copy_to_log(self) -> None:
         stderr = self._process.stderr
         assert stderr, "it is a pipe"  # noqa: S101
@@ -174,6 +154,25 @@ class ServerProcess:
             with suppress(ValueError):  # a line of more than MESSAGE_LIMIT bytes, which is dropped
                 if line := await stderr.readline():
                     self._log.write_line(line.removesuffix(b"\n"))
+
+
+class MessageWriter(AbstractAsyncContextManager["MessageWriter"]):
+    """A stream as the SDK expects it, which writes messages to the stdin of a server."""
+
+    def __init__(self, stdin: asyncio.StreamWriter, kill: Callable[[], None]) -> None:
+        self._stdin = stdin
+        self._kill = kill
+
+    async def send(self, message: SessionMessage) -> None:
+        """Write a message. If stdin is closed, kill the server: pending requests would wait forever."""
+        try:
+            self._stdin.write(message.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
+            await self._stdin.drain()
+        except OSError:
+            await asyncio.to_thread(self._kill)
+
+    async def __aexit__(self, *_: object) -> None:
+        """The process closes stdin."""
 
 
 async def start_process(
