@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ask.mcp.server_config import ServerConfig
 from ask.mcp.tool_list_cache import ToolListCache, compute_fingerprint
 from ask.mcp.tool_listing import ServerTools
-from ask.tools.base import ToolError, ToolResult
+from ask.tools.base import ToolContext, ToolError, ToolResult
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -89,7 +89,9 @@ class LazyServers:
                 self._cache.write(result, fingerprints[name])
         return results
 
-    def call_tool(self, server_name: str, tool_name: str, arguments: Mapping[str, Any], timeout: float) -> ToolResult:
+    def call_tool(
+        self, server_name: str, tool_name: str, arguments: Mapping[str, Any], context: ToolContext
+    ) -> ToolResult:
         """Call a tool of a server, which is started first if necessary.
 
         Raises:
@@ -107,7 +109,7 @@ class LazyServers:
             raise ToolError(reason)
         assert self._pool, "the server was started"  # noqa: S101
         try:
-            result, questions = self._pool.request(server_name, send, timeout)
+            result, questions = self._pool.request(server_name, send, context.command_timeout)
         except RequestError as error:
             outcome = f"the MCP server {server_name} {error.outcome}" if error.outcome else "nothing was run"
             raise ToolError(f"{outcome}: {error}") from None

@@ -86,7 +86,9 @@ class ServerProcess:
     """
 
     def __init__(self, process: asyncio.subprocess.Process, mark: str, log: ServerLog) -> None:
+        assert process.stdin and process.stdout and process.stderr, "they are pipes"  # noqa: S101
         self._process = process
+        self._stdin, self._stdout, self._stderr = process.stdin, process.stdout, process.stderr
         self._mark = mark
         self._log = log
         self._failure = ""
@@ -112,12 +114,10 @@ class ServerProcess:
 
         At the end, the server's stdin is closed, and the server may exit by itself.
         """
-        stdin = self._process.stdin
-        assert stdin, "it is a pipe"  # noqa: S101
         try:
-            yield self._read_messages(), MessageWriter(stdin, self.kill)
+            yield self._read_messages(), MessageWriter(self._stdin, self.kill)
         finally:
-            stdin.close()
+            self._stdin.close()
             skip_task = asyncio.create_task(self._skip_output())
             deadline = time.monotonic() + SHUTDOWN_TIMEOUT
             while self.is_running and time.monotonic() < deadline:
@@ -128,31 +128,22 @@ class ServerProcess:
             await asyncio.gather(skip_task, return_exceptions=True)
 
     async def _read_messages(self) -> AsyncGenerator[Any]:
-        stdout = self._process.stdout
-        assert stdout, "it is a pipe"  # noqa: S101
         try:
-            while True:
-                line = await stdout.readuntil()
+            async for line in self._stdout:
                 if line.strip():
                     yield parse_message(line)
-        except asyncio.LimitOverrunError:
+        except ValueError:
             self._failure = f"it sent a message of more than {MESSAGE_LIMIT:,} bytes"
-        except asyncio.IncompleteReadError:
-            pass
 
     async def _skip_output(self) -> None:
         """Read the rest of the output, so that the server can exit instead of blocking on a full pipe."""
-        stdout = self._process.stdout
-        assert stdout, "it is a pipe"  # noqa: S101
-        while await stdout.read(_READ_SIZE):
+        while await self._stdout.read(_READ_SIZE):
             pass
 
     async def _copy_to_log(self) -> None:
-        stderr = self._process.stderr
-        assert stderr, "it is a pipe"  # noqa: S101
-        while not stderr.at_eof():
+        while not self._stderr.at_eof():
             with suppress(ValueError):  # a line of more than MESSAGE_LIMIT bytes, which is dropped
-                if line := await stderr.readline():
+                if line := await self._stderr.readline():
                     self._log.write_line(line.removesuffix(b"\n"))
 
 
