@@ -5,6 +5,7 @@ The tools that are offered stay the same during a run, even if a server lists ot
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ask.mcp.server_config import ServerConfig
 from ask.mcp.tool_list_cache import ToolListCache, compute_fingerprint
 from ask.mcp.tool_listing import ServerTools
+from ask.text import repair_surrogates
 from ask.tools.base import ToolContext, ToolError, ToolResult
 
 if TYPE_CHECKING:
@@ -100,8 +102,11 @@ class LazyServers:
         from ask.mcp.connection import RequestError
         from ask.mcp.tool_results import to_tool_result
 
+        # Messages are UTF-8, which has no unpaired surrogates.
+        valid_arguments = json.loads(repair_surrogates(json.dumps(arguments, ensure_ascii=False)))
+
         async def send(client: Client) -> ToolResult:
-            return to_tool_result(await client.call_tool(tool_name, dict(arguments)))
+            return to_tool_result(await client.call_tool(tool_name, valid_arguments))
 
         if offered := self._pending_servers.get(server_name):
             self._start_on_demand(offered.server)
