@@ -10,6 +10,8 @@ from types import MappingProxyType
 
 MAX_FRAME_SIZE = 4 << 20
 """The largest payload of a worker's frame, in bytes."""
+MAX_CALL_SIZE = 1 << 28
+"""The largest payload of a frame to a worker, in bytes."""
 
 READY, OUTPUT, DONE = b"R", b"O", b"D"
 """Frames sent by the worker: it is ready; live output; the result of a call."""
@@ -58,6 +60,17 @@ class FrameReader:
             payload = bytes(self._buffer[_HEADER.size : end])
             del self._buffer[:end]
             yield kind, payload
+
+
+def read_frames(descriptor: int) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the frames that ask sends to a worker, as (kind, payload), until it closes the pipe.
+
+    Raises:
+        InvalidFrameError: a frame exceeds the maximum size.
+    """
+    reader = FrameReader(MAX_CALL_SIZE)
+    while data := os.read(descriptor, READ_SIZE):
+        yield from reader.feed(data)
 
 
 READ_SIZE = 1 << 16

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from ask.tools.base import ApprovedFile, Tool, ToolContext
 
 _REQUESTS_FD, _REPLIES_FD, _STDERR_FD = 0, 1, 2
-_MAX_CALL_SIZE = 1 << 28
-_READ_SIZE = 1 << 20
 _PR_GET_DUMPABLE, _PR_SET_DUMPABLE = 3, 4
 _MAX_CHARACTER_SIZE = 4
 """Maximum number of bytes of a character in UTF-8."""
@@ -41,7 +39,7 @@ def main() -> None:
     # So that no call can send it: the kernel drops signals that process 1 has no handler for.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     requests, replies = _isolate_channel()
-    frames = _read_frames(requests)
+    frames = worker_channel.read_frames(requests)
     start_message = json.loads(next(frames)[1])
     send_frame = partial(worker_channel.write_frame, replies)
     send_frame(worker_channel.READY, json.dumps(run_self_test(start_message["tasks"])).encode())
@@ -116,12 +114,6 @@ def _isolate_channel() -> tuple[int, int]:
     os.dup2(null, _REPLIES_FD)
     os.close(null)
     return requests, replies
-
-
-def _read_frames(requests_fd: int) -> Iterator[tuple[bytes, bytes]]:
-    reader = worker_channel.FrameReader(_MAX_CALL_SIZE)
-    while data := os.read(requests_fd, _READ_SIZE):
-        yield from reader.feed(data)
 
 
 def _execute_call(
