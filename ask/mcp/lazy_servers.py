@@ -46,26 +46,21 @@ class LazyServers:
         self._open_pool = open_pool
         self._show_status = show_status
         self._pool: ServerPool | None = None
-        self._running: dict[str, ServerTools] = {}
-        """The tools of the servers that were started, by server."""
-        self._pending_servers: dict[str, ServerTools] = {}
-        """The tools offered by servers that have not been started yet, by server."""
-        self._failures: dict[str, Mapping[str, str]] = {}
-        """Why offered tools cannot be called, by server and tool."""
+        self._offered: dict[str, ServerTools] = {}
+        """The tools that are offered in this run, by server: from the cache, or as listed when it was started."""
+        self._started: dict[str, ServerTools] = {}
+        """The result of the last start of each server."""
 
     def load_tools(self, servers: Sequence[ServerConfig]) -> list[ServerTools]:
         """Load the tools of each server from the cache. Servers without a valid entry are started concurrently."""
-        tools = {server.name: self._running[server.name] for server in servers if server.name in self._running}
-        cached = {
-            server.name: tool_list
-            for server in servers
-            if server.name not in tools and (tool_list := self.read_cached_tools(server))
-        }
-        self._pending_servers |= cached
-        tools |= cached
-        started = self.start([server for server in servers if server.name not in tools])
-        tools |= {result.server.name: result for result in started}
-        return [tools[server.name] for server in servers]
+        for server in servers:
+            running = self._started.get(server.name)
+            tools = running if running and not running.failure else self.read_cached_tools(server)
+            if tools:
+                self._offered[server.name] = tools
+        results = self.start([server for server in servers if server.name not in self._offered])
+        self._offered |= {result.server.name: result for result in results}
+        return [self._offered[server.name] for server in servers]
 
     def read_cached_tools(self, server: ServerConfig) -> ServerTools | None:
         """Return the tools of a server from the cache, None if there is no valid entry."""
@@ -84,10 +79,10 @@ class LazyServers:
             self._show_status("")
         for result in results:
             name = result.server.name
+            self._started[name] = result
             if result.failure:
                 self._cache.delete(name)
             else:
-                self._running[name] = result
                 self._cache.write(result, fingerprints[name])
         return results
 
@@ -108,9 +103,9 @@ class LazyServers:
         async def send(client: Client) -> ToolResult:
             return to_tool_result(await client.call_tool(tool_name, valid_arguments))
 
-        if offered := self._pending_servers.get(server_name):
-            self._start_on_demand(offered.server)
-        if reason := self._failures.get(server_name, {}).get(tool_name):
+        offered = self._offered[server_name]
+        started = self._started.get(server_name) or self._start_on_demand(offered.server)
+        if reason := explain_unavailable_tool(tool_name, offered, started):
             raise ToolError(reason)
         assert self._pool, "the server was started"  # noqa: S101
         try:
@@ -128,8 +123,11 @@ class LazyServers:
         """
         from ask.mcp.connection import RequestError
 
-        if server.name not in self._running and (failure := self._start_on_demand(server)):
-            raise RequestError(failure)
+        started = self._started.get(server.name)
+        if not started or started.failure:
+            started = self._start_on_demand(server)
+        if started.failure:
+            raise RequestError(started.failure)
         assert self._pool, "the server was started"  # noqa: S101
         result, _ = self._pool.request(server.name, send, timeout)
         return result
@@ -139,31 +137,27 @@ class LazyServers:
         if self._pool:
             self._pool.close()
 
-    def _start_on_demand(self, server: ServerConfig) -> str:
-        """Start a server after its tools were offered or without offering them; return why this failed, or ""."""
+    def _start_on_demand(self, server: ServerConfig) -> ServerTools:
         try:
             [result] = self.start([server])
         except BaseException:  # such as Ctrl-C, after which a chat continues
             if self._pool:
                 self._pool.stop(server.name)
             raise
-        if offered := self._pending_servers.pop(server.name, None):
-            self._failures[server.name] = find_unavailable_tools(offered, result)
-        return result.failure
+        return result
 
 
-def find_unavailable_tools(offered: ServerTools, started: ServerTools) -> dict[str, str]:
-    """Return the offered tools that cannot be called any more, by name, with the reason."""
-    current_listings = {listing.name: listing for listing in started.tools}
+def explain_unavailable_tool(tool_name: str, offered: ServerTools, started: ServerTools) -> str:
+    """Return why a tool that was offered cannot be called after its server was started; "" if it can."""
+    if started.failure:
+        return started.failure
+    before, now = (
+        next((listing for listing in tools.tools if listing.name == tool_name), None) for tools in (offered, started)
+    )
     message = f"nothing was run: the MCP server {offered.server.name} no longer"
-    reasons = {}
-    for tool in offered.tools:
-        current = current_listings.get(tool.name)
-        if started.failure:
-            reasons[tool.name] = started.failure
-        elif current is None:
-            reasons[tool.name] = f"{message} lists the tool {tool.name!r}"
-        elif tool.reads_only and not current.reads_only:
-            # The call was not confirmed, although the user may want to confirm all changes.
-            reasons[tool.name] = f"{message} now marks {tool.name!r} as read-only, from the next run on"
-    return reasons
+    if now is None:
+        return f"{message} lists the tool {tool_name!r}"
+    if before and before.reads_only and not now.reads_only:
+        # The call was not confirmed, although the user may want to confirm all changes.
+        return f"{message} marks {tool_name!r} as read-only; it can be called from the next run on"
+    return ""
