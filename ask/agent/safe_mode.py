@@ -178,9 +178,9 @@ def parse_allowed_host(host_name: str) -> str:
     Raises:
         UsageError: it is not a host.
     """
-    from ask.tools.network_policy import parse_host
+    from ask.tools.network_policy import parse_url
 
     try:
-        return parse_host(f"https://{host_name}/")
+        return parse_url(f"https://{host_name}/").host
     except ToolError as error:
         raise UsageError(f"{host_name} is not a valid host ({error})", "for example --allow-host example.com") from None
