@@ -194,7 +194,9 @@ class AskCommand(click.Command):
         flags = {name for option in options if option.is_flag for name in option.opts}
         valued = {name for option in options if not option.is_flag for name in option.opts}
         parsed = parse_command_line(args, OptionNames(flags, valued))
-        rest = super().parse_args(ctx, list(parsed.options))
+        # Click compares a short option to all long ones before it looks for it; none of these arguments is a value.
+        long_names = {option.opts[0]: option.opts[-1] for option in options}
+        rest = super().parse_args(ctx, [long_names.get(argument, argument) for argument in parsed.options])
         with_files = ctx.params["files"] or parsed.misplaced_option.startswith(("-f", "--file"))
         if with_files and not parsed.explicit:
             check_no_stray_files(ctx.params["files"], parsed.words)
