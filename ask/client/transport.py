@@ -99,9 +99,9 @@ class Transport:
         # Otherwise `requests` reads the body of a redirect, of any length, even if it does not follow it.
         self._session.get_redirect_target = lambda resp: None  # type: ignore[method-assign]
         self._session.mount(f"{parts.scheme}://", create_adapter(self._connection_counter))
-        # Read once: `requests` would read the whole environment for each request.
-        self._session.proxies = requests.utils.get_environ_proxies(self.base_url, no_proxy=None)
-        self._session.trust_env = False
+        self._session.trust_env = False  # `requests` would read the whole environment for each request
+        if preconnection is None:  # otherwise there is no proxy
+            self._session.proxies = requests.utils.get_environ_proxies(self.base_url, no_proxy=None)
 
     def send(self, request: HttpRequest, stream_format: Literal["sse", "ndjson"] = "sse") -> HttpResponse:
         """Send a request and return the response as soon as its headers have arrived.
