@@ -179,7 +179,8 @@ def check_provider(plugin: object, name: str, distribution: str) -> LoadedProvid
         raise make_error("profiles must be rows of ask.profiles.ModelProfile")
     default = Provider(info)
     omitted = [hook for hook in list_hook_names() if not getattr(hooks, hook).get_hookimpls()]
-    manager.register(SimpleNamespace(**{hook: getattr(default, hook) for hook in omitted}))
+    if omitted:  # only a module can omit hooks
+        manager.register(SimpleNamespace(**{hook: getattr(default, hook) for hook in omitted}))
     return LoadedProvider(
         hooks,
         info,
@@ -197,15 +198,13 @@ def check_alternative(provider: LoadedProvider, plugin: Provider) -> LoadedProvi
 
 
 class ProviderManager(pluggy.PluginManager):
-    """A plugin manager for the hooks of `Provider`; every `provider_*` callable implements one, decorated or not."""
+    """A plugin manager for the hooks of `Provider`; every `provider_*` callable implements one."""
 
     def parse_hookspec_opts(self, module_or_class: Any, name: str) -> Any:
         return {"firstresult": True} if name.startswith("provider_") else None
 
     def parse_hookimpl_opts(self, plugin: object, name: str) -> Any:
-        if not name.startswith("provider_") or not callable(getattr(plugin, name, None)):
-            return None
-        return super().parse_hookimpl_opts(plugin, name) or {}
+        return {} if name.startswith("provider_") and callable(getattr(plugin, name, None)) else None
 
 
 def find_missing_hooks(plugin: Provider | ModuleType) -> list[str]:
