@@ -21,7 +21,7 @@ _HTML_SAFE_ESCAPES = tuple(
     for characters, code_format in (("<>&", "04x"), ("<>&='", "04x"), ("<>&'+`", "04X"))
 )
 """How Go (and Rails), Gson, and .NET escape characters, so that their JSON can be part of an HTML page."""
-_JSON_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})|\\(.)", re.DOTALL)
+_JSON_ESCAPE = r"(?s)\\u([0-9a-fA-F]{4})|\\(.)"
 
 
 class Redactor:
@@ -56,7 +56,7 @@ class Redactor:
             try:
                 value = json.loads(text, strict=False)
             except (ValueError, RecursionError):
-                unescaped = repair_surrogates(_JSON_ESCAPE.sub(_unescape, text))
+                unescaped = repair_surrogates(re.sub(_JSON_ESCAPE, _unescape, text))
                 redacted = self.redact(unescaped)
                 return self.redact(text) if redacted == unescaped else redacted
             redacted = self.redact_value(value)
