@@ -132,12 +132,10 @@ def take_preconnection(preconnection: Preconnection, connection: Any) -> socket.
     Raises:
         urllib3.exceptions.HTTPError: the connection failed, converted to what urllib3 would have raised.
     """
-    from urllib3.exceptions import ConnectTimeoutError, NameResolutionError, NewConnectionError
+    from urllib3.exceptions import ConnectTimeoutError, NewConnectionError
 
     try:
         sock = preconnection.take_socket()
-    except socket.gaierror as error:
-        raise NameResolutionError(connection.host, connection, error) from error
     except TimeoutError as error:
         raise ConnectTimeoutError(connection, str(error)) from error
     except OSError as error:

@@ -74,7 +74,7 @@ def find_proxy(url: str) -> ProxySetting | None:
 
 
 def explain_connection_error(error: Exception, base_url: str, bundle: CaBundle | None) -> AskError:
-    """Convert an error raised by `requests`, other than a timeout, to one for the user.
+    """Convert an `OSError` or `ValueError` raised by `requests`, other than a timeout, to one for the user.
 
     Covers every failure before the first byte of a response.
 
@@ -101,7 +101,7 @@ def explain_server_error(error: Exception, base_url: str, address: str, *, direc
     """Explain a failure that is due to the server or the base URL."""
     import requests
 
-    if isinstance(error, requests.exceptions.InvalidURL):
+    if isinstance(error, requests.exceptions.InvalidURL) or not isinstance(error, OSError):
         return make_invalid_base_url_error(base_url)
     reason = find_connect_reason(error)
     if reason:

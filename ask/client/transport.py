@@ -12,6 +12,7 @@ import time
 import warnings
 import zlib
 from collections.abc import Iterator, Mapping
+from functools import partial
 from http.client import HTTPException, IncompleteRead
 from importlib.util import find_spec
 from types import ModuleType
@@ -25,20 +26,11 @@ from ask.client.decoding import (
     ChunkedDecoder,
     EventTooLargeError,
     GzipDecoder,
-    InvalidChunkError,
     NdjsonDecoder,
     SseDecoder,
     check_size,
 )
 from ask.client.http_adapter import ConnectionCounter, create_adapter
-from ask.client.network_errors import (
-    explain_connection_error,
-    find_proxy,
-    is_tls_server,
-    make_https_required_error,
-    make_invalid_base_url_error,
-    make_proxy_credentials_error,
-)
 from ask.client.preconnect import CONNECT_SECONDS, Preconnection
 from ask.errors import ConfigError, IncompleteStreamError, NetworkError, walk_causes
 from ask.plugin_api.provider import HttpRequest, RawEvent
@@ -91,6 +83,8 @@ class Transport:
         except ValueError:
             is_valid = False
         if not is_valid:
+            from ask.client.network_errors import make_invalid_base_url_error
+
             raise make_invalid_base_url_error(base_url)
         self.base_url = base_url.rstrip("/")
         self.address = parts.netloc.rpartition("@")[2]
@@ -133,10 +127,10 @@ class Transport:
             raise NetworkError(message, retryable=True, offline=True) from error
         except requests.exceptions.Timeout as error:
             raise self.make_stall_error() from error
-        except (requests.exceptions.RequestException, OSError) as error:
+        except (OSError, ValueError) as error:
+            from ask.client.network_errors import explain_connection_error
+
             raise explain_connection_error(error, self.base_url, bundle) from error
-        except ValueError as error:
-            raise make_invalid_base_url_error(self.base_url) from error
         self._check_response(response)
         return HttpResponse(response, self, stream_format)
 
@@ -144,25 +138,26 @@ class Transport:
         self, request: HttpRequest, data: bytes | None, headers: Mapping[str, str], bundle: CaBundle | None
     ) -> requests.Response:
         """Send a request, and resend it if the server had closed a reused connection."""
-        for may_reconnect in (True, False):
-            connection_count = self._connection_counter.count
-            try:
-                return self._session.request(
-                    request.method,
-                    self.base_url + request.path,
-                    data=data,
-                    headers=headers,
-                    stream=True,
-                    auth=skip_authentication,
-                    allow_redirects=False,
-                    timeout=(CONNECT_SECONDS, self.stall_timeout),
-                    verify=bundle.path if bundle else True,
-                )
-            except OSError as error:
-                is_new_connection = self._connection_counter.count > connection_count
-                if not may_reconnect or is_new_connection or not is_closed_connection(error):
-                    raise
-        raise AssertionError("unreachable")
+        send = partial(
+            self._session.request,
+            request.method,
+            self.base_url + request.path,
+            data=data,
+            headers=headers,
+            stream=True,
+            auth=skip_authentication,
+            allow_redirects=False,
+            timeout=(CONNECT_SECONDS, self.stall_timeout),
+            verify=bundle.path if bundle else True,
+        )
+        connection_count = self._connection_counter.count
+        try:
+            return send()
+        except OSError as error:
+            is_new_connection = self._connection_counter.count > connection_count
+            if is_new_connection or not is_closed_connection(error):
+                raise
+        return send()
 
     def _check_response(self, response: requests.Response) -> None:
         """Raise an error for a response that cannot be decoded, or is from a proxy or a server that expects HTTPS."""
@@ -173,6 +168,13 @@ class Transport:
             raise NetworkError(message, "check the base URL and the proxy")
         if self._scheme != "http" or response.status_code not in (400, 407):
             return
+        from ask.client.network_errors import (
+            find_proxy,
+            is_tls_server,
+            make_https_required_error,
+            make_proxy_credentials_error,
+        )
+
         proxy = find_proxy(self.base_url)
         if response.status_code == 407 and proxy:
             raise make_proxy_credentials_error(proxy)
@@ -331,13 +333,11 @@ class HttpResponse:
         deadline = self._last_progress + (grace if self.end_marker_seen else self._transport.stall_timeout)
         try:
             data = self._read_decoded(deadline)
-        except (ReadTimeoutError, TimeoutError) as error:
+        except (HTTPError, HTTPException, zlib.error, OSError) as error:
             if self.end_marker_seen:
                 return b""
-            raise self._transport.make_stall_error() from error
-        except (HTTPError, HTTPException, InvalidChunkError, zlib.error, OSError) as error:
-            if self.end_marker_seen:
-                return b""
+            if isinstance(error, ReadTimeoutError | TimeoutError):
+                raise self._transport.make_stall_error() from error
             raise IncompleteStreamError(
                 f"{self._transport.address} closed the connection early", "ask again", retryable=True
             ) from error
@@ -354,7 +354,7 @@ class HttpResponse:
         Raises:
             TimeoutError: the deadline has passed.
             zlib.error: the compressed data is damaged.
-            HTTPError, HTTPException, InvalidChunkError, OSError: the connection broke.
+            HTTPError, HTTPException, OSError: the connection broke.
         """
         if time.monotonic() > deadline:  # a small compressed body may take long to decode
             raise TimeoutError

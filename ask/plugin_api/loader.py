@@ -233,13 +233,13 @@ def list_hook_names() -> list[str]:
 
 def explain_hook_error(message: str) -> str:
     """Return pluggy's error, or a suggestion for a misspelled hook."""
-    from ask.suggestions import suggest
+    from ask.suggestions import format_suggestion
 
     hook = next((word.strip("'") for word in message.split() if word.strip("'").startswith("provider_")), "")
     if not hook or hook in list_hook_names():
         return message
-    suggestion = suggest(hook, list_hook_names())
-    return f"unknown hook {hook}" + (f"; did you mean {suggestion}?" if suggestion else "")
+    hint = format_suggestion(hook, list_hook_names(), otherwise="")
+    return f"unknown hook {hook}" + (f"; {hint}" if hint else "")
 
 
 def make_provider_load_error(name: str, distribution: str, reason: str) -> ConfigError:
