@@ -127,6 +127,20 @@ def test_proxy_disables_the_preconnection(ask: Ask, server: ModelServer) -> None
     assert (result.code, result.text) == (0, "by proxy\n")
 
 
+@pytest.mark.parametrize("variable", ["HTTP_PROXY", "https_proxy", "ALL_PROXY", "no_proxy"])
+def test_preconnection_depends_on_the_proxy_variables(
+    listener: socket.socket, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv(variable, "127.0.0.1:9")
+    monkeypatch.setenv("SOCKS_PROXY", "")
+    preconnection = preconnect(f"http://127.0.0.1:{listener.getsockname()[1]}/v1")
+    assert bool(preconnection) == (variable == "no_proxy")
+    if preconnection and (sock := preconnection.take_socket()):
+        sock.close()
+
+
 def test_refused_preconnection_is_a_normal_connection_error(ask: Ask) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed_server:
         env = make_environment(closed_server)
