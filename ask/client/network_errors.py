@@ -17,6 +17,8 @@ from ask.records import NamedTuple
 from ask.text import mask_password
 
 if TYPE_CHECKING:
+    import requests
+
     from ask.client.certificates import CaBundle
 
 CONNECT_REASONS = {
@@ -117,6 +119,17 @@ def explain_server_error(error: Exception, base_url: str, address: str, *, direc
     return NetworkError(
         f"{address} closed the connection without a response", "try again later", retryable=True, offline=True
     )
+
+
+def explain_http_error(base_url: str, response: requests.Response) -> AskError | None:
+    """Explain a response with status 400 or 407 from a proxy, or from a server that expects HTTPS; None for others."""
+    proxy = find_proxy(base_url)
+    if response.status_code == 407 and proxy:
+        return make_proxy_credentials_error(proxy)
+    is_json = "json" in response.headers.get("Content-Type", "")
+    if response.status_code == 400 and not proxy and not is_json and is_tls_server(base_url):
+        return make_https_required_error(base_url)
+    return None
 
 
 def is_proxy_error(error: Exception) -> bool:

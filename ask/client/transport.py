@@ -166,21 +166,11 @@ class Transport:
             response.close()
             message = f"{self.address} sent a response compressed with {encoding}, which was not requested"
             raise NetworkError(message, "check the base URL and the proxy")
-        if self._scheme != "http" or response.status_code not in (400, 407):
-            return
-        from ask.client.network_errors import (
-            find_proxy,
-            is_tls_server,
-            make_https_required_error,
-            make_proxy_credentials_error,
-        )
+        if self._scheme == "http" and response.status_code in (400, 407):
+            from ask.client.network_errors import explain_http_error
 
-        proxy = find_proxy(self.base_url)
-        if response.status_code == 407 and proxy:
-            raise make_proxy_credentials_error(proxy)
-        is_json = "json" in response.headers.get("Content-Type", "")
-        if response.status_code == 400 and not proxy and not is_json and is_tls_server(self.base_url):
-            raise make_https_required_error(self.base_url)
+            if error := explain_http_error(self.base_url, response):
+                raise error
 
     def make_stall_error(self) -> NetworkError:
         """Return the error for an answer that makes no progress."""

@@ -21,14 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ask import __distribution__
 from ask.errors import ConfigError
 from ask.plugin_api.loaded_provider import LoadedProvider
-from ask.plugin_api.provider import (
-    MODULE_HOOKS,
-    REQUIRED_HOOKS,
-    TOOL_HOOKS,
-    Provider,
-    ProviderInfo,
-    list_hook_names,
-)
+from ask.plugin_api.provider import MODULE_HOOKS, REQUIRED_HOOKS, TOOL_HOOKS, Provider, ProviderInfo
 from ask.profiles import ModelProfile
 from ask.records import NamedTuple
 
@@ -212,7 +205,7 @@ def find_missing_hooks(plugin: Provider | ModuleType) -> list[str]:
         required += MODULE_HOOKS
     elif not defines_hook(plugin, "provider_supports_tools"):
         required += TOOL_HOOKS
-    return [hook for hook in list_hook_names() if hook in required and not defines_hook(plugin, hook)]
+    return [hook for hook in required if not defines_hook(plugin, hook)]
 
 
 def defines_hook(plugin: Provider | ModuleType, hook: str) -> bool:
