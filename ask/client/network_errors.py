@@ -7,10 +7,11 @@ import re
 import socket
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 from ask.client.certificates import explain_certificate_error
 from ask.client.http_adapter import HeadersTooLargeError
+from ask.client.preconnect import split_server_url
 from ask.errors import AskError, ConfigError, MissingDependencyError, NetworkError, walk_causes
 from ask.parsing import RETRY_STATUSES
 from ask.records import NamedTuple
@@ -36,31 +37,19 @@ PROBE_TIMEOUT = 3.0
 
 
 class ProxySetting(NamedTuple):
-    """The URL of a proxy and the environment variable that contains it."""
+    """The URL of a proxy and the environment variable that contains it.
+
+    Attributes:
+        variable: the variable's name.
+        url: its value.
+        scheme: the URL's scheme; "" if it is not the URL of a proxy.
+        address: the host and port, without credentials.
+    """
 
     variable: str
     url: str
-
-    @property
-    def parts(self) -> SplitResult:
-        """The URL's parts; a proxy without a scheme is an HTTP proxy.
-
-        Raises:
-            ValueError: it is not a URL.
-        """
-        return urlsplit(self.url if "://" in self.url else f"http://{self.url}")
-
-    @property
-    def address(self) -> str:
-        """The host and port, without credentials."""
-        return self.parts.netloc.rpartition("@")[2]
-
-    def is_valid(self) -> bool:
-        """Check whether the setting is the URL of a proxy."""
-        try:
-            return self.parts.scheme in PROXY_SCHEMES and bool(self.parts.hostname) and self.parts.port != 0
-        except ValueError:
-            return False
+    scheme: str
+    address: str
 
 
 def find_proxy(url: str) -> ProxySetting | None:
@@ -73,7 +62,9 @@ def find_proxy(url: str) -> ProxySetting | None:
     scheme = urlsplit(url).scheme
     variables = (f"{scheme}_proxy", f"{scheme}_proxy".upper(), "all_proxy", "ALL_PROXY")
     variable = next((name for name in variables if os.environ.get(name) == value), "the system's proxy setting")
-    return ProxySetting(variable, value)
+    parts = split_server_url(value if "://" in value else f"http://{value}", PROXY_SCHEMES)
+    proxy_scheme, address = (parts.scheme, parts.netloc.rpartition("@")[2]) if parts else ("", "")
+    return ProxySetting(variable, value, proxy_scheme, address)
 
 
 def explain_connection_error(error: Exception, base_url: str, bundle: CaBundle | None) -> AskError:
@@ -92,7 +83,7 @@ def explain_connection_error(error: Exception, base_url: str, bundle: CaBundle |
     if any(isinstance(cause, HeadersTooLargeError) for cause in walk_causes(error)):
         return NetworkError(f"{address} sent too many headers", "check the base URL")
     proxy = find_proxy(base_url)
-    if proxy and not proxy.is_valid():
+    if proxy and not proxy.scheme:
         hint = "write a proxy as http://host:port or socks5h://host:port"
         return ConfigError(f"{proxy.variable} is {mask_password(proxy.url)!r}, which is not a proxy address", hint)
     if proxy and is_proxy_error(error):
@@ -170,9 +161,9 @@ def explain_proxy_error(error: Exception, proxy: ProxySetting, address: str) -> 
 def make_proxy_credentials_error(proxy: ProxySetting) -> NetworkError:
     """Return the error for a proxy that requires credentials or rejects them (407)."""
     message = f"the proxy {proxy.address} ({proxy.variable}) requires credentials"
-    if not proxy.parts.scheme.startswith("socks"):
+    if not proxy.scheme.startswith("socks"):
         message += " (407)"
-    hint = f"set {proxy.variable} to {proxy.parts.scheme}://USER:PASSWORD@{proxy.address}"
+    hint = f"set {proxy.variable} to {proxy.scheme}://USER:PASSWORD@{proxy.address}"
     return NetworkError(message, hint)
 
 

@@ -6,12 +6,23 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Collection
 from select import select
 from threading import Thread
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 CONNECT_SECONDS = 10.0
 DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+def split_server_url(url: str, schemes: Collection[str]) -> SplitResult | None:
+    """Split the URL of a server or proxy; return None if it is invalid or has another scheme."""
+    try:
+        parts = urlsplit(url)
+        is_valid = parts.scheme in schemes and parts.hostname and parts.port != 0
+    except ValueError:
+        return None
+    return parts if is_valid else None
 
 
 class Preconnection:
@@ -58,14 +69,8 @@ def preconnect(base_url: str) -> Preconnection | None:
 
     Return None if any proxy is configured, or if the URL is invalid.
     """
-    if has_proxy():
-        return None
-    try:
-        parts = urlsplit(base_url)
-        port = parts.port or DEFAULT_PORTS.get(parts.scheme)
-    except ValueError:
-        return None
-    return Preconnection(parts.hostname, port) if parts.hostname and port else None
+    parts = None if has_proxy() else split_server_url(base_url, DEFAULT_PORTS)
+    return Preconnection(parts.hostname or "", parts.port or DEFAULT_PORTS[parts.scheme]) if parts else None
 
 
 def has_proxy() -> bool:

@@ -17,7 +17,6 @@ from http.client import HTTPException, IncompleteRead
 from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import urlsplit
 
 from ask import __version__
 from ask.client.certificates import CaBundle, find_ca_bundle
@@ -31,7 +30,7 @@ from ask.client.decoding import (
     check_size,
 )
 from ask.client.http_adapter import ConnectionCounter, create_adapter
-from ask.client.preconnect import CONNECT_SECONDS, Preconnection
+from ask.client.preconnect import CONNECT_SECONDS, DEFAULT_PORTS, Preconnection, split_server_url
 from ask.errors import ConfigError, IncompleteStreamError, NetworkError, walk_causes
 from ask.plugin_api.provider import HttpRequest, RawEvent
 
@@ -77,12 +76,8 @@ class Transport:
         import_requests()
         import requests
 
-        try:
-            parts = urlsplit(base_url)
-            is_valid = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-        except ValueError:
-            is_valid = False
-        if not is_valid:
+        parts = split_server_url(base_url, DEFAULT_PORTS)
+        if parts is None:
             from ask.client.network_errors import make_invalid_base_url_error
 
             raise make_invalid_base_url_error(base_url)

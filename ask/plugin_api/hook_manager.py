@@ -7,7 +7,7 @@ from typing import Any
 
 import pluggy
 
-from ask.plugin_api.provider import Provider
+from ask.plugin_api.provider import Provider, list_hook_names
 from ask.suggestions import format_suggestion
 
 PROJECT_NAME = "ask"
@@ -26,11 +26,6 @@ class ProviderManager(pluggy.PluginManager):
         """Register the default of each hook that the plugin, a module, omits."""
         omitted = [hook for hook in list_hook_names() if not getattr(self.hook, hook).get_hookimpls()]
         self.register(SimpleNamespace(**{hook: getattr(default, hook) for hook in omitted}))
-
-
-def list_hook_names() -> list[str]:
-    """Return the names of all hooks."""
-    return [name for name in vars(Provider) if name.startswith("provider_")]
 
 
 def create_hook_manager(plugin: Provider | ModuleType, name: str) -> ProviderManager:

@@ -202,9 +202,9 @@ def find_missing_hooks(plugin: Provider | ModuleType) -> list[str]:
     """
     required: tuple[str, ...] = REQUIRED_HOOKS
     if isinstance(plugin, ModuleType):
-        required += MODULE_HOOKS
+        required = MODULE_HOOKS + required
     elif not defines_hook(plugin, "provider_supports_tools"):
-        required += TOOL_HOOKS
+        required = TOOL_HOOKS + required
     return [hook for hook in required if not defines_hook(plugin, hook)]
 
 

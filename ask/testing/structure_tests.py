@@ -16,8 +16,8 @@ import pytest
 
 from ask import ChatRequest, Provider, ProviderError
 from ask.errors import ConfigError
-from ask.plugin_api.hook_manager import list_hook_names
 from ask.plugin_api.loaded_provider import FEED
+from ask.plugin_api.provider import list_hook_names
 from ask.testing.base import ContractBase
 from ask.testing.conversation import KEY, SHORT_CONVERSATION, TOOL_CONVERSATION, TOOLS
 from ask.testing.hook_guard import MAX_WAIT, fail, load_provider, measure_waiting
