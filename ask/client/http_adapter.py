@@ -118,7 +118,11 @@ def limit_connection(connection_class: Any, counter: ConnectionCounter) -> Any:
 
         def _new_conn(self) -> socket.socket:
             counter.count += 1
-            preconnected = take_preconnection(counter.preconnection, self) if counter.preconnection else None
+            preconnection = counter.preconnection
+            preconnected = take_preconnection(preconnection, self) if preconnection else None
+            if preconnection and preconnection.ssl_context:
+                # The paths of certificates would be loaded again.
+                self.ssl_context, self.ca_certs, self.ca_cert_dir = preconnection.ssl_context, None, None
             return preconnected or super()._new_conn()
 
     return LimitedConnection

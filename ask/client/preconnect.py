@@ -7,9 +7,16 @@ import signal
 import socket
 import sys
 from collections.abc import Collection
+from contextlib import suppress
 from select import select
 from threading import Thread
+from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, urlsplit
+
+from ask.errors import ConfigError
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 CONNECT_SECONDS = 10.0
 DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -26,14 +33,22 @@ def split_server_url(url: str, schemes: Collection[str]) -> SplitResult | None:
 
 
 class Preconnection:
-    """A TCP connection that is being opened in the background; nothing is sent over it."""
+    """A TCP connection that is being opened in the background; nothing is sent over it.
 
-    def __init__(self, host: str, port: int) -> None:
+    Attributes:
+        ssl_context: for HTTPS, the context with the trusted certificates, once `take_socket` has returned; None if
+            they cannot be used. Loading them takes 20 ms, in which other threads can run.
+    """
+
+    def __init__(self, host: str, port: int, *, uses_tls: bool = False) -> None:
+        self.ssl_context: SSLContext | None = None
         self._address = (host, port)
         self._socket: socket.socket | None = None
         self._error: OSError | None = None
-        self._thread = Thread(target=self._connect, name="ask preconnect", daemon=True)
-        self._thread.start()
+        targets = (self._connect, self._load_certificates) if uses_tls else (self._connect,)
+        self._threads = [Thread(target=target, name="ask preconnect", daemon=True) for target in targets]
+        for thread in self._threads:
+            thread.start()
 
     def _connect(self) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # leave them to the main thread
@@ -44,6 +59,17 @@ class Preconnection:
         except UnicodeError:
             pass  # an invalid host name; the request will report it
 
+    def _load_certificates(self) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        from certifi import where
+
+        from ask.client.certificates import CaBundle, create_ssl_context, find_ca_bundle
+
+        with suppress(ConfigError):  # the request will report it
+            context = create_ssl_context(find_ca_bundle() or CaBundle(where(), "certifi"))
+            context.hostname_checks_common_name = False  # as in the contexts of urllib3
+            self.ssl_context = context
+
     def take_socket(self) -> socket.socket | None:
         """Wait for the connection and return it to the first caller.
 
@@ -52,7 +78,8 @@ class Preconnection:
         Raises:
             OSError: the connection failed; raised only once.
         """
-        self._thread.join()
+        for thread in self._threads:
+            thread.join()
         sock, self._socket = self._socket, None
         error, self._error = self._error, None
         if error is not None:
@@ -70,7 +97,10 @@ def preconnect(base_url: str) -> Preconnection | None:
     Return None if any proxy is configured, or if the URL is invalid.
     """
     parts = None if has_proxy() else split_server_url(base_url, DEFAULT_PORTS)
-    return Preconnection(parts.hostname or "", parts.port or DEFAULT_PORTS[parts.scheme]) if parts else None
+    if parts is None:
+        return None
+    port = parts.port or DEFAULT_PORTS[parts.scheme]
+    return Preconnection(parts.hostname or "", port, uses_tls=parts.scheme == "https")
 
 
 def has_proxy() -> bool:

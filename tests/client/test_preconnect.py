@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from ask.client.certificates import CA_VARIABLES
 from ask.client.preconnect import Preconnection, preconnect
 from tests import wire
 from tests.model_server import ModelServer
@@ -156,6 +157,25 @@ def test_connection_is_returned_once(listener: socket.socket) -> None:
     with first:
         assert first.getpeername() == listener.getsockname()
     assert preconnection.take_socket() is None
+
+
+def test_certificates_are_loaded_while_connecting(
+    listener: socket.socket, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in CA_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    for uses_tls, bundle, expected in ((True, "", True), (False, "", False), (True, str(tmp_path / "missing"), False)):
+        monkeypatch.setenv("SSL_CERT_FILE", bundle)
+        preconnection = Preconnection(*listener.getsockname(), uses_tls=uses_tls)
+        sock = preconnection.take_socket()
+        assert sock is not None
+        sock.close()
+        context = preconnection.ssl_context
+        assert bool(context) == expected
+        if context:
+            assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
+            assert not context.hostname_checks_common_name
+            assert context.get_ca_certs()
 
 
 def test_connection_error_is_raised_once() -> None:
