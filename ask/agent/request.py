@@ -29,10 +29,10 @@ from ask.tools.base import Tool
 
 if TYPE_CHECKING:
     from ask.agent.project_context import ProjectContext
-    from ask.agent.response_schema import ResponseSchema
     from ask.agent.safe_mode import SafeModeContext
-    from ask.agent.template_selection import SelectedTemplate
     from ask.inputs.prompt_inputs import PromptInputs
+    from ask.schemas.schema import ResponseSchema
+    from ask.templates.template import Template
 
 
 FIRST_RUN_WARNINGS = {
@@ -83,7 +83,7 @@ class RunRequest(NamedTuple):
     endpoint: ModelEndpoint
     secrets: Secrets
     toolset: Toolset
-    template: SelectedTemplate | None = None
+    template: Template | None = None
     reported_usage: ReportedUsage = ReportedUsage()
     summary_end_run: int | None = None
     safe_mode: SafeModeContext | None = None
@@ -129,7 +129,7 @@ def prepare_without_prompt(flags: Mapping[str, Any], app: AppContext, *, has_col
     settings = read_settings(flags, extra_system_prompt, app, template)
     for warning in app.config.warnings:
         app.console.print_notice(warning)
-    template_model = (template.template.provider, template.template.model) if template else ("", "")
+    template_model = (template.provider, template.model) if template else ("", "")
     selection = ModelSelection(
         flags["provider"], flags["model"], flags["base_url"], flags["key"], conversation.last_model, template_model
     )
@@ -182,13 +182,16 @@ def apply_settings(request: RunRequest, settings: Settings, flags: Mapping[str, 
 
         ToolPolicy.from_settings(settings)  # an invalid rule is an error before anything is sent
     context, safe_mode, template = request.project_context, request.safe_mode, request.template
-    if context is None and settings.tools and (template is None or template.template.tools):
+    if context is None and settings.tools and (template is None or template.tools):
         context = read_project_context(flags, settings, app, request)
     tools = request.toolset.select_tools(settings, template)
     if settings.safe and not safe_mode:
         from ask.agent.safe_mode import SafeModeContext
 
-        safe_mode = SafeModeContext(settings, request.directory, request.conversation_id, app)
+        uses_network = bool(request.endpoint.base_url) and not settings.replay
+        safe_mode = SafeModeContext(
+            settings, request.directory, request.conversation_id, app, uses_network=uses_network
+        )
         app.cleanup.enter_context(safe_mode)
     if safe_mode:
         tools = safe_mode.confine_tools(tools)
@@ -270,7 +273,7 @@ def read_conversation(flags: Mapping[str, Any], app: AppContext, directory: Path
 
 def read_selected_template(
     flags: Mapping[str, Any], app: AppContext, toolset: Toolset, *, has_columns: bool = False
-) -> SelectedTemplate | None:
+) -> Template | None:
     """Return the template selected by -t, which may be a prompt of an MCP server; None without -t.
 
     `has_columns` says whether the columns of rows fill in the placeholders of its text that have no value.
@@ -281,10 +284,11 @@ def read_selected_template(
     name, variables = flags["template"], flags["variables"]
     if name is None and not variables:
         return None
-    from ask.agent.template_selection import select_template
     from ask.inputs.sources import MCP_PREFIX
 
     if name is None or not name.lower().startswith(MCP_PREFIX):
+        from ask.templates.template import select_template
+
         return select_template(name, variables, app.app_dirs.templates, has_columns=has_columns)
     from ask.agent.mcp_inputs import select_mcp_prompt
 
@@ -292,7 +296,7 @@ def read_selected_template(
 
 
 def read_extra_system_prompt(
-    option_value: str | None, conversation: ResumedConversation, template: SelectedTemplate | None
+    option_value: str | None, conversation: ResumedConversation, template: Template | None
 ) -> str:
     """Return the user's addition to the system prompt.
 
@@ -307,7 +311,7 @@ def read_extra_system_prompt(
 
 
 def read_settings(
-    flags: Mapping[str, Any], extra_system_prompt: str, app: AppContext, selected_template: SelectedTemplate | None
+    flags: Mapping[str, Any], extra_system_prompt: str, app: AppContext, template: Template | None
 ) -> Settings:
     """Resolve the settings, including model options and options that imply others.
 
@@ -320,7 +324,7 @@ def read_settings(
     if flags["context"] and flags["no_context"]:
         raise UsageError("--context and --no-context cannot be combined", "use one of them")
     options = {
-        **(selected_template.template.options if selected_template else {}),
+        **(template.options if template else {}),
         **parse_model_options(map(decode_argument, flags["options"])),
     }
     parsed_flags = {"option": options, "system": extra_system_prompt}
@@ -391,7 +395,7 @@ def print_input_notes(inputs: PromptInputs, request: RunRequest, app: AppContext
 
 def compose_message(
     words: str,
-    selected_template: SelectedTemplate | None = None,
+    template: Template | None = None,
     texts: Sequence[tuple[str, str]] = (),
     stdin_text: str = "",
     attachments: tuple[Attachment, ...] = (),
@@ -404,8 +408,8 @@ def compose_message(
     attachment_names = f"[attached: {', '.join(attachment.name for attachment in attachments)}]"
     is_attachment_only = attachments and not (words or texts or stdin_text.strip())
     prompt_text = attachment_names if is_attachment_only else words
-    if selected_template and selected_template.has_prompt:
-        text = selected_template.render_prompt(format_blocks(prompt_text, texts, stdin_text))
+    if template and template.prompt:
+        text = template.render_prompt(format_blocks(prompt_text, texts, stdin_text))
     else:
         text = compose_prompt(prompt_text, texts, stdin_text)
     if len(attachments) > 1 and not is_attachment_only:

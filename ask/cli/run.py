@@ -37,9 +37,9 @@ def run_prompt(flags: Mapping[str, Any]) -> int:
         renderer = create_renderer(flags, request, app.console)
         part_renderer = None
         if request.output_format:
-            from ask.render.partial_answer import create_part_renderer
+            from ask.render.partial_answer import PartRenderer
 
-            part_renderer = create_part_renderer(request, renderer, flags, app.console)
+            part_renderer = PartRenderer(request, renderer, flags, app.console)
         run_result = run_and_render(request, app, part_renderer or renderer)
         app.cleanup.enter_context(record_exit_code_on_error(run_result, request, app))
         if run_result.error is not None:

@@ -405,6 +405,14 @@ class Provider:
         status = code if code and 400 <= code <= 599 else 200
         return self.provider_parse_error(status, {}, json.dumps({"error": error}))
 
+    @staticmethod
+    def check_answer(answer: ModelResponse, error: ProviderError | None) -> ModelResponse:
+        """Return a parsed answer, or raise the error in its response, with the answer as its partial response."""
+        if error is None:
+            return answer
+        error.partial_response = answer
+        raise error
+
     def provider_notice(self, request: ChatRequest, answer: ModelResponse) -> str:
         """Return a one-line notice for the user about an answer; "" for none.
 
@@ -447,13 +455,24 @@ class Provider:
     def find_provider_state(self, message: Message, model: str) -> Mapping[str, Any]:
         """Return the provider-specific parts of a message to send back to a model.
 
-        Parts from another provider or model family are not sent back: the result is then {}. The family is the vendor
-        in names such as "vendor/model".
+        Parts from another provider, or that the model cannot read, are not sent back: the result is then {}.
         """
         state = message.provider_state
-        if state and state.provider == self.info.name and get_model_family(state.model) == get_model_family(model):
+        if state and state.provider == self.state_owner and self.can_read_state(state.model, model):
             return state.data
         return {}
+
+    @property
+    def state_owner(self) -> str:
+        """The `ProviderState.provider` of this provider's answers."""
+        return self.info.name
+
+    def can_read_state(self, author: str, model: str) -> bool:
+        """Check whether a model can read the provider-specific parts of a message that the model `author` wrote.
+
+        By default it can if both are of one family, which is the vendor in names such as "vendor/model".
+        """
+        return get_model_family(author) == get_model_family(model)
 
 
 def list_hook_names() -> list[str]:

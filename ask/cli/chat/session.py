@@ -78,7 +78,7 @@ class ChatSession:
         self.command_console = StderrConsole(app.environment, quiet=False, plain=flags["plain"], redact=self.redact)
         self.request = prepare_without_prompt(self.flags, app)
         template = self.request.template
-        self._pending_template = template if template and template.has_prompt else None
+        self._pending_template = template if template and template.prompt else None
         self._pending_inputs = (template and template.inputs) or PromptInputs()
         if flags["files"]:
             self._pending_inputs = self._pending_inputs.merge(self._read_inputs(flags["files"]))
