@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ _HTML_SAFE_ESCAPES = tuple(
     for characters, code_format in (("<>&", "04x"), ("<>&='", "04x"), ("<>&'+`", "04X"))
 )
 """How Go (and Rails), Gson, and .NET escape characters, so that their JSON can be part of an HTML page."""
-_JSON_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})|\\(.)", re.DOTALL)
+_JSON_ESCAPE = r"(?s)\\u([0-9a-fA-F]{4})|\\(.)"
 
 
 class Redactor:
@@ -33,7 +34,10 @@ class Redactor:
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         forms = {form for secret in secrets if secret for form in _list_json_forms(secret)}
         self.secrets = tuple(sorted(forms, key=len, reverse=True))  # a longer one may contain a shorter one
-        self._pattern = re.compile("|".join(map(re.escape, self.secrets)))
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        return re.compile("|".join(map(re.escape, self.secrets)))
 
     def redact(self, text: str) -> str:
         """Replace the secrets in a text."""
@@ -52,7 +56,7 @@ class Redactor:
             try:
                 value = json.loads(text, strict=False)
             except (ValueError, RecursionError):
-                unescaped = repair_surrogates(_JSON_ESCAPE.sub(_unescape, text))
+                unescaped = repair_surrogates(re.sub(_JSON_ESCAPE, _unescape, text))
                 redacted = self.redact(unescaped)
                 return self.redact(text) if redacted == unescaped else redacted
             redacted = self.redact_value(value)
@@ -192,9 +196,14 @@ class KeyStore:
                 raise ConfigError(f"{self.path}: {name} must be a string or {{ keyring = true }}")
         return {name: value if isinstance(value, str) else None for name, value in values.items()}
 
+    @cached_property
+    def _saved_keys(self) -> dict[str, str | None]:
+        """What `read_saved_keys` returned first: one prompt looks keys up several times."""
+        return self.read_saved_keys()
+
     def list_known_keys(self) -> list[str]:
         """Return the keys in keys.toml and those that were retrieved from commands and the keyring."""
-        return [*filter(None, self.read_saved_keys().values()), *self._retrieved_keys.values()]
+        return [*filter(None, self._saved_keys.values()), *self._retrieved_keys.values()]
 
     def list_variables(self, name: str, default: Iterable[str]) -> list[str]:
         """Return the environment variables that may contain a key: the one in config.toml, else those in `default`."""
@@ -213,7 +222,10 @@ class KeyStore:
                 return variable
         if self._tables.get(name, {}).get("key_command", "").strip():
             return KEY_COMMAND
-        key = self.read_saved_keys().get(name, "")
+        if name not in self._saved_keys:
+            del self._saved_keys  # the user of a chat may save it before the next try
+            return ""
+        key = self._saved_keys[name]
         return KEYRING if key is None else str(self.path) if key.strip() else ""
 
     def find(self, name: str, variables: Iterable[str] = ()) -> tuple[str, str]:
@@ -227,7 +239,7 @@ class KeyStore:
         if origin in (KEY_COMMAND, KEYRING):
             return self._retrieve(origin, name), origin
         if origin == str(self.path):
-            return (self.read_saved_keys()[name] or "").strip(), origin
+            return (self._saved_keys[name] or "").strip(), origin
         return self._environment.get(origin, "").strip(), origin
 
     def _retrieve(self, origin: str, name: str) -> str:
@@ -268,6 +280,7 @@ class KeyStore:
             tables = {name: {"keyring": True} for name, saved in keys.items() if saved is None}
             with convert_write_errors(self.path):
                 write_private_file(self.path, tomli_w.dumps(values | tables).encode(), durable=True)
+            self._saved_keys = keys
 
 
 def format_variable_prefix(name: str) -> str:

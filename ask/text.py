@@ -14,11 +14,11 @@ CONTROL_CHARACTERS = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 """Characters that can move, hide or reverse what a terminal shows."""
 LONG_GAP = r" {20,}"
 EMPTY_LINES = r"\n(?: *\n){4,}"
-INVISIBLE_CHARACTERS = re.compile(
+INVISIBLE_CHARACTERS = (
     r"[\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
     r"\U000e0000-\U000e007f]"
 )
-OPENING_TAG_PATTERN = re.compile(r'(?:\A|\n\n)<(?P<mark>(?:file|stdin)(?:-\d+)?)(?: name=(?P<name>"[^\n]*"))?>\n')
+OPENING_TAG_PATTERN = r'(?:\A|\n\n)<(?P<mark>(?:file|stdin)(?:-\d+)?)(?: name=(?P<name>"[^\n]*"))?>\n'
 """The opening tag of a file or of piped text in a prompt, as `ask.inputs` writes it."""
 
 
@@ -45,9 +45,14 @@ class SurrogateJoiner:
         return repair_surrogates(text)
 
 
+def is_blank(text: str) -> bool:
+    """Check whether a text has only white space and invisible characters."""
+    return not (text if text.isascii() else re.sub(INVISIBLE_CHARACTERS, "", text)).strip()
+
+
 def escape_control_characters(text: str) -> str:
     """Escape control characters except newline and tab, and drop carriage returns."""
-    if text.isprintable():  # a fast check that is usually enough
+    if text.replace("\n", "").replace("\t", "").isprintable():  # a fast check that is usually enough
         return text
     return re.sub(CONTROL_CHARACTERS, _escape_match, text.replace("\r", ""))
 
@@ -57,7 +62,9 @@ def format_one_line(text: str, limit: int = 0) -> str:
 
     It is cut to `limit` characters unless that is 0.
     """
-    line = INVISIBLE_CHARACTERS.sub(_escape_match, escape_control_characters(" ".join(text.split())))
+    line = escape_control_characters(" ".join(text.split()))
+    if not line.isascii():
+        line = re.sub(INVISIBLE_CHARACTERS, _escape_match, line)
     return line[: limit - 1] + "…" if 0 < limit < len(line) else line
 
 
@@ -98,8 +105,8 @@ class PromptPart(NamedTuple):
 
 def split_prompt(prompt: str) -> list[PromptPart]:
     """Split a prompt into its parts, in order."""
-    parts, position = [], 0
-    while opening := OPENING_TAG_PATTERN.search(prompt, position):
+    parts, position, opening_tag = [], 0, re.compile(OPENING_TAG_PATTERN)
+    while opening := opening_tag.search(prompt, position):
         closing = f"\n</{opening['mark']}>"
         # An empty block has only one newline between its tags.
         end = prompt.find(closing, opening.end() - 1)

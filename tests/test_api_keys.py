@@ -49,6 +49,19 @@ def test_saving_and_removing_a_key_keeps_the_others(tmp_path: Path) -> None:
     assert [path.name for path in keys.path.parent.iterdir()] == ["keys.toml"]
 
 
+def test_keys_are_read_once_until_one_is_missing(tmp_path: Path) -> None:
+    keys = store(tmp_path)
+    store(tmp_path).save("a", KEY)
+    assert keys.find("a") == (KEY, str(keys.path))
+    store(tmp_path).save("a", OTHER)
+    store(tmp_path).save("b", OTHER)
+    assert keys.list_known_keys() == [KEY]
+    assert keys.find("b") == ("", "")
+    assert keys.find("b") == (OTHER, str(keys.path))
+    keys.save("b", KEY)
+    assert keys.find("b") == (KEY, str(keys.path))
+
+
 def test_the_file_and_its_folder_become_private_even_if_the_file_was_not(tmp_path: Path) -> None:
     keys = store(tmp_path)
     keys.save("a", KEY)

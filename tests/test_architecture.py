@@ -47,6 +47,7 @@ PACKAGES = {
     "jsonschema_specifications": {"schemas", "plugin_api"},
     "requests": {"client", "tools"},
     "urllib3": {"client", "tools"},
+    "certifi": {"client"},
     "idna": {"tools"},
     "bs4": {"tools"},
     "lxml": {"tools"},

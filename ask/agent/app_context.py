@@ -33,7 +33,7 @@ class AppContext:
     def __init__(
         self, environment: Mapping[str, str] = os.environ, *, quiet: bool = False, plain: bool = False
     ) -> None:
-        self.environment = environment
+        self.environment = dict(environment)  # `os.environ` decodes a value each time it is read
         self.console = StderrConsole(environment, quiet=quiet, plain=plain)
         self.cleanup = ExitStack()
         self.replay_file = environment.get("ASK_REPLAY", "")

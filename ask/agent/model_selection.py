@@ -95,7 +95,8 @@ def resolve_endpoint(app: AppContext, selection: ModelSelection) -> ModelEndpoin
     key = selection.key or resolve_key(app, provider.info, base_url)
     app.used_keys.add(key)
     endpoint = ModelEndpoint(provider, model, base_url, key)
-    if base_url.rstrip("/") == provider.info.base_url or "api" in app.config.get_provider(provider.info.name):
+    is_own_url = base_url.rstrip("/") == provider.info.base_url
+    if is_own_url or not hasattr(provider.plugin, "chat") or "api" in app.config.get_provider(provider.info.name):
         return endpoint
     from ask.client.chat_fallback import find_chat_fallback
 

@@ -24,7 +24,7 @@ from ask.messages import Attachment, Message, ReportedUsage, ResumedConversation
 from ask.records import NamedTuple
 from ask.secrets import Secrets
 from ask.settings import FILES_LEVEL, Settings, get_working_directory, parse_model_options, resolve_settings
-from ask.text import INVISIBLE_CHARACTERS, decode_argument, format_blocks
+from ask.text import decode_argument, format_blocks, is_blank
 from ask.tools.base import Tool
 
 if TYPE_CHECKING:
@@ -340,7 +340,7 @@ def read_user_message(flags: Mapping[str, Any], request: RunRequest, app: AppCon
     template = request.template
     read_piped = partial(read_stdin, request.settings.stdin_limit, app.console.print_notice)
     prompt_text = decode_argument(" ".join(flags["words"]))
-    if not INVISIBLE_CHARACTERS.sub("", prompt_text).strip():
+    if is_blank(prompt_text):
         prompt_text = ""
     piped_data = b"" if flags["no_stdin"] or "-" in flags["files"] else read_piped()
     may_be_attachment = b"\0" in piped_data or piped_data.lstrip().startswith((b"%PDF-", b"\xff"))

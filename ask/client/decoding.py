@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from http.client import HTTPException
 
 from ask.plugin_api.provider import RawEvent
 
@@ -57,7 +58,7 @@ HEX_DIGITS = b"0123456789abcdefABCDEF"
 _LINE_END_BYTES = len(b"\r\n")
 
 
-class InvalidChunkError(ValueError):
+class InvalidChunkError(HTTPException):
     """The data is not a valid chunked body."""
 
 

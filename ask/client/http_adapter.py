@@ -118,7 +118,11 @@ def limit_connection(connection_class: Any, counter: ConnectionCounter) -> Any:
 
         def _new_conn(self) -> socket.socket:
             counter.count += 1
-            preconnected = take_preconnection(counter.preconnection, self) if counter.preconnection else None
+            preconnection = counter.preconnection
+            preconnected = take_preconnection(preconnection, self) if preconnection else None
+            if preconnection and preconnection.ssl_context:
+                # The paths of certificates would be loaded again.
+                self.ssl_context, self.ca_certs, self.ca_cert_dir = preconnection.ssl_context, None, None
             return preconnected or super()._new_conn()
 
     return LimitedConnection
@@ -132,12 +136,10 @@ def take_preconnection(preconnection: Preconnection, connection: Any) -> socket.
     Raises:
         urllib3.exceptions.HTTPError: the connection failed, converted to what urllib3 would have raised.
     """
-    from urllib3.exceptions import ConnectTimeoutError, NameResolutionError, NewConnectionError
+    from urllib3.exceptions import ConnectTimeoutError, NewConnectionError
 
     try:
         sock = preconnection.take_socket()
-    except socket.gaierror as error:
-        raise NameResolutionError(connection.host, connection, error) from error
     except TimeoutError as error:
         raise ConnectTimeoutError(connection, str(error)) from error
     except OSError as error:

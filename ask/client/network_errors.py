@@ -7,16 +7,19 @@ import re
 import socket
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 from ask.client.certificates import explain_certificate_error
 from ask.client.http_adapter import HeadersTooLargeError
+from ask.client.preconnect import split_server_url
 from ask.errors import AskError, ConfigError, MissingDependencyError, NetworkError, walk_causes
 from ask.parsing import RETRY_STATUSES
 from ask.records import NamedTuple
 from ask.text import mask_password
 
 if TYPE_CHECKING:
+    import requests
+
     from ask.client.certificates import CaBundle
 
 CONNECT_REASONS = {
@@ -34,31 +37,19 @@ PROBE_TIMEOUT = 3.0
 
 
 class ProxySetting(NamedTuple):
-    """The URL of a proxy and the environment variable that contains it."""
+    """The URL of a proxy and the environment variable that contains it.
+
+    Attributes:
+        variable: the variable's name.
+        url: its value.
+        scheme: the URL's scheme; "" if it is not the URL of a proxy.
+        address: the host and port, without credentials.
+    """
 
     variable: str
     url: str
-
-    @property
-    def parts(self) -> SplitResult:
-        """The URL's parts; a proxy without a scheme is an HTTP proxy.
-
-        Raises:
-            ValueError: it is not a URL.
-        """
-        return urlsplit(self.url if "://" in self.url else f"http://{self.url}")
-
-    @property
-    def address(self) -> str:
-        """The host and port, without credentials."""
-        return self.parts.netloc.rpartition("@")[2]
-
-    def is_valid(self) -> bool:
-        """Check whether the setting is the URL of a proxy."""
-        try:
-            return self.parts.scheme in PROXY_SCHEMES and bool(self.parts.hostname) and self.parts.port != 0
-        except ValueError:
-            return False
+    scheme: str
+    address: str
 
 
 def find_proxy(url: str) -> ProxySetting | None:
@@ -71,11 +62,13 @@ def find_proxy(url: str) -> ProxySetting | None:
     scheme = urlsplit(url).scheme
     variables = (f"{scheme}_proxy", f"{scheme}_proxy".upper(), "all_proxy", "ALL_PROXY")
     variable = next((name for name in variables if os.environ.get(name) == value), "the system's proxy setting")
-    return ProxySetting(variable, value)
+    parts = split_server_url(value if "://" in value else f"http://{value}", PROXY_SCHEMES)
+    proxy_scheme, address = (parts.scheme, parts.netloc.rpartition("@")[2]) if parts else ("", "")
+    return ProxySetting(variable, value, proxy_scheme, address)
 
 
 def explain_connection_error(error: Exception, base_url: str, bundle: CaBundle | None) -> AskError:
-    """Convert an error raised by `requests`, other than a timeout, to one for the user.
+    """Convert an `OSError` or `ValueError` raised by `requests`, other than a timeout, to one for the user.
 
     Covers every failure before the first byte of a response.
 
@@ -90,7 +83,7 @@ def explain_connection_error(error: Exception, base_url: str, bundle: CaBundle |
     if any(isinstance(cause, HeadersTooLargeError) for cause in walk_causes(error)):
         return NetworkError(f"{address} sent too many headers", "check the base URL")
     proxy = find_proxy(base_url)
-    if proxy and not proxy.is_valid():
+    if proxy and not proxy.scheme:
         hint = "write a proxy as http://host:port or socks5h://host:port"
         return ConfigError(f"{proxy.variable} is {mask_password(proxy.url)!r}, which is not a proxy address", hint)
     if proxy and is_proxy_error(error):
@@ -102,7 +95,7 @@ def explain_server_error(error: Exception, base_url: str, address: str, *, direc
     """Explain a failure that is due to the server or the base URL."""
     import requests
 
-    if isinstance(error, requests.exceptions.InvalidURL):
+    if isinstance(error, requests.exceptions.InvalidURL) or not isinstance(error, OSError):
         return make_invalid_base_url_error(base_url)
     reason = find_connect_reason(error)
     if reason:
@@ -117,6 +110,17 @@ def explain_server_error(error: Exception, base_url: str, address: str, *, direc
     return NetworkError(
         f"{address} closed the connection without a response", "try again later", retryable=True, offline=True
     )
+
+
+def explain_http_error(base_url: str, response: requests.Response) -> AskError | None:
+    """Explain a response with status 400 or 407 from a proxy, or from a server that expects HTTPS; None for others."""
+    proxy = find_proxy(base_url)
+    if response.status_code == 407 and proxy:
+        return make_proxy_credentials_error(proxy)
+    is_json = "json" in response.headers.get("Content-Type", "")
+    if response.status_code == 400 and not proxy and not is_json and is_tls_server(base_url):
+        return make_https_required_error(base_url)
+    return None
 
 
 def is_proxy_error(error: Exception) -> bool:
@@ -157,9 +161,9 @@ def explain_proxy_error(error: Exception, proxy: ProxySetting, address: str) -> 
 def make_proxy_credentials_error(proxy: ProxySetting) -> NetworkError:
     """Return the error for a proxy that requires credentials or rejects them (407)."""
     message = f"the proxy {proxy.address} ({proxy.variable}) requires credentials"
-    if not proxy.parts.scheme.startswith("socks"):
+    if not proxy.scheme.startswith("socks"):
         message += " (407)"
-    hint = f"set {proxy.variable} to {proxy.parts.scheme}://USER:PASSWORD@{proxy.address}"
+    hint = f"set {proxy.variable} to {proxy.scheme}://USER:PASSWORD@{proxy.address}"
     return NetworkError(message, hint)
 
 

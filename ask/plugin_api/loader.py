@@ -15,10 +15,8 @@ from importlib import import_module
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
-
-import pluggy
 
 from ask import __distribution__
 from ask.errors import ConfigError
@@ -29,8 +27,6 @@ from ask.records import NamedTuple
 
 if TYPE_CHECKING:
     from ask.plugin_api.import_guard import NotifyCallback
-
-PROJECT_NAME = "ask"
 
 PROVIDER_GROUP = "ask.providers"
 GROUPS = {"rows": PROVIDER_GROUP, "tools": "ask.tools"}
@@ -158,16 +154,20 @@ def check_provider(plugin: object, name: str, distribution: str) -> LoadedProvid
         raise make_error(f"{plugin.__name__} is a class; the entry point must name an instance")
     if not isinstance(plugin, Provider | ModuleType):
         raise make_error("it must be an instance of ask.Provider, or a module")
-    manager = ProviderManager(PROJECT_NAME)
-    manager.add_hookspecs(Provider)
-    try:
-        manager.register(plugin, name)
-        manager.check_pending()
-    except pluggy.PluginValidationError as error:
-        raise make_error(explain_hook_error(str(error))) from error
+    is_builtin = distribution in (__distribution__, "config.toml")
+    manager = None
+    if is_builtin and isinstance(plugin, Provider):
+        hooks = plugin  # without pluggy, whose import and registration take longer than all calls of the hooks
+    else:
+        from ask.plugin_api.hook_manager import create_hook_manager
+
+        try:
+            manager = create_hook_manager(plugin, name)
+        except ValueError as error:
+            raise make_error(str(error)) from error
+        hooks = cast("Provider", manager.hook)
     if missing := find_missing_hooks(plugin):
         raise make_error(f"missing: {', '.join(missing)}")
-    hooks = cast("Provider", manager.hook)
     try:
         info = hooks.provider_info()
     except Exception as error:
@@ -177,15 +177,14 @@ def check_provider(plugin: object, name: str, distribution: str) -> LoadedProvid
     profiles = tuple(getattr(plugin, "profiles", ()))
     if not all(isinstance(profile, ModelProfile) for profile in profiles):
         raise make_error("profiles must be rows of ask.profiles.ModelProfile")
-    default = Provider(info)
-    omitted = [hook for hook in list_hook_names() if not getattr(hooks, hook).get_hookimpls()]
-    manager.register(SimpleNamespace(**{hook: getattr(default, hook) for hook in omitted}))
+    if manager:
+        manager.add_defaults(Provider(info))
     return LoadedProvider(
         hooks,
         info,
         plugin=plugin,
         profiles=profiles,
-        is_builtin=distribution in (__distribution__, "config.toml"),
+        is_builtin=is_builtin,
         missing_tool_hooks=[hook for hook in TOOL_HOOKS if not defines_hook(plugin, hook)],
     )
 
@@ -196,18 +195,6 @@ def check_alternative(provider: LoadedProvider, plugin: Provider) -> LoadedProvi
     return alternative.with_profiles(provider.configured_profiles, provider.listed_profiles)
 
 
-class ProviderManager(pluggy.PluginManager):
-    """A plugin manager for the hooks of `Provider`; every `provider_*` callable implements one, decorated or not."""
-
-    def parse_hookspec_opts(self, module_or_class: Any, name: str) -> Any:
-        return {"firstresult": True} if name.startswith("provider_") else None
-
-    def parse_hookimpl_opts(self, plugin: object, name: str) -> Any:
-        if not name.startswith("provider_") or not callable(getattr(plugin, name, None)):
-            return None
-        return super().parse_hookimpl_opts(plugin, name) or {}
-
-
 def find_missing_hooks(plugin: Provider | ModuleType) -> list[str]:
     """List the required hooks that a plugin does not define.
 
@@ -215,10 +202,10 @@ def find_missing_hooks(plugin: Provider | ModuleType) -> list[str]:
     """
     required: tuple[str, ...] = REQUIRED_HOOKS
     if isinstance(plugin, ModuleType):
-        required += MODULE_HOOKS
+        required = MODULE_HOOKS + required
     elif not defines_hook(plugin, "provider_supports_tools"):
-        required += TOOL_HOOKS
-    return [hook for hook in list_hook_names() if hook in required and not defines_hook(plugin, hook)]
+        required = TOOL_HOOKS + required
+    return [hook for hook in required if not defines_hook(plugin, hook)]
 
 
 def defines_hook(plugin: Provider | ModuleType, hook: str) -> bool:
@@ -226,21 +213,6 @@ def defines_hook(plugin: Provider | ModuleType, hook: str) -> bool:
     if isinstance(plugin, ModuleType):
         return callable(vars(plugin).get(hook))
     return getattr(getattr(plugin, hook), "__func__", None) is not getattr(Provider, hook)
-
-
-def list_hook_names() -> list[str]:
-    return [name for name in vars(Provider) if name.startswith("provider_")]
-
-
-def explain_hook_error(message: str) -> str:
-    """Return pluggy's error, or a suggestion for a misspelled hook."""
-    from ask.suggestions import suggest
-
-    hook = next((word.strip("'") for word in message.split() if word.strip("'").startswith("provider_")), "")
-    if not hook or hook in list_hook_names():
-        return message
-    suggestion = suggest(hook, list_hook_names())
-    return f"unknown hook {hook}" + (f"; did you mean {suggestion}?" if suggestion else "")
 
 
 def make_provider_load_error(name: str, distribution: str, reason: str) -> ConfigError:

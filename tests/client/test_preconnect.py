@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from ask.client.certificates import CA_VARIABLES
 from ask.client.preconnect import Preconnection, preconnect
 from tests import wire
 from tests.model_server import ModelServer
@@ -127,6 +128,20 @@ def test_proxy_disables_the_preconnection(ask: Ask, server: ModelServer) -> None
     assert (result.code, result.text) == (0, "by proxy\n")
 
 
+@pytest.mark.parametrize("variable", ["HTTP_PROXY", "https_proxy", "ALL_PROXY", "no_proxy"])
+def test_preconnection_depends_on_the_proxy_variables(
+    listener: socket.socket, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv(variable, "127.0.0.1:9")
+    monkeypatch.setenv("SOCKS_PROXY", "")
+    preconnection = preconnect(f"http://127.0.0.1:{listener.getsockname()[1]}/v1")
+    assert bool(preconnection) == (variable == "no_proxy")
+    if preconnection and (sock := preconnection.take_socket()):
+        sock.close()
+
+
 def test_refused_preconnection_is_a_normal_connection_error(ask: Ask) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed_server:
         env = make_environment(closed_server)
@@ -142,6 +157,25 @@ def test_connection_is_returned_once(listener: socket.socket) -> None:
     with first:
         assert first.getpeername() == listener.getsockname()
     assert preconnection.take_socket() is None
+
+
+def test_certificates_are_loaded_while_connecting(
+    listener: socket.socket, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in CA_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    for uses_tls, bundle, expected in ((True, "", True), (False, "", False), (True, str(tmp_path / "missing"), False)):
+        monkeypatch.setenv("SSL_CERT_FILE", bundle)
+        preconnection = Preconnection(*listener.getsockname(), uses_tls=uses_tls)
+        sock = preconnection.take_socket()
+        assert sock is not None
+        sock.close()
+        context = preconnection.ssl_context
+        assert bool(context) == expected
+        if context:
+            assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
+            assert not context.hostname_checks_common_name
+            assert context.get_ca_certs()
 
 
 def test_connection_error_is_raised_once() -> None:
