@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ask.plugin_api.provider import MODULE_HOOKS, REQUIRED_HOOKS, TOOL_HOOKS, list_hook_names
+from ask.plugin_api.loader import list_hook_names
+from ask.plugin_api.provider import MODULE_HOOKS, REQUIRED_HOOKS, TOOL_HOOKS
 from tests import wire
 from tests.model_server import ModelServer
 from tests.program import PROGRAMS, Ask, Home, Result, run

@@ -15,8 +15,10 @@ from importlib import import_module
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
+
+import pluggy
 
 from ask import __distribution__
 from ask.errors import ConfigError
@@ -27,6 +29,8 @@ from ask.records import NamedTuple
 
 if TYPE_CHECKING:
     from ask.plugin_api.import_guard import NotifyCallback
+
+PROJECT_NAME = "ask"
 
 PROVIDER_GROUP = "ask.providers"
 GROUPS = {"rows": PROVIDER_GROUP, "tools": "ask.tools"}
@@ -154,20 +158,16 @@ def check_provider(plugin: object, name: str, distribution: str) -> LoadedProvid
         raise make_error(f"{plugin.__name__} is a class; the entry point must name an instance")
     if not isinstance(plugin, Provider | ModuleType):
         raise make_error("it must be an instance of ask.Provider, or a module")
-    is_builtin = distribution in (__distribution__, "config.toml")
-    manager = None
-    if is_builtin and isinstance(plugin, Provider):
-        hooks = plugin  # without pluggy, whose import and registration take longer than all calls of the hooks
-    else:
-        from ask.plugin_api.hook_manager import create_hook_manager
-
-        try:
-            manager = create_hook_manager(plugin, name)
-        except ValueError as error:
-            raise make_error(str(error)) from error
-        hooks = cast("Provider", manager.hook)
+    manager = ProviderManager(PROJECT_NAME)
+    manager.add_hookspecs(Provider)
+    try:
+        manager.register(plugin, name)
+        manager.check_pending()
+    except pluggy.PluginValidationError as error:
+        raise make_error(explain_hook_error(str(error))) from error
     if missing := find_missing_hooks(plugin):
         raise make_error(f"missing: {', '.join(missing)}")
+    hooks = cast("Provider", manager.hook)
     try:
         info = hooks.provider_info()
     except Exception as error:
@@ -177,14 +177,16 @@ def check_provider(plugin: object, name: str, distribution: str) -> LoadedProvid
     profiles = tuple(getattr(plugin, "profiles", ()))
     if not all(isinstance(profile, ModelProfile) for profile in profiles):
         raise make_error("profiles must be rows of ask.profiles.ModelProfile")
-    if manager:
-        manager.add_defaults(Provider(info))
+    default = Provider(info)
+    omitted = [hook for hook in list_hook_names() if not getattr(hooks, hook).get_hookimpls()]
+    if omitted:  # only a module can omit hooks
+        manager.register(SimpleNamespace(**{hook: getattr(default, hook) for hook in omitted}))
     return LoadedProvider(
         hooks,
         info,
         plugin=plugin,
         profiles=profiles,
-        is_builtin=is_builtin,
+        is_builtin=distribution in (__distribution__, "config.toml"),
         missing_tool_hooks=[hook for hook in TOOL_HOOKS if not defines_hook(plugin, hook)],
     )
 
@@ -193,6 +195,16 @@ def check_alternative(provider: LoadedProvider, plugin: Provider) -> LoadedProvi
     """Check another form of a loaded provider: the same service on another API."""
     alternative = check_provider(plugin, provider.info.name, __distribution__ if provider.is_builtin else "")
     return alternative.with_profiles(provider.configured_profiles, provider.listed_profiles)
+
+
+class ProviderManager(pluggy.PluginManager):
+    """A plugin manager for the hooks of `Provider`; every `provider_*` callable implements one."""
+
+    def parse_hookspec_opts(self, module_or_class: Any, name: str) -> Any:
+        return {"firstresult": True} if name.startswith("provider_") else None
+
+    def parse_hookimpl_opts(self, plugin: object, name: str) -> Any:
+        return {} if name.startswith("provider_") and callable(getattr(plugin, name, None)) else None
 
 
 def find_missing_hooks(plugin: Provider | ModuleType) -> list[str]:
@@ -213,6 +225,21 @@ def defines_hook(plugin: Provider | ModuleType, hook: str) -> bool:
     if isinstance(plugin, ModuleType):
         return callable(vars(plugin).get(hook))
     return getattr(getattr(plugin, hook), "__func__", None) is not getattr(Provider, hook)
+
+
+def list_hook_names() -> list[str]:
+    return [name for name in vars(Provider) if name.startswith("provider_")]
+
+
+def explain_hook_error(message: str) -> str:
+    """Return pluggy's error, or a suggestion for a misspelled hook."""
+    from ask.suggestions import format_suggestion
+
+    hook = next((word.strip("'") for word in message.split() if word.strip("'").startswith("provider_")), "")
+    if not hook or hook in list_hook_names():
+        return message
+    hint = format_suggestion(hook, list_hook_names(), otherwise="")
+    return f"unknown hook {hook}" + (f"; {hint}" if hint else "")
 
 
 def make_provider_load_error(name: str, distribution: str, reason: str) -> ConfigError:

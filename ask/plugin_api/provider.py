@@ -503,11 +503,6 @@ def is_plain_parameter(schema: Any) -> bool:
     return False
 
 
-def list_hook_names() -> list[str]:
-    """Return the names of all hooks."""
-    return [name for name in vars(Provider) if name.startswith("provider_")]
-
-
 def format_tool_results(messages: Iterable[Message], hooks: Provider) -> list[Message]:
     """Return messages whose tool results have the `formatted_result` that a provider's hook returns for them."""
 

@@ -19,7 +19,7 @@ import pytest
 from ask import ChatRequest, Provider, ProviderError
 from ask.errors import ConfigError
 from ask.plugin_api.loaded_provider import FEED
-from ask.plugin_api.provider import list_hook_names
+from ask.plugin_api.loader import list_hook_names
 from ask.testing.base import ContractBase, fail, load_provider
 from ask.testing.conversation import KEY, SHORT_CONVERSATION, TOOL_CONVERSATION, TOOLS
 from ask.testing.samples import CALL_KINDS, EXPECTED, REASONING_KINDS

@@ -9,8 +9,8 @@ import pluggy
 import pytest
 
 from ask import Provider
-from ask.plugin_api.hook_manager import PROJECT_NAME, ProviderManager
-from ask.plugin_api.provider import REQUIRED_HOOKS, list_hook_names
+from ask.plugin_api.loader import PROJECT_NAME, ProviderManager, list_hook_names
+from ask.plugin_api.provider import REQUIRED_HOOKS
 
 HOOKS = {
     *("provider_info", "provider_supports_tools", "provider_supports_attachment", "provider_format_tools"),

@@ -16,9 +16,8 @@ import pytest
 from ask import ChatCompletions, ChatRequest, HttpRequest, ModelResponse, Provider, ToolSpec
 from ask.errors import ConfigError, PluginError
 from ask.plugin_api.chat_completions import ChatStreamReader
-from ask.plugin_api.hook_manager import explain_hook_error
-from ask.plugin_api.loader import PluginEntry, check_provider, find_plugins
-from ask.plugin_api.provider import REQUIRED_HOOKS, TOOL_HOOKS, list_hook_names
+from ask.plugin_api.loader import PluginEntry, check_provider, explain_hook_error, find_plugins, list_hook_names
+from ask.plugin_api.provider import REQUIRED_HOOKS, TOOL_HOOKS
 from tests.third_party_plugins import install, install_provider
 
 
