@@ -14,8 +14,6 @@ import zlib
 from collections.abc import Iterator, Mapping
 from functools import partial
 from http.client import HTTPException, IncompleteRead
-from importlib.util import find_spec
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
 from ask import __version__
@@ -387,28 +385,20 @@ def is_closed_connection(error: BaseException) -> bool:
 
 
 def import_requests() -> None:
-    """Import `requests`, if nothing has yet, without modules that it does not need.
+    """Import `requests`, if nothing has yet, without a library that guesses the charset of a response.
 
-    Importing them takes a tenth of the time until a request is sent:
-
-    - A library that guesses the charset of a response. Without it, `requests` reads a text of unknown charset as UTF-8:
-      https://requests.readthedocs.io/en/latest/api/#requests.Response.apparent_encoding
-    - `importlib.metadata`, which only HTTP/2 needs. An empty package replaces `urllib3.http2` while `urllib3` imports
-      the module `probe` from it.
+    Importing one takes a fifteenth of the time until a request is sent. Without it, `requests` reads a text of unknown
+    charset as UTF-8: https://requests.readthedocs.io/en/latest/api/#requests.Response.apparent_encoding
     """
     with _import_lock:  # the loaded modules and the filters of warnings belong to the whole process
         if "requests" in sys.modules:
             return
-        replaced: dict[str, ModuleType | None] = dict.fromkeys(("chardet", "charset_normalizer"))  # None: cannot import
-        if urllib3 := find_spec("urllib3"):
-            http2 = replaced["urllib3.http2"] = ModuleType("urllib3.http2")
-            http2.__path__ = [f"{folder}/http2" for folder in urllib3.submodule_search_locations or ()]
-        names = replaced.keys() - sys.modules.keys()
+        libraries = {"chardet", "charset_normalizer"} - sys.modules.keys()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # `requests` warns that it has no library for charsets
-            sys.modules.update({name: replaced[name] for name in names})  # type: ignore[misc]
+            warnings.simplefilter("ignore")  # `requests` warns that it has no such library
+            sys.modules.update(dict.fromkeys(libraries))  # type: ignore[arg-type] # None makes importing it fail
             try:
                 import requests  # noqa: F401
             finally:
-                for name in names:
+                for name in libraries:
                     del sys.modules[name]
