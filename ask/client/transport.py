@@ -50,6 +50,13 @@ GRACE_PERIOD = 2.0
 """Seconds to wait after the end marker for a usage chunk or the end of the body."""
 FINAL_GRACE_PERIOD = 0.1
 """Seconds to wait when only the end of the body can follow. Without it the connection cannot be reused."""
+DEFAULT_HEADERS = {
+    "User-Agent": f"ask/{__version__}",
+    "Accept-Encoding": "gzip",
+    "Accept": "*/*",
+    "Connection": "keep-alive",
+}
+"""The headers of each request, besides those of the provider."""
 READ_BYTES = 65_536
 MAX_ERROR_BYTES = 1_000_000
 """The approximate limit for how much of an error's body is read."""
@@ -112,7 +119,7 @@ class Transport:
         """
         import requests
 
-        headers = {"User-Agent": f"ask/{__version__}", "Accept-Encoding": "gzip", **request.headers}
+        headers = {**DEFAULT_HEADERS, **request.headers}
         data = request.content or None
         if request.body is not None:
             headers["Content-Type"] = "application/json"
@@ -142,16 +149,23 @@ class Transport:
         self, request: HttpRequest, data: bytes | None, headers: Mapping[str, str], bundle: CaBundle | None
     ) -> requests.Response:
         """Send a request, and resend it if the server had closed a reused connection."""
+        import requests
+
+        # Session.request() would merge the session's settings into each request, which takes as long as preparing it.
+        prepared = requests.Request(
+            request.method,
+            self.base_url + request.path,
+            headers=headers,
+            data=data,
+            cookies=self._session.cookies,
+            auth=skip_authentication,
+        ).prepare()
         for may_reconnect in (True, False):
             connection_count = self._connection_counter.count
             try:
-                return self._session.request(
-                    request.method,
-                    self.base_url + request.path,
-                    data=data,
-                    headers=headers,
+                return self._session.send(
+                    prepared,
                     stream=True,
-                    auth=skip_authentication,
                     allow_redirects=False,
                     timeout=(CONNECT_SECONDS, self.stall_timeout),
                     verify=bundle.path if bundle else True,
