@@ -122,7 +122,7 @@ class JobRunner:
             result.error.redact(self._requests[task.model_number].secrets.redact)
             if isinstance(result.error, ProviderError):
                 result.error.partial_response = None
-        return result._replace(headers={name.lower(): value for name, value in result.headers.items()})
+        return result
 
 
 _jobs: dict[str, JobRunner] = {}

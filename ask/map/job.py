@@ -73,7 +73,7 @@ class RowTask(NamedTuple):
 class TaskResult(NamedTuple):
     """The result of a row or the error that it failed with, what it used, and the last response's headers.
 
-    The usage is not in `result`: requests that fail use tokens, too.
+    The usage is not in `result`: requests that fail use tokens, too. The names of the headers are in lowercase.
     """
 
     result: RowResult | None

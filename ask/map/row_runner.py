@@ -63,7 +63,7 @@ class RowRunner:
         )
 
     def _keep_headers(self, headers: Mapping[str, str]) -> None:
-        self._local.headers = headers
+        self._local.headers = {name.lower(): value for name, value in headers.items()}
 
 
 def ignore_event(_: Any) -> None:
