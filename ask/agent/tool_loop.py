@@ -123,8 +123,6 @@ class ToolLoop:
         app: the user's installation.
         on_event: receives the events.
         client: sends requests to the request's model; None to create one.
-        system_prompt: the system prompt of a row of `ask map`, which is never shortened; "" to build the system prompt
-            from the request and the tools that are actually offered.
     """
 
     _endpoint: ModelEndpoint
@@ -138,13 +136,11 @@ class ToolLoop:
         on_event: Callable[[Event], None],
         *,
         client: ProviderClient | None = None,
-        system_prompt: str = "",
     ) -> None:
         self._request = request
         self._app = app
         self._on_event = on_event
         self._first_client = client
-        self._system_prompt = system_prompt
         self._tool_runner: ToolRunner | None = None
         self._result = RunResult([*request.message_history, request.user_message], app)
         self._reported_usage = request.reported_usage
@@ -235,9 +231,9 @@ class ToolLoop:
     def _offer_tools(self, tools: Sequence[ToolSpec]) -> None:
         """Offer these tools in the following requests. The system prompt lists them too."""
         self._tools = tools
-        self._system_message = Message(
-            "system", self._system_prompt or build_system_prompt(self._request, self._app.environment, tools)
-        )
+        request = self._request
+        system_prompt = request.system_prompt or build_system_prompt(request, self._app.environment, tools)
+        self._system_message = Message("system", system_prompt)
         overhead_tokens = estimate_text_tokens(self._system_message.content) + estimate_tool_tokens(tools)
         self._context_window = ContextWindow(overhead_tokens)
         reported = self._reported_usage
@@ -360,7 +356,7 @@ class ToolLoop:
     def _truncate_context(self) -> None:
         """Leave messages out of requests if they exceed the model's context."""
         window, settings, messages = self._context_window, self._request.settings, self._result.messages
-        if self._system_prompt:
+        if self._request.system_prompt:
             return
         limit = self._find_context_limit(window.estimate_size(messages))
         removed_count = window.shrink(messages, calculate_input_limit(limit, settings.options)) if limit else 0

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ask.agent.app_context import AppContext
+from ask.agent.context_window import estimate_text_tokens
 from ask.agent.pricing import to_priced_model
 from ask.agent.run import enable_garbage_collection
 from ask.cli.ask import (
@@ -38,7 +39,7 @@ from ask.cli.run import open_session
 from ask.console import StderrConsole
 from ask.errors import RowsFailedError, RunInterruptedError, UsageError
 from ask.map.engine import Engine, Progress
-from ask.map.job import Job, RowTask, TaskResult, estimate_input, identify_rows, prepare_job
+from ask.map.job import Job, RowTask, TaskResult, identify_rows, prepare_job
 from ask.map.ledger import Ledger
 from ask.map.output import OUTPUT_SUFFIXES, TABLE_DELIMITERS, ColumnNames, FileWriter, StdoutWriter
 from ask.map.rate_limit import MAX_CONCURRENCY, RateLimiter
@@ -219,7 +220,6 @@ class MapCommand:
         rows_are_files = self.job.prompt.uses_path or has_template
         self.inputs = select_inputs(paths, input_format, rows_are_files=rows_are_files)
         self.reads_pipe = any(one.path == STDIN or Path(one.path).is_fifo() for one in self.inputs)
-        self.system_prompts = self.job.build_system_prompts()
 
     def run(self) -> None:
         """Run the job.
@@ -247,7 +247,7 @@ class MapCommand:
         ledger.begin_job(job.id, prompt, ", ".join(job.models), str(job.output or ""))
         start, finished_earlier = time.monotonic(), None
         if flags["batch"]:
-            finished_earlier = run_batches(flags, job, ledger, self.system_prompts[0], reread_rows)
+            finished_earlier = run_batches(flags, job, ledger, reread_rows)
             if finished_earlier is None:
                 return
             ledger.restart_rows()
@@ -334,20 +334,20 @@ class MapCommand:
 
         `agent_options` are those of rows with tools.
         """
-        job, app, system_prompts = self.job, self.app, self.system_prompts
+        job, app = self.job, self.app
         if self.flags["batch"]:
             return refuse_row, MAX_CONCURRENCY
         if self.flags["engine"] is not None:
             from ask.map.cluster import describe_job, open_cluster
 
-            cluster_job = describe_job(job, system_prompts, agent_options, self.flags["base_url"])
+            cluster_job = describe_job(job, agent_options, self.flags["base_url"])
             redactor = job.requests[0].secrets
             cluster = open_cluster(self.flags["engine"], cluster_job, redactor, self.app.cleanup)
             return cluster.run, min(cluster.thread_count, MAX_CONCURRENCY)
         if agent_options is None:
             from ask.map.row_runner import RowRunner
 
-            return RowRunner(job.requests, system_prompts, app).run, MAX_CONCURRENCY
+            return RowRunner(job.requests, app).run, MAX_CONCURRENCY
         from ask.map.agent_runner import AgentRunner
 
         runner = AgentRunner(job.requests, agent_options)
@@ -364,15 +364,25 @@ class MapCommand:
 
     def _print_estimate(self, rows: Iterator[Row]) -> None:
         """Print how many rows would be sent and what they would cost."""
-        estimate = estimate_input(self.job, rows, self.ledger, self.system_prompts)
-        parts = [format_count(estimate.rows, "row"), f"about {estimate.input_tokens:,} input tokens"]
-        model = to_priced_model(self.app, self.job.requests[0].endpoint)
-        cost = self.app.price_finder.calculate_cost(model, [Usage(estimate.input_tokens, 0)]).dollars
-        parts.append("price unknown" if cost is None else f"{format_dollars(cost)} for the input alone")
-        if estimate.finished_rows:
-            parts.append(f"{format_count(estimate.finished_rows, 'row')} finished before")
-        if estimate.invalid_rows:
-            parts.append(f"{format_count(estimate.invalid_rows, 'row')} cannot be sent")
+        requests = self.job.requests
+        overheads = [estimate_text_tokens(request.system_prompt) for request in requests]
+        count = invalid = finished = tokens = 0
+        for task in filter(None, identify_rows(self.job, self.ledger, rows)):
+            if not task.can_be_sent:
+                invalid += 1
+            elif task.stored:
+                finished += 1
+            else:
+                count += 1
+                tokens += overheads[task.model_number] + estimate_text_tokens(task.message.content)
+        model = to_priced_model(self.app, requests[0].endpoint)
+        cost = self.app.price_finder.calculate_cost(model, [Usage(tokens, 0)]).dollars
+        price = "price unknown" if cost is None else f"{format_dollars(cost)} for the input alone"
+        parts = [format_count(count, "row"), f"about {tokens:,} input tokens", price]
+        if finished:
+            parts.append(f"{format_count(finished, 'row')} finished before")
+        if invalid:
+            parts.append(f"{format_count(invalid, 'row')} cannot be sent")
         self.app.console.print_notice(f"{', '.join(parts)}; nothing was sent")
 
     def _check_output_is_ours(self) -> None:
