@@ -175,11 +175,10 @@ def command(**flags: Any) -> None:
 
 def list_jobs(ledger: Ledger) -> None:
     """Print all jobs as a table."""
-    columns = ("id", "updated", "answered", "failed", "pending", "cost", "models", "output", "prompt")
-    rows = []
-    for job in ledger.list_jobs():
-        fields = job._asdict() | {"updated": format_age(job.updated, time.time()), "output": job.output or "stdout"}
-        rows.append({column: fields[column] for column in columns})
+    rows = [
+        job._asdict() | {"updated": format_age(job.updated, time.time()), "output": job.output or "stdout"}
+        for job in ledger.list_jobs()
+    ]
     write_table(rows, as_json=not (sys.stdout and sys.stdout.isatty()))
 
 
@@ -199,11 +198,9 @@ class MapCommand:
         has_template = flags["template"] is not None
         if not has_template and not flags["arguments"]:
             raise UsageError("no prompt given", 'try: ask map "Language of this text: {{text}}" tickets.jsonl')
-        file = next(
-            (option for option in flags["options"] if option.endswith(OUTPUT_SUFFIXES) and "=" not in option), ""
-        )
-        if file:
-            raise UsageError("-o sets a model parameter", f"to write the output to a file, use -O {file}")
+        for option in flags["options"]:
+            if option.endswith(OUTPUT_SUFFIXES) and "=" not in option:
+                raise UsageError("-o sets a model parameter", f"to write the output to a file, use -O {option}")
         paths = flags["arguments"][0 if has_template else 1 :]
         check_inputs(paths)
         if flags["engine"] is not None and flags["key"]:
@@ -230,7 +227,9 @@ class MapCommand:
         enable_garbage_collection()
         raise_open_files_limit()
         flags, job, ledger = self.flags, self.job, self.ledger
-        reread_rows = self._open_row_reader()
+        reread_rows: Callable[[], Iterator[Row]] = self._read_rows
+        if flags["batch"] and self.reads_pipe:
+            reread_rows = partial(iter, list(self._read_rows()))  # a pipe can be read only once
         first_row, rows = peek_row(reread_rows())
         if not first_row.error:
             job.prompt.check(first_row)
@@ -239,10 +238,10 @@ class MapCommand:
             return
         check_batch_flags(flags, job, ledger)
         self.app.cleanup.enter_context(lock_job(self.app, job))
-        if not flags["fresh"]:
-            self._check_output_is_ours()
         if flags["fresh"]:
             ledger.forget_answers(job.id)
+        else:
+            self._check_output_is_ours()
         prompt = job.requests[0].secrets.redact(job.prompt.text)
         ledger.begin_job(job.id, prompt, ", ".join(job.models), str(job.output or ""))
         start, finished_earlier = time.monotonic(), None
@@ -274,12 +273,6 @@ class MapCommand:
         if failed_count:
             count = f"{format_count(failed_count, 'row')} failed (--retry-failed sends failed rows again)"
             raise RowsFailedError(f"{count}; first error: {engine.first_row_error}")
-
-    def _open_row_reader(self) -> Callable[[], Iterator[Row]]:
-        """Return a function that reads the rows from the first one."""
-        if self.flags["batch"] and self.reads_pipe:
-            return partial(iter, list(self._read_rows()))  # a pipe can be read only once
-        return self._read_rows
 
     def _read_rows(self) -> Iterator[Row]:
         """Read the rows to use, from the first one."""
