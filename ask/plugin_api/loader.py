@@ -180,12 +180,13 @@ def check_provider(plugin: object, name: str, distribution: str) -> LoadedProvid
     default = Provider(info)
     omitted = [hook for hook in list_hook_names() if not getattr(hooks, hook).get_hookimpls()]
     manager.register(SimpleNamespace(**{hook: getattr(default, hook) for hook in omitted}))
+    is_builtin = distribution in (__distribution__, "config.toml")
     return LoadedProvider(
-        hooks,
+        plugin if is_builtin and isinstance(plugin, Provider) else hooks,  # pluggy adapts calls to other signatures
         info,
         plugin=plugin,
         profiles=profiles,
-        is_builtin=distribution in (__distribution__, "config.toml"),
+        is_builtin=is_builtin,
         missing_tool_hooks=[hook for hook in TOOL_HOOKS if not defines_hook(plugin, hook)],
     )
 
