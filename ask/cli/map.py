@@ -254,24 +254,24 @@ class MapCommand:
         is_announced = finished_earlier is None and self.app.console.is_terminal
         if is_announced:
             self._announce_earlier_answers()
-        engine, progress = self._run_engine(rows, first_row)
+        engine = self._run_engine(rows, first_row)
         if finished_earlier is not None:
-            progress = progress._replace(resumed=finished_earlier)
+            engine.progress.resumed = finished_earlier
         self.app.console.show_status("")
         seconds = time.monotonic() - start
         output = flags["output"] if engine.is_published else None
-        self.app.console.print_notice(format_summary(progress, seconds, output, is_announced=is_announced))
-        self._finish(engine, progress.failed)
+        self.app.console.print_notice(format_summary(engine.progress, seconds, output, is_announced=is_announced))
+        self._finish(engine)
 
-    def _finish(self, engine: Engine, failed_count: int) -> None:
+    def _finish(self, engine: Engine) -> None:
         """Raise the error of a job that has ended, if there is one."""
         if (stop_error := engine.stop_error) is not None:
             stop_error.hint = "; ".join(filter(None, (stop_error.hint, CONTINUE_HINT)))
             raise stop_error
         if not self.job.requests[0].settings.save:
             self.ledger.forget_answers(self.job.id)
-        if failed_count:
-            count = f"{format_count(failed_count, 'row')} failed (--retry-failed sends failed rows again)"
+        if engine.progress.failed:
+            count = f"{format_count(engine.progress.failed, 'row')} failed (--retry-failed sends failed rows again)"
             raise RowsFailedError(f"{count}; first error: {engine.first_row_error}")
 
     def _read_rows(self) -> Iterator[Row]:
@@ -279,8 +279,8 @@ class MapCommand:
         rows = itertools.islice(read_rows(self.inputs), self.flags["limit"])
         return iter(draw_sample(rows, self.flags["sample"])) if self.flags["sample"] else rows
 
-    def _run_engine(self, rows: Iterator[Row], first_row: Row) -> tuple[Engine, Progress]:
-        """Send the rows; return the engine and its final progress."""
+    def _run_engine(self, rows: Iterator[Row], first_row: Row) -> Engine:
+        """Send the rows; return the engine."""
         job, schema = self.job, self.job.requests[0].response_schema
         agent_options = self._make_agent_options() if self.flags["with_tools"] else None
         has_patch = agent_options is not None and agent_options.directory_template is not None
@@ -316,11 +316,11 @@ class MapCommand:
         available_rows = read_in_background(rows) if self.reads_pipe else rows
         with stop_on_interrupt(engine, self.app.console):
             tasks = identify_rows(job, self.ledger, available_rows)
-            progress = engine.run(tasks, self._open_progress_bar())
+            engine.run(tasks, self._open_progress_bar())
         if names.left_out:
             columns = ", ".join(map(format_one_line, sorted(names.left_out)))
             self.app.console.print_notice(f"the output leaves out columns that the first row does not have: {columns}")
-        return engine, progress
+        return engine
 
     def _choose_runner(self, agent_options: AgentOptions | None) -> tuple[Callable[[RowTask], TaskResult], int]:
         """Return the function that answers rows, in several threads, and the limit for concurrent rows.

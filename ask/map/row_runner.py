@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ask.agent.app_context import AppContext
 from ask.agent.model_selection import create_client
@@ -41,7 +40,8 @@ class RowRunner:
             local.clients = list(map(self._create_client, self._requests))
         request = self._requests[number]._replace(user_message=task.message)
         local.headers = EMPTY_MAPPING
-        result = ToolLoop(request, self._app, ignore_event, client=local.clients[number]).run()
+        # Events are for displaying a run.
+        result = ToolLoop(request, self._app, lambda _: None, client=local.clients[number]).run()
         if result.error is not None:
             return TaskResult(None, result.error, result.usage, local.headers)
         answer, schema = get_last_answer(result.messages), request.response_schema
@@ -60,7 +60,3 @@ class RowRunner:
 
     def _keep_headers(self, headers: Mapping[str, str]) -> None:
         self._local.headers = {name.lower(): value for name, value in headers.items()}
-
-
-def ignore_event(_: Any) -> None:
-    """Ignore an event of the tool loop: only the result of a row counts."""
