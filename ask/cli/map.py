@@ -331,11 +331,9 @@ class MapCommand:
         if self.flags["batch"]:
             return refuse_row, MAX_CONCURRENCY
         if self.flags["engine"] is not None:
-            from ask.map.cluster import describe_job, open_cluster
+            from ask.map.cluster import open_cluster
 
-            cluster_job = describe_job(job, agent_options, self.flags["base_url"])
-            redactor = job.requests[0].secrets
-            cluster = open_cluster(self.flags["engine"], cluster_job, redactor, self.app.cleanup)
+            cluster = open_cluster(self.flags["engine"], job, agent_options, self.flags["base_url"])
             return cluster.run, min(cluster.thread_count, MAX_CONCURRENCY)
         if agent_options is None:
             from ask.map.row_runner import RowRunner

@@ -237,14 +237,14 @@ class Cluster:
             self._client.run(end_job, self._job.id)
 
 
-def open_cluster(address: str, job: ClusterJob, redactor: Redactor, cleanup: ExitStack) -> Cluster:
+def open_cluster(address: str, job: Job, agent_options: AgentOptions | None, base_url: str | None) -> Cluster:
     """Connect to a scheduler, or start a cluster of processes on this machine.
 
     Args:
         address: the scheduler's address; "" to start a cluster.
-        job: the job.
-        redactor: removes keys from rows.
-        cleanup: is closed at the end of the job.
+        job: the job, whose `app.cleanup` closes the cluster.
+        agent_options: how rows with tools run; None for rows without.
+        base_url: the base URL of requests; None for the one that is configured on each worker.
 
     Raises:
         MissingDependencyError: Dask is not installed.
@@ -259,11 +259,12 @@ def open_cluster(address: str, job: ClusterJob, redactor: Redactor, cleanup: Exi
         raise MissingDependencyError("--engine dask needs the package distributed", hint) from None
     logging.disable()  # distributed logs the errors that it raises, with tracebacks
     dask.config.set({"distributed.admin.large-graph-warning-threshold": "1GB"})  # a row may have attachments
+    cleanup = job.app.cleanup
     try:
         client = Client(address or start_local_cluster(cleanup), timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:
         raise NetworkError(f"cannot connect to the Dask scheduler {address} ({error})") from error
-    cluster = Cluster(client, job, redactor)
+    cluster = Cluster(client, describe_job(job, agent_options, base_url), job.requests[0].secrets)
     cleanup.callback(cluster.end)
     try:
         client.wait_for_workers(1, WORKER_SECONDS)
