@@ -67,7 +67,15 @@ def run_and_report_errors(arguments: Sequence[str]) -> int:
     from ask.errors import BrokenOutputError, to_ask_error
 
     try:
-        return _dispatch(arguments)
+        if arguments[:1] == ["--complete"]:  # before Click, whose import takes longer than completion
+            from ask.completion import write_completions
+
+            return write_completions(arguments[1:])
+        if arguments and arguments[0].partition("=")[0] == "--profile":  # also before Click, so that it is timed too
+            return _run_profiled(arguments[0].partition("=")[2], arguments[1:])
+        from ask.cli import run_command_line
+
+        return run_command_line(arguments)
     except (BrokenPipeError, BrokenOutputError):
         return 0
     except Exception as error:  # noqa: BLE001 - the last resort
@@ -76,34 +84,28 @@ def run_and_report_errors(arguments: Sequence[str]) -> int:
         return ask_error.exit_code
 
 
-def _dispatch(arguments: Sequence[str]) -> int:
-    if arguments[:1] == ["--complete"]:  # before Click, whose import takes longer than completion
-        from ask.completion import write_completions
+def _run_profiled(file: str, arguments: Sequence[str]) -> int:
+    """Run a command line under cProfile, and write the result to a file for pstats.
 
-        return write_completions(arguments[1:])
-    if arguments and arguments[0].partition("=")[0] == "--profile":  # before Click, so that its import is timed too
-        from ask.profiler import run_profiled
+    Raises:
+        UsageError: the file name is empty.
+        FileError: the file cannot be written.
+    """
+    from cProfile import Profile
 
-        return run_profiled(arguments, run_and_report_errors)
-    import click
+    from ask.errors import FileError, UsageError
 
-    from ask.cli import run_command_line
-
+    if not file:
+        raise UsageError("--profile needs a file", "use --profile=FILE")
+    profile = Profile()
     try:
-        return run_command_line(arguments)
-    except click.exceptions.Abort:
-        return INTERRUPTED_EXIT_CODE
-    except click.ClickException as error:
-        _print_error(format_usage_error(error))
-        return error.exit_code
-
-
-def format_usage_error(error: Exception) -> str:
-    """Format a Click error as one line."""
-    message: str = error.format_message()  # type: ignore[attr-defined]
-    context = getattr(error, "ctx", None)
-    program = context.command_path if context else "ask"
-    return f"{message.rstrip('.')}; see {program} --help" + (", and -- ends the options" if program == "ask" else "")
+        return profile.runcall(run_and_report_errors, arguments)
+    finally:
+        try:
+            profile.dump_stats(file)
+        except OSError as error:
+            raise FileError(f"cannot write {file} ({error.strerror})") from error
+        sys.stderr.write(f"ask: python -m pstats {file} shows the profile\n")
 
 
 def _print_error(message: str) -> None:

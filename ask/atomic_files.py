@@ -68,6 +68,21 @@ def create_private_folder(path: Path) -> None:
 
 
 @contextmanager
+def replace_atomically(path: Path, dir_fd: int | None = None) -> Iterator[Path]:
+    """Yield a temporary path, and rename what the block creates there to `path` unless the block raises an exception.
+
+    With an open `dir_fd`, both paths are relative to it.
+    """
+    temporary = path.parent / f".ask-{os.urandom(8).hex()}.tmp"
+    try:
+        yield temporary
+        os.replace(temporary, path, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+    finally:
+        with suppress(FileNotFoundError):  # it still exists if it is another hard link to the file at `path`
+            os.unlink(temporary, dir_fd=dir_fd)
+
+
+@contextmanager
 def open_replacement(path: Path, ownership: Ownership | None, dir_fd: int | None = None) -> Iterator[BinaryIO]:
     """Open a temporary file that replaces `path` if the block raises no exception.
 
@@ -77,20 +92,14 @@ def open_replacement(path: Path, ownership: Ownership | None, dir_fd: int | None
     Raises:
         OSError: it cannot be written; the file at `path` is unchanged.
     """
-    temporary = path.parent / f".ask-{os.urandom(8).hex()}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    descriptor = os.open(temporary, flags, PRIVATE_FILE_MODE if ownership else 0o666, dir_fd=dir_fd)
-    try:
+    with replace_atomically(path, dir_fd) as temporary:
+        descriptor = os.open(temporary, flags, PRIVATE_FILE_MODE if ownership else 0o666, dir_fd=dir_fd)
         with os.fdopen(descriptor, "wb") as file:
             yield file
             file.flush()  # before setting the mode, since writing clears set-id bits
             if ownership:
                 set_ownership(descriptor, ownership)
-        os.replace(temporary, path, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            os.unlink(temporary, dir_fd=dir_fd)
-        raise
 
 
 def replace_file(path: Path, chunks: Iterable[bytes], ownership: Ownership | None, dir_fd: int | None = None) -> None:

@@ -119,14 +119,15 @@ def replace_unsupported_attachments(messages: Iterable[Message], is_supported: C
 
 
 def _replace_unsupported(message: Message, is_supported: Callable[[str], bool]) -> Message:
-    kept = [each for each in message.attachments if message.role == "user" and is_supported(each.media_type)]
-    if len(kept) == len(message.attachments):
-        return message
-    notes = []
+    kept, notes = [], []
     for each in message.attachments:
-        if each not in kept:
+        if message.role == "user" and is_supported(each.media_type):
+            kept.append(each)
+        else:
             group = MEDIA_TYPES.get(each.media_type, UNKNOWN_TYPE).group or "file"
             notes.append(f"[{group} {format_one_line(each.name)}, {len(each.data):,} bytes: not shown to this model]")
+    if not notes:
+        return message
     return message._replace(content="\n\n".join(filter(None, (message.content, *notes))), attachments=tuple(kept))
 
 

@@ -80,10 +80,12 @@ def walk_causes(error: BaseException) -> Iterator[BaseException]:
             pending += cause.exceptions if isinstance(cause, BaseExceptionGroup) else ()
 
 
-def to_ask_error(error: Exception) -> AskError:
+def to_ask_error(error: BaseException) -> AskError:
     """Return an `AskError` unchanged, and convert any other exception to one."""
     if isinstance(error, AskError):
         return error
+    if isinstance(error, KeyboardInterrupt | SystemExit):
+        return RunInterruptedError.from_exception(error)
     if isinstance(error.__cause__, KeyboardInterrupt):  # Python 3.11 wraps one that is raised while a class is created
         return RunInterruptedError("interrupted")
     if isinstance(error, ModuleNotFoundError):

@@ -82,21 +82,17 @@ def _find_processes(session_id: int | None, mark: bytes) -> list[int]:
 
     Parents come before their children: a shell whose child is killed first would run its next command.
     """
-    proc = Path("/proc")
-    if not (proc / "self/stat").exists():
+    if not os.path.exists("/proc/self/stat"):
         return [] if session_id is None else [-session_id]
     children: dict[int, list[int]] = defaultdict(list)
     queue = []
-    for entry in proc.iterdir():
-        if not entry.name.isdecimal():
-            continue
-        # The command name, in parentheses, may contain any character; the fields after it do not.
-        state, parent, _, session, *_ = _read_proc_file(entry / "stat").rpartition(b")")[2].split() or (b"X", 0, 0, 0)
+    for name in filter(str.isdecimal, os.listdir("/proc")):
+        state, parent, _, session, *_ = read_stat_fields(name) or (b"X", 0, 0, 0)
         if state in (b"Z", b"X"):
             continue
-        children[int(parent)].append(int(entry.name))
-        if int(session) == session_id or mark in _read_proc_file(entry / "environ"):
-            queue.append(int(entry.name))
+        children[int(parent)].append(int(name))
+        if int(session) == session_id or mark in read_proc_file(name, "environ"):
+            queue.append(int(name))
     found: set[int] = set()
     while queue:
         pid = queue.pop()
@@ -110,9 +106,15 @@ def _find_processes(session_id: int | None, mark: bytes) -> list[int]:
     return ordered
 
 
-def _read_proc_file(path: Path) -> bytes:
-    """Return the content of a file; b"" if the process is gone or belongs to another user."""
+def read_stat_fields(pid: str) -> list[bytes]:
+    """Return the fields of /proc/PID/stat from the state on, see proc(5); [] if the process is gone."""
+    # The command name before them, in parentheses, may contain any character.
+    return read_proc_file(pid, "stat").rpartition(b")")[2].split()
+
+
+def read_proc_file(pid: str, name: str) -> bytes:
+    """Return the content of a file in /proc/PID; b"" if the process is gone or belongs to another user."""
     try:
-        return path.read_bytes()
+        return Path("/proc", pid, name).read_bytes()
     except OSError:
         return b""

@@ -158,12 +158,12 @@ def adapt_options(
     elif effort != options["reasoning_effort"]:
         notify(f"{model} has no reasoning effort {options['reasoning_effort']!r}; using {effort!r}")
         adapted["reasoning_effort"] = effort
-    check_refused_options(profile, model, adapted, effort or profile.default_effort)
+    adapted = select_accepted_options(profile, model, adapted, effort or profile.default_effort)
     parameters = (profile.effort_parameters or {}).get(effort) if isinstance(effort, str) else None
-    if parameters is not None:
-        del adapted["reasoning_effort"]
-        adapted = merge_options(parameters, adapted)
-    return {name: value for name, value in adapted.items() if not is_neutral(profile, name, value)}
+    if parameters is None:
+        return adapted
+    del adapted["reasoning_effort"]
+    return merge_options(parameters, adapted)
 
 
 def choose_effort(profile: ModelProfile, model: str, effort: Any) -> Any:
@@ -188,25 +188,29 @@ def choose_effort(profile: ModelProfile, model: str, effort: Any) -> Any:
     return min(known, key=lambda each: (abs(EFFORTS.index(each) - rank), -EFFORTS.index(each)))
 
 
-def check_refused_options(profile: ModelProfile, model: str, options: Mapping[str, Any], effort: str | None) -> None:
-    """Raise `ParameterError` if a model refuses one of the options with this effort."""
+def select_accepted_options(
+    profile: ModelProfile, model: str, options: Mapping[str, Any], effort: str | None
+) -> dict[str, Any]:
+    """Return the options that a model accepts with this effort, without those refused although they change nothing.
+
+    Raises:
+        ParameterError: the model refuses one of the others.
+    """
     # The vendors' own parameters may turn reasoning off, too.
     is_reasoning = profile.can_reason and effort != "none" and not {"reasoning", "thinking"} & options.keys()
+    accepted = dict(options)
     for name, value in options.items():
-        if value == NEUTRAL_VALUES.get(name, ...):
-            continue
-        if name in (profile.refused_options or ()):
+        is_refused = name in (profile.refused_options or ())
+        is_refused_when_reasoning = name in (profile.refused_when_reasoning or ())
+        if (is_refused or is_refused_when_reasoning) and value == NEUTRAL_VALUES.get(name, ...):
+            del accepted[name]
+        elif is_refused:
             raise ParameterError(f"{model} does not accept {name}", f"leave out {name}, or use another model")
-        if name in (profile.refused_when_reasoning or ()) and is_reasoning:
+        elif is_refused_when_reasoning and is_reasoning:
             can_turn_off = "none" in (profile.efforts or ())
             hint = f"leave out {name}" + (", or add -o reasoning_effort=none" if can_turn_off else "")
             raise ParameterError(f"{model} does not accept {name} when it reasons", hint)
-
-
-def is_neutral(profile: ModelProfile, name: str, value: Any) -> bool:
-    """Check whether an option would be refused only because it is set, although its value changes nothing."""
-    refused = (*(profile.refused_options or ()), *(profile.refused_when_reasoning or ()))
-    return name in refused and value == NEUTRAL_VALUES.get(name, ...)
+    return accepted
 
 
 def merge_options(defaults: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:

@@ -76,6 +76,11 @@ def _escape_match(match: re.Match[str]) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
+def mask_password(url: str) -> str:
+    """Replace the credentials in a URL, which may be malformed, with asterisks."""
+    return re.sub(r"^([\w+.-]*://)?.*@", r"\1***@", url, flags=re.DOTALL)
+
+
 def decode_argument(argument: str) -> str:
     """Decode a command line argument as UTF-8, whatever the locale. Invalid bytes become escapes."""
     return os.fsencode(argument).decode("utf-8", "backslashreplace")

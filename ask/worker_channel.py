@@ -5,11 +5,19 @@ from __future__ import annotations
 import os
 import struct
 import time
-from collections.abc import Callable, Iterator, Mapping
-from types import MappingProxyType
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # importing these would slow down the start of a worker
+    from collections.abc import Callable, Iterator, Mapping
 
 MAX_FRAME_SIZE = 4 << 20
 """The largest payload of a worker's frame, in bytes."""
+_MAX_REQUEST_SIZE = 1 << 28
+"""The largest payload of a frame to a worker, in bytes."""
+
+READ_SIZE = 1 << 16
+MAX_SELECT_TIMEOUT = 3_600.0
+"""The longest wait for a selector, in seconds; it overflows at a few weeks."""
 
 READY, OUTPUT, DONE = b"R", b"O", b"D"
 """Frames sent by the worker: it is ready; live output; the result of a call."""
@@ -60,10 +68,11 @@ class FrameReader:
             yield kind, payload
 
 
-READ_SIZE = 1 << 16
-MAX_SELECT_TIMEOUT = 3_600.0
-"""The longest wait for a selector, in seconds; it overflows at a few weeks."""
-NO_EXTRA_READERS: Mapping[int, Callable[[], bool]] = MappingProxyType({})
+def read_frames(descriptor: int) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the frames sent to a worker until the pipe is closed."""
+    reader = FrameReader(_MAX_REQUEST_SIZE)
+    while data := os.read(descriptor, 1 << 20):
+        yield from reader.feed(data)
 
 
 class WorkerDiedError(Exception):
@@ -91,7 +100,7 @@ class WorkerChannel:
         kind: bytes,
         payload: bytes,
         deadline: float,
-        extra_readers: Mapping[int, Callable[[], bool]] = NO_EXTRA_READERS,
+        extra_readers: Mapping[int, Callable[[], bool]] | None = None,
     ) -> Iterator[tuple[bytes, bytes]]:
         """Send a frame, and yield the frames that come back.
 
@@ -104,7 +113,7 @@ class WorkerChannel:
             WorkerDiedError: the worker has exited or sent an invalid frame.
             WorkerTimeoutError: the deadline has passed.
         """
-        return self._receive_frames(self._send(memoryview(encode_frame(kind, payload))), deadline, extra_readers)
+        return self._receive_frames(self._send(memoryview(encode_frame(kind, payload))), deadline, extra_readers or {})
 
     def _receive_frames(
         self, unsent: memoryview, deadline: float, extra_readers: Mapping[int, Callable[[], bool]]

@@ -44,7 +44,6 @@ PROFILES = (
         "claude-haiku-{5.5+}*",
         f"{MODELS_PAGE}/haiku-5-5/whats-new-haiku-5-5",
         ("none", *ALL_EFFORTS),
-        {"none": OFF},
         default_effort="medium",
     ),
     ModelProfile("claude-opus-{5.5+}*", f"{MODELS_PAGE}/opus-5-5/overview", ALL_EFFORTS, default_effort="medium"),
@@ -53,12 +52,9 @@ PROFILES = (
         "claude-opus-{5}*|claude-sonnet-{5}*",
         "https://platform.claude.com/docs/en/about-claude/models/whats-new-opus-5",
         ("none", *ALL_EFFORTS),
-        {"none": OFF},
         default_effort="high",
     ),
-    ModelProfile(
-        "claude-opus-{4.7-4.9}*", EFFORT_PAGE, ("none", *ALL_EFFORTS), ON_REQUEST, "none", refused_options=SAMPLING
-    ),
+    ModelProfile("claude-opus-{4.7-4.9}*", EFFORT_PAGE, ("none", *ALL_EFFORTS), ON_REQUEST, "none"),
     ModelProfile("claude-opus-{4.6}*", f"{MODELS_PAGE}/overview", output_limit=128_000),
     ModelProfile(
         "claude-opus-{4.6}*|claude-sonnet-{4.6}*",

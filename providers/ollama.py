@@ -133,14 +133,13 @@ class Ollama(Provider):
     def provider_format_tool_result(self, tool_call_id: str, tool_name: str, result: str) -> dict[str, Any]:
         return {"role": "tool", "tool_name": tool_name, "tool_call_id": tool_call_id, "content": result}
 
-    def find_provider_state(self, message: Message, model: str) -> Mapping[str, Any]:
-        """Send thinking back to models with the same name, whatever their tag.
+    def can_read_state(self, author: str, model: str) -> bool:
+        """Check that the models have the same name, whatever their tag ("4b" in "qwen3:4b").
 
         Ollama's model names include no vendor, so the name is the only sign of a common family.
         """
-        state = message.provider_state
-        is_same_model = state is not None and strip_tag(state.model) == strip_tag(model)
-        return super().find_provider_state(message, model) if is_same_model else {}
+        is_same_name = author.partition(":")[0] == model.partition(":")[0]
+        return is_same_name and super().can_read_state(author, model)
 
     # Answers
 
@@ -165,12 +164,10 @@ class Ollama(Provider):
             ),
             provider_state=state,
         )
-        if response.get("error"):
-            status = response.get("status")
-            error = self.parse_embedded_error({"message": format_error_message(response["error"]), "status": status})
-            error.partial_response = answer
-            raise error
-        return answer
+        if not response.get("error"):
+            return answer
+        error = {"message": format_error_message(response["error"]), "status": response.get("status")}
+        return self.check_answer(answer, self.parse_embedded_error(error))
 
     def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
         return read_tool_calls(read_dict(response.get("message")).get("tool_calls"))
@@ -287,11 +284,6 @@ def compute_context_size(prompt_size: int, max_output_tokens: Any, image_count: 
 def build_headers(key: str) -> dict[str, str]:
     """Build the headers: ollama.com requires a key as a bearer token, a local server does not."""
     return {"Authorization": f"Bearer {key}"} if key else {}
-
-
-def strip_tag(model: str) -> str:
-    """Return a model's name without its tag: "qwen3" for "qwen3:4b"."""
-    return model.partition(":")[0]
 
 
 def can_chat(entry: Mapping[str, Any]) -> bool:

@@ -73,36 +73,17 @@ PROFILES = (
     ModelProfile("gpt-{5.1}*", f"{PAGE}/gpt-5.1", ("none", *UP_TO_HIGH), default_effort="none"),
     ModelProfile("gpt-{5.2-5.5}-pro*", f"{PAGE}/gpt-5.5-pro", FROM_MEDIUM, default_effort="medium"),
     ModelProfile("gpt-{5.2-5.3}*", f"{PAGE}/gpt-5.2", ("none", *UP_TO_XHIGH), default_effort="none"),
-    # From GPT-5.4 on, Chat Completions accepts tools only with reasoning turned off.
-    ModelProfile(
-        "gpt-{5.4}-mini*|gpt-{5.4}-nano*",
-        f"{PAGE}/gpt-5.4-mini",
-        ("none", *UP_TO_XHIGH),
-        default_effort="none",
-        reasoning_with_tools=False,
-        context_length=400_000,
-    ),
-    ModelProfile(
-        "gpt-{5.4}*", f"{PAGE}/gpt-5.4", ("none", *UP_TO_XHIGH), default_effort="none", reasoning_with_tools=False
-    ),
-    ModelProfile(
-        "gpt-{5.5}*", f"{PAGE}/gpt-5.5", ("none", *UP_TO_XHIGH), default_effort="medium", reasoning_with_tools=False
-    ),
+    ModelProfile("gpt-{5.4}-mini*|gpt-{5.4}-nano*", f"{PAGE}/gpt-5.4-mini", context_length=400_000),
+    ModelProfile("gpt-{5.4}*", f"{PAGE}/gpt-5.4", ("none", *UP_TO_XHIGH), default_effort="none"),
+    ModelProfile("gpt-{5.5}*", f"{PAGE}/gpt-5.5", ("none", *UP_TO_XHIGH), default_effort="medium"),
     ModelProfile(
         "gpt-{5.6}*|gpt-{6}-sol*|gpt-{6}-luna*|gpt-{6.1}-terra*",
         f"{PAGE}/gpt-6-sol",
         ("none", *UP_TO_MAX),
         default_effort="medium",
-        reasoning_with_tools=False,
     ),
-    ModelProfile(
-        "gpt-{6+}-astra*|gpt-{6.1+}-sol*",
-        f"{PAGE}/gpt-6.1-sol",
-        UP_TO_MAX,
-        default_effort="medium",
-        reasoning_with_tools=False,
-    ),
-    # What several generations have in common
+    ModelProfile("gpt-{6+}-astra*|gpt-{6.1+}-sol*", f"{PAGE}/gpt-6.1-sol", UP_TO_MAX, default_effort="medium"),
+    # What several generations have in common. Chat Completions accepts tools only with reasoning turned off.
     ModelProfile("gpt-{5.4+}*", f"{PAGE}/gpt-6.1-sol", reasoning_with_tools=False, context_length=1_050_000),
     ModelProfile(
         "gpt-{5+}*", REASONING_PAGE, refused_when_reasoning=SAMPLING, output_limit=128_000, context_length=400_000
@@ -138,7 +119,7 @@ class OpenAIChat(ChatCompletions):
         return body
 
     def provider_batch(self) -> BatchApi | None:
-        from .openai_batches import OpenAIBatchApi
+        from .batches import OpenAIBatchApi
 
         return OpenAIBatchApi(self.build_headers)
 

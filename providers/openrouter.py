@@ -149,19 +149,14 @@ class OpenRouter(ChatCompletions):
         return formatted
 
     def find_provider_state(self, message: Message, model: str) -> Mapping[str, Any]:
-        """Also send reasoning back to routers and presets, which belong to no model family.
-
-        OpenRouter drops what the model it chooses cannot read.
-        """
+        """Leave out reasoning that cannot be sent back."""
         state = super().find_provider_state(message, model)
-        if (
-            message.provider_state
-            and message.provider_state.provider == self.info.name
-            and get_model_family(model) in ROUTER_PREFIXES
-        ):
-            state = message.provider_state.data
         details = state.get("reasoning_details")
         return state if details is None else {"reasoning_details": list(filter(can_send_back, read_list(details)))}
+
+    def can_read_state(self, author: str, model: str) -> bool:
+        """Also send reasoning to routers and presets, which have no family: OpenRouter drops what they cannot read."""
+        return get_model_family(model) in ROUTER_PREFIXES or super().can_read_state(author, model)
 
     def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
         """Parse the answer, also if a call was cut off at the token limit: then only the native reason says so."""
@@ -204,7 +199,7 @@ class OpenRouter(ChatCompletions):
         return error
 
     def provider_batch(self) -> BatchApi | None:
-        from .openrouter_batches import OpenRouterBatchApi
+        from .batches import OpenRouterBatchApi
 
         return OpenRouterBatchApi(self.build_headers)
 

@@ -34,9 +34,11 @@ UP_TO_HIGH = ("low", "medium", "high")
 
 PROFILES = (
     ModelProfile("*non-reasoning*", MODELS_PAGE, (), refused_options=()),
-    # 4.20 came before 4.3.
-    ModelProfile("grok-4.20-multi-agent*", REASONING_PAGE, (*UP_TO_HIGH, "xhigh")),
-    ModelProfile("grok-4.20*", MODELS_PAGE, refused_options=REFUSED),
+    # 4.20 came before 4.3, so these must be found before the rows for later versions.
+    ModelProfile("grok-4.20-multi-agent*", REASONING_PAGE, (*UP_TO_HIGH, "xhigh"), {}),
+    ModelProfile("grok-4.20*", MODELS_PAGE, refused_options=REFUSED, context_length=1_000_000),
+    # These always reason, and refuse the parameter.
+    ModelProfile("grok-4.20*|grok-{4-4.2}*|grok-code*", REASONING_PAGE, ("high",), {"high": {}}, "high"),
     ModelProfile("grok-{4.3}*", REASONING_PAGE, ("none", *UP_TO_HIGH), default_effort="low", context_length=1_000_000),
     ModelProfile("grok-{4.5}*|grok-build-latest", REASONING_PAGE, UP_TO_HIGH, default_effort="high"),
     ModelProfile("grok-{4.6+}*", REASONING_PAGE, (*UP_TO_HIGH, "xhigh"), default_effort="high"),
@@ -44,8 +46,7 @@ PROFILES = (
     # The alias moves from model to model; all of them accept these.
     ModelProfile("grok-latest", REASONING_PAGE, UP_TO_HIGH),
     ModelProfile("grok-3-mini*", REASONING_PAGE, ("low", "high")),
-    # These always reason, and refuse the parameter.
-    ModelProfile("grok-code*|grok-build*", REASONING_PAGE, ("high",), {"high": {}}),
+    ModelProfile("grok-build*", REASONING_PAGE, ("high",), {"high": {}}),
     ModelProfile("grok-{4+}*|grok-latest|grok-3-mini*|grok-code*|grok-build*", REASONING_PAGE, refused_options=REFUSED),
     ModelProfile("grok-2*vision*", MODELS_PAGE, attachments=IMAGE_TYPES),
     ModelProfile("grok-2*|grok-3*|grok-code*|grok-build*|grok-beta*", MODELS_PAGE, attachments=()),
@@ -64,7 +65,7 @@ class XAIChat(ChatCompletions):
     )
 
     def provider_batch(self) -> BatchApi | None:
-        from .xai_batches import XAIBatchApi
+        from .batches import XAIBatchApi
 
         return XAIBatchApi(self.build_headers)
 

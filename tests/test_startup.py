@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ask.safety.worker import build_python_command
 from tests.program import Home, run
 
 ROOT = Path(__file__).parents[1]
@@ -148,11 +149,24 @@ def test_demo_loads_only_what_it_uses_and_no_other_provider(home: Home) -> None:
     observe(home, "-p", "demo", "hi")
     second = observe(home, "-p", "demo", "--no-save", "hi")
     of_requests = observe(home, script="import requests").modules
-    assert second.providers == {"demo", "demo_rules"}
+    assert second.providers == {"demo"}
     assert second.modules & {"tomllib", "tomli_w", "markdown_it", "prompt_toolkit", "sqlite3"} == set()
     assert "importlib.metadata" not in second.modules - of_requests
     assert "ask.testing" not in second.modules
-    assert not any(module.startswith(("ask.templates", "ask.agent.template_selection")) for module in second.modules)
+    assert not any(module.startswith("ask.templates") for module in second.modules)
+
+
+def test_safe_mode_loads_no_network_code_for_a_provider_that_sends_nothing(home: Home) -> None:
+    seen = observe(home, "--safe", "-p", "demo", "hi")
+    assert "ask.safety.sandbox" in seen.modules
+    assert seen.modules & {"requests", "http.client", "ssl", "ask.safety.file_confinement"} == set()
+
+
+def test_the_worker_of_a_sandbox_imports_little_before_its_self_test(home: Home) -> None:
+    command = build_python_command("import ask.safety.worker; print(*sys.modules)")
+    loaded = set(run(command, env={}, cwd=home.work).text.split())
+    assert "ask.safety.self_test" in loaded
+    assert loaded & {"json", "re", "enum", "functools", "contextlib", "collections", "pathlib", "typing"} == set()
 
 
 def test_saving_loads_only_the_history(home: Home) -> None:
@@ -216,7 +230,7 @@ def test_a_second_run_reads_no_package_metadata(home: Home) -> None:
 def test_a_run_with_tools_loads_no_other_provider(home: Home) -> None:
     (home.work / "note.txt").write_text("marzipan\n")
     seen = observe(home, "-p", "demo", "which files are here?")
-    assert seen.providers == {"demo", "demo_rules"}
+    assert seen.providers == {"demo"}
     assert "ask.tools.files" in seen.modules
     assert not any(module.startswith("ask.undo") for module in seen.modules), "nothing was written"
     of_servers = ("ask.mcp.", "ask.agent.mcp", "mcp", "asyncio", "anyio", "httpx2", "pydantic")

@@ -27,6 +27,7 @@ class AppContext:
         replay_file: the recording that answers all requests; "" for none.
         needs_keys: whether requests will be sent. If it is false, the keys of providers are not retrieved, so that no
             key command runs.
+        used_keys: the keys of the models to ask, which may be given as an option.
     """
 
     def __init__(
@@ -37,6 +38,9 @@ class AppContext:
         self.cleanup = ExitStack()
         self.replay_file = environment.get("ASK_REPLAY", "")
         self.needs_keys = not self.replay_file
+        self.used_keys: set[str] = set()
+        self._secret_keys: set[str] = set()
+        self._secrets: Secrets | None = None
 
     @cached_property
     def app_dirs(self) -> AppDirs:
@@ -80,15 +84,18 @@ class AppContext:
         """Print a notice about a plugin for the user."""
         self.console.print_notice(self.collect_secrets().redact(text))
 
-    def collect_secrets(self, *extra_keys: str) -> Secrets:
-        """Collect all secrets, for redaction and for the environment of child processes.
+    def collect_secrets(self) -> Secrets:
+        """Collect the secrets known so far, for redaction and for the environment of child processes.
 
         These are the API keys, and the tokens of sign-ins to MCP servers.
         """
-        variables = [table["key_env"] for table in self.config.providers.values() if "key_env" in table]
-        keys = [*self.key_store.list_known_keys(), *extra_keys]
+        keys = {*self.key_store.list_known_keys(), *self.used_keys}
         if self.app_dirs.sign_ins.is_dir():
             from ask.mcp.sign_in_store import list_tokens
 
-            keys += list_tokens(self.app_dirs.sign_ins)
-        return Secrets(self.provider_names, variables, keys, self.environment)
+            keys |= {*list_tokens(self.app_dirs.sign_ins)}
+        if self._secrets is None or keys != self._secret_keys:
+            variables = [table["key_env"] for table in self.config.providers.values() if "key_env" in table]
+            self._secret_keys = keys
+            self._secrets = Secrets(self.provider_names, variables, keys, self.environment)
+        return self._secrets

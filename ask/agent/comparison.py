@@ -13,7 +13,6 @@ from queue import SimpleQueue
 from ask.agent.app_context import AppContext
 from ask.agent.model_selection import ModelEndpoint
 from ask.agent.request import RunRequest, check_attachments_supported
-from ask.agent.response_schema import ResponseSchema
 from ask.agent.run import run_request
 from ask.agent.system_prompt import read_prompt
 from ask.agent.tool_loop import get_last_answer
@@ -22,6 +21,7 @@ from ask.errors import AskError, RunInterruptedError, to_ask_error
 from ask.events import Event
 from ask.messages import Usage
 from ask.records import NamedTuple
+from ask.schemas.schema import ResponseSchema
 from ask.text import format_block
 
 

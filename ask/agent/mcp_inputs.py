@@ -9,20 +9,19 @@ from collections.abc import Iterable, Sequence
 
 from ask.agent.app_context import AppContext
 from ask.agent.mcp_servers import check_mcp_installed, format_server_hint
-from ask.agent.template_selection import SelectedTemplate, parse_variables
 from ask.errors import AskError, ConfigError, FileError, UsageError
 from ask.inputs.prompt_inputs import PromptInputs, parse_content
 from ask.inputs.sources import MCP_PREFIX
 from ask.mcp.address_cache import write_addresses
 from ask.mcp.connection import RequestError
 from ask.mcp.lazy_servers import LazyServers
-from ask.mcp.prompts import PromptMessage, get_prompt, list_prompts
+from ask.mcp.prompts import PromptMessage, describe_prompt, get_prompt, list_prompts
 from ask.mcp.resources import ResourceContent, read_resource
 from ask.mcp.server_config import ServerConfig, find_servers
 from ask.messages import Message
 from ask.suggestions import format_suggestion
 from ask.templates.placeholders import COLUMN_PATTERN, INPUT_NAME, VARIABLE_PATTERN, escape_placeholders
-from ask.templates.template import Template
+from ask.templates.template import Template, parse_variables
 from ask.text import decode_argument, format_blocks, format_one_line
 
 
@@ -44,7 +43,7 @@ def read_mcp_resource(address: str, timeout: float, app: AppContext, servers: La
 
 def select_mcp_prompt(
     address: str, variables: Iterable[str], app: AppContext, servers: LazyServers, *, has_columns: bool = False
-) -> SelectedTemplate:
+) -> Template:
     """Get a prompt, such as mcp://notes/review, with the values of --var as its arguments.
 
     With `has_columns`, a required argument without a value becomes a placeholder for the column of that name.
@@ -59,13 +58,13 @@ def select_mcp_prompt(
     title = format_one_line(decode_argument(address))
     try:
         prompts = {prompt.name: prompt for prompt in servers.request(server, list_prompts, server.timeout)}
-        addresses = ((prompt.name, prompt.description) for prompt in prompts.values())
+        addresses = ((prompt.name, describe_prompt(prompt)) for prompt in prompts.values())
         write_addresses(app.app_dirs.cache, server.name, "prompts", addresses)
         if name not in prompts:
             others = f"its prompts: {', '.join(prompts)}" if prompts else "it has no prompts"
             hint = format_suggestion(name, prompts, others, prefix=f"{MCP_PREFIX}{server.name}/")
             raise UsageError(f"the MCP server {server.name} has no prompt {name!r}", hint)
-        arguments = prompts[name].arguments
+        arguments = prompts[name].arguments or ()
         values = parse_variables(map(decode_argument, variables), title, [each.name for each in arguments])
         missing = [each.name for each in arguments if each.required and each.name not in values]
         if missing and not has_columns:
@@ -87,11 +86,12 @@ def select_mcp_prompt(
         text = text.replace(f"\\{placeholder}", placeholder)
     if messages and not text:
         text = f"{{{{{INPUT_NAME}}}}}"
-    return SelectedTemplate(
-        Template(title, server.origin, prompt=text),
-        {},
-        to_prompt_inputs(prompt.resources) if prompt.resources else None,
-        tuple(map(to_message, messages)),
+    return Template(
+        title,
+        server.origin,
+        prompt=text.strip(),
+        inputs=to_prompt_inputs(prompt.resources) if prompt.resources else None,
+        opening_messages=tuple(map(to_message, messages)),
     )
 
 

@@ -92,7 +92,9 @@ def resolve_endpoint(app: AppContext, selection: ModelSelection) -> ModelEndpoin
     provider = load_provider(app, name)
     model = model or app.config.get_provider(provider.info.name).get("model") or provider.info.default_model
     base_url = selection.base_url or resolve_base_url(app, provider.info)
-    endpoint = ModelEndpoint(provider, model, base_url, selection.key or resolve_key(app, provider.info, base_url))
+    key = selection.key or resolve_key(app, provider.info, base_url)
+    app.used_keys.add(key)
+    endpoint = ModelEndpoint(provider, model, base_url, key)
     if base_url.rstrip("/") == provider.info.base_url or "api" in app.config.get_provider(provider.info.name):
         return endpoint
     from ask.client.chat_fallback import find_chat_fallback
@@ -139,10 +141,10 @@ def load_provider(app: AppContext, name: str) -> LoadedProvider:
     provider = load_plugin(entries, app.notify) if entries else None
     name = provider.info.name if provider else name
     table, models = app.config.get_provider(name), app.config.get_models(name)
+    if not provider and "base_url" in table:
+        provider = create_configured_provider(name, table)
     if provider and "api" in table:
         provider = select_api(provider, table["api"])
-    elif not provider and "base_url" in table:
-        provider = create_configured_provider(name, table)
     if provider:
         return provider.with_profiles(models, ()) if models else provider
     from ask.suggestions import format_suggestion
@@ -167,7 +169,7 @@ def load_providers(app: AppContext) -> Iterator[tuple[str, LoadedProvider]]:
 
 
 def create_configured_provider(name: str, table: Mapping[str, str]) -> LoadedProvider:
-    """Create the provider that a table in config.toml describes."""
+    """Create the provider that a table in config.toml describes, on Chat Completions."""
     from ask.plugin_api.chat_completions import STANDARD_MEDIA_TYPES, ChatCompletions
 
     chat = ChatCompletions(
@@ -178,10 +180,6 @@ def create_configured_provider(name: str, table: Mapping[str, str]) -> LoadedPro
         needs_key="key_env" in table,
         attachments=STANDARD_MEDIA_TYPES,  # a service that does not support them reports an error
     )
-    if table.get("api") == "responses":
-        from ask.plugin_api.responses import Responses
-
-        return check_provider(Responses(chat), name, "config.toml")
     return check_provider(chat, name, "config.toml")
 
 
@@ -293,12 +291,17 @@ def resolve_key(app: AppContext, info: ProviderInfo, base_url: str) -> str:
     Raises:
         AskError: it needs a key and has none, or the key cannot be retrieved.
     """
-    has_key = bool(app.key_store.find_origin(info.name, info.key_env))
-    if not (has_key or app.replay_file) and requires_key(app, info, base_url):
+    if app.replay_file:
+        return ""
+    if app.needs_keys:
+        key, origin = app.key_store.find(info.name, info.key_env)
+    else:
+        key, origin = "", app.key_store.find_origin(info.name, info.key_env)
+    if not origin and requires_key(app, info, base_url):
         variables = app.key_store.list_variables(info.name, info.key_env)
         advice = f"{format_key_hint(info.name, *variables)}; -p demo works without a key"
         raise ConfigError(f"no API key for {info.name}", advice)
-    return app.key_store.find(info.name, info.key_env)[0] if app.needs_keys else ""
+    return key
 
 
 def requires_key(app: AppContext, info: ProviderInfo, base_url: str) -> bool:

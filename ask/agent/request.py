@@ -29,10 +29,10 @@ from ask.tools.base import Tool
 
 if TYPE_CHECKING:
     from ask.agent.project_context import ProjectContext
-    from ask.agent.response_schema import ResponseSchema
     from ask.agent.safe_mode import SafeModeContext
-    from ask.agent.template_selection import SelectedTemplate
     from ask.inputs.prompt_inputs import PromptInputs
+    from ask.schemas.schema import ResponseSchema
+    from ask.templates.template import Template
 
 
 FIRST_RUN_WARNINGS = {
@@ -85,7 +85,7 @@ class RunRequest(NamedTuple):
     endpoint: ModelEndpoint
     secrets: Secrets
     toolset: Toolset
-    template: SelectedTemplate | None = None
+    template: Template | None = None
     reported_usage: ReportedUsage = ReportedUsage()
     summary_end_run: int | None = None
     safe_mode: SafeModeContext | None = None
@@ -121,9 +121,11 @@ def prepare_without_prompt(flags: Mapping[str, Any], app: AppContext, *, has_col
     errors of `prepare_request`.
     """
     directory, toolset = get_working_directory(), Toolset(app, flags["functions"])
-    conversation = read_conversation(flags, app, directory)
-    template = read_selected_template(flags, app, toolset, has_columns=has_columns)
-    response_schema = None
+    conversation, template, response_schema = ResumedConversation(generate_conversation_id()), None, None
+    if flags["resume"] is not None or flags["go_on"]:
+        conversation = read_conversation(flags, app, directory)
+    if flags["template"] is not None or flags["variables"]:
+        template = read_template(flags, app, toolset, has_columns=has_columns)
     if flags["schema"] is not None:
         from ask.agent.response_schema import read_response_schema
 
@@ -132,7 +134,7 @@ def prepare_without_prompt(flags: Mapping[str, Any], app: AppContext, *, has_col
     settings = read_settings(flags, extra_system_prompt, app, template)
     for warning in app.config.warnings:
         app.console.print_notice(warning)
-    template_model = (template.template.provider, template.template.model) if template else ("", "")
+    template_model = (template.provider, template.model) if template else ("", "")
     selection = ModelSelection(
         flags["provider"], flags["model"], flags["base_url"], flags["key"], conversation.last_model, template_model
     )
@@ -142,8 +144,7 @@ def prepare_without_prompt(flags: Mapping[str, Any], app: AppContext, *, has_col
 
         endpoint = endpoint._replace(preconnection=preconnect(endpoint.base_url))
     fallbacks = resolve_fallbacks(app, settings.fallback, endpoint)
-    keys = (endpoint.key, *(fallback.key for fallback in fallbacks))
-    secrets = app.collect_secrets(*keys)
+    secrets = app.collect_secrets()
     app.console.redact = secrets.redact
     request = RunRequest(
         conversation_id=conversation.id,
@@ -165,9 +166,6 @@ def prepare_without_prompt(flags: Mapping[str, Any], app: AppContext, *, has_col
     for message in request.opening_messages:
         check_attachments_supported(message.attachments, endpoint)
     request = apply_settings(request, settings, flags, app)
-    secrets = app.collect_secrets(*keys)  # loading the tools may have retrieved the key of a search engine
-    app.console.redact = secrets.redact
-    request = request._replace(secrets=secrets)
     if not endpoint.model:
         model = fetch_first_model(endpoint, app.console.print_notice, settings)
         request = request._replace(endpoint=endpoint._replace(model=model))
@@ -185,17 +183,24 @@ def apply_settings(request: RunRequest, settings: Settings, flags: Mapping[str, 
 
         ToolPolicy.from_settings(settings)  # an invalid rule is an error before anything is sent
     context, safe_mode, template = request.project_context, request.safe_mode, request.template
-    if context is None and settings.tools and (template is None or template.template.tools):
+    if context is None and settings.tools and (template is None or template.tools):
         context = read_project_context(flags, settings, app, request)
     tools = request.toolset.select_tools(settings, template)
     if settings.safe and not safe_mode:
         from ask.agent.safe_mode import SafeModeContext
 
-        safe_mode = SafeModeContext(settings, request.directory, request.conversation_id, app)
+        uses_network = bool(request.endpoint.base_url) and not settings.replay
+        safe_mode = SafeModeContext(
+            settings, request.directory, request.conversation_id, app, uses_network=uses_network
+        )
         app.cleanup.enter_context(safe_mode)
     if safe_mode:
         tools = safe_mode.confine_tools(tools)
-    return request._replace(settings=settings, tools=tools, safe_mode=safe_mode, project_context=context)
+    secrets = app.collect_secrets()  # loading the tools may have retrieved the key of a search engine
+    app.console.redact = secrets.redact
+    return request._replace(
+        settings=settings, tools=tools, safe_mode=safe_mode, project_context=context, secrets=secrets
+    )
 
 
 def continue_conversation(request: RunRequest, conversation: ResumedConversation) -> RunRequest:
@@ -221,7 +226,7 @@ def add_models(
         endpoint = resolve_endpoint(app, ModelSelection(flags["provider"], model, flags["base_url"], flags["key"]))
         if not endpoint.model:
             raise ParameterError(f"-m {model} does not name a model", "write provider:model")
-        requests.append(request._replace(endpoint=endpoint, secrets=app.collect_secrets(endpoint.key)))
+        requests.append(request._replace(endpoint=endpoint, secrets=app.collect_secrets()))
     return tuple(requests)
 
 
@@ -248,15 +253,13 @@ def read_project_context(
 
 
 def read_conversation(flags: Mapping[str, Any], app: AppContext, directory: Path) -> ResumedConversation:
-    """Load the conversation to continue, or start a new one.
+    """Load the conversation to continue.
 
     Raises:
         UsageError: there is no such conversation.
         FileError: it cannot be read.
     """
     conversation_id = flags["resume"]
-    if conversation_id is None and not flags["go_on"]:
-        return ResumedConversation(generate_conversation_id())
     if conversation_id is not None and flags["go_on"]:
         raise UsageError("--continue and --resume cannot be combined", "use one of them")
     from ask.history.conversations import find_conversation, find_current_conversation, load_conversation
@@ -271,10 +274,8 @@ def read_conversation(flags: Mapping[str, Any], app: AppContext, directory: Path
         return load_conversation(store, conversation)
 
 
-def read_selected_template(
-    flags: Mapping[str, Any], app: AppContext, toolset: Toolset, *, has_columns: bool = False
-) -> SelectedTemplate | None:
-    """Return the template selected by -t, which may be a prompt of an MCP server; None without -t.
+def read_template(flags: Mapping[str, Any], app: AppContext, toolset: Toolset, *, has_columns: bool) -> Template:
+    """Return the template selected by -t, which may be a prompt of an MCP server.
 
     `has_columns` says whether the columns of rows fill in the placeholders of its text that have no value.
 
@@ -282,12 +283,11 @@ def read_selected_template(
         AskError: there is no such prompt, a value is missing, it has no placeholder for one, or it is invalid.
     """
     name, variables = flags["template"], flags["variables"]
-    if name is None and not variables:
-        return None
-    from ask.agent.template_selection import select_template
     from ask.inputs.sources import MCP_PREFIX
 
     if name is None or not name.lower().startswith(MCP_PREFIX):
+        from ask.templates.template import select_template
+
         return select_template(name, variables, app.app_dirs.templates, has_columns=has_columns)
     from ask.agent.mcp_inputs import select_mcp_prompt
 
@@ -295,7 +295,7 @@ def read_selected_template(
 
 
 def read_extra_system_prompt(
-    option_value: str | None, conversation: ResumedConversation, template: SelectedTemplate | None
+    option_value: str | None, conversation: ResumedConversation, template: Template | None
 ) -> str:
     """Return the user's addition to the system prompt.
 
@@ -310,7 +310,7 @@ def read_extra_system_prompt(
 
 
 def read_settings(
-    flags: Mapping[str, Any], extra_system_prompt: str, app: AppContext, selected_template: SelectedTemplate | None
+    flags: Mapping[str, Any], extra_system_prompt: str, app: AppContext, template: Template | None
 ) -> Settings:
     """Resolve the settings, including model options and options that imply others.
 
@@ -323,12 +323,12 @@ def read_settings(
     if flags["context"] and flags["no_context"]:
         raise UsageError("--context and --no-context cannot be combined", "use one of them")
     options = {
-        **(selected_template.template.options if selected_template else {}),
+        **(template.options if template else {}),
         **parse_model_options(map(decode_argument, flags["options"])),
     }
-    parsed_flags = {"option": options, "system": extra_system_prompt}
-    parsed_flags["no_tools"] = flags["no_tools"] or flags["cmd"]
-    settings = resolve_settings({**flags, **parsed_flags}, app.environment, app.config)
+    no_tools = flags["no_tools"] or flags["cmd"]
+    parsed_flags = {**flags, "option": options, "system": extra_system_prompt, "no_tools": no_tools}
+    settings = resolve_settings(parsed_flags, app.environment, app.config)
     for flag in ("allow_dirs", "allow_hosts", "allow_tools"):
         if flags[flag] and not settings.safe:
             raise UsageError(f"--{flag.replace('_', '-').rstrip('s')} needs --safe", "add --safe or --safe-files")
@@ -394,12 +394,14 @@ def print_input_notes(inputs: PromptInputs, request: RunRequest, app: AppContext
 
 def compose_message(
     words: str,
-    selected_template: SelectedTemplate | None = None,
+    template: Template | None = None,
     texts: Sequence[tuple[str, str]] = (),
     stdin_text: str = "",
     attachments: tuple[Attachment, ...] = (),
 ) -> Message:
     """Compose the user's message from text and inputs, or a template and inputs.
+
+    Piped text without anything else is the prompt. Otherwise files and piped text become tagged blocks.
 
     Raises:
         UsageError: there is no prompt.
@@ -407,31 +409,17 @@ def compose_message(
     attachment_names = f"[attached: {', '.join(attachment.name for attachment in attachments)}]"
     is_attachment_only = attachments and not (words or texts or stdin_text.strip())
     prompt_text = attachment_names if is_attachment_only else words
-    if selected_template and selected_template.has_prompt:
-        text = selected_template.render_prompt(format_blocks(prompt_text, texts, stdin_text))
-    else:
-        text = compose_prompt(prompt_text, texts, stdin_text)
-    if len(attachments) > 1 and not is_attachment_only:
-        text = f"{text}\n\n{attachment_names}"
-    return Message("user", text, attachments=attachments)
-
-
-def compose_prompt(prompt_text: str, files: Sequence[tuple[str, str]], stdin_text: str) -> str:
-    """Compose the user's message from the prompt, the files and the piped text.
-
-    Piped text without anything else is the prompt. Otherwise files and piped text become tagged blocks.
-
-    Raises:
-        UsageError: there is no prompt.
-    """
-    if stdin_text.strip() and not prompt_text and not files:
-        return stdin_text.strip("\n")
-    text = format_blocks(prompt_text, files, stdin_text)
-    if not text:
+    if template and template.prompt:
+        text = template.render_prompt(format_blocks(prompt_text, texts, stdin_text))
+    elif stdin_text.strip() and not prompt_text and not texts:
+        text = stdin_text.strip("\n")
+    elif not (text := format_blocks(prompt_text, texts, stdin_text)):
         raise UsageError(
             "no question given", 'try: ask "why is the sky blue?" (ask chat opens a chat, ask --help lists options)'
         )
-    return text
+    if len(attachments) > 1 and not is_attachment_only:
+        text = f"{text}\n\n{attachment_names}"
+    return Message("user", text, attachments=attachments)
 
 
 def check_attachments_supported(attachments: Sequence[Attachment], endpoint: ModelEndpoint) -> None:

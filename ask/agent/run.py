@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from ask.agent.app_context import AppContext
 from ask.agent.request import RunRequest
 from ask.agent.tool_loop import RunResult, ToolLoop
-from ask.errors import AskError, BrokenOutputError, RunInterruptedError, to_ask_error
+from ask.errors import AskError, to_ask_error
 from ask.events import Event, Notice
 from ask.text import decode_argument
 
@@ -55,7 +55,7 @@ def run_request(request: RunRequest, app: AppContext, on_event: Callable[[Event]
     try:
         result = ToolLoop(request, app, record_and_report).run()
     except BaseException as error:
-        recorder.end(get_exit_code(error))
+        recorder.end(to_ask_error(error).exit_code)
         raise
     recorder.end(result.error.exit_code if result.error else 0, result.error, result.usage)
     result.saved_run_number = recorder.run_number if recorder.is_saving else None
@@ -80,7 +80,7 @@ def record_exit_code_on_error(result: RunResult, request: RunRequest, app: AppCo
         ask_error = error if isinstance(error, AskError) else None
         if ask_error is not None:
             ask_error.redact(request.secrets.redact)
-        record_exit_code(result, app, get_exit_code(error), ask_error)
+        record_exit_code(result, app, to_ask_error(error).exit_code, ask_error)
         raise
 
 
@@ -90,17 +90,3 @@ def record_exit_code(result: RunResult, app: AppContext, exit_code: int, error: 
         from ask.history.recorder import correct_exit_code
 
         correct_exit_code(app.app_dirs.history_file, result.saved_run_number, exit_code, error)
-
-
-def get_exit_code(error: BaseException) -> int:
-    """Return the exit code of a process that ends with this exception."""
-    match error:
-        case SystemExit(code=int(code)):
-            return code
-        case KeyboardInterrupt():
-            return RunInterruptedError.exit_code
-        case BrokenPipeError():
-            return BrokenOutputError.exit_code
-        case Exception():
-            return to_ask_error(error).exit_code
-    return AskError.exit_code

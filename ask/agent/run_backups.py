@@ -20,7 +20,7 @@ from ask.text import decode_argument
 from ask.tools.base import Tool
 
 if TYPE_CHECKING:
-    from ask.undo.backups import FileBackups
+    from ask.undo.backups import BackupWriter
 
 SLOW_BACKUP_DELAY = 2.0
 """Seconds of copying after which a user at a terminal is notified."""
@@ -34,14 +34,13 @@ class RunBackups:
         self._app = app
         self._on_event = on_event
         self._has_tried_folder_backup = False
-        self._backed_up_folders: tuple[Path, ...] = ()
         self._slow_time = math.inf
         """When to report that copying is slow, on the monotonic clock."""
 
     @cached_property
-    def _file_backups(self) -> FileBackups:
+    def _backups(self) -> BackupWriter:
         from ask.console import identify_terminal
-        from ask.undo.backups import FileBackups
+        from ask.undo.backups import BackupWriter
         from ask.undo.journal import JournalHeader
 
         header = JournalHeader(
@@ -49,12 +48,12 @@ class RunBackups:
             directory=decode_argument(str(self._request.directory)),
             terminal=identify_terminal(self._app.environment),
         )
-        return FileBackups(self._app.app_dirs.data, header, self._notify)
+        return BackupWriter(self._app.app_dirs.data, header, self._notify)
 
     def before_write(self, path: Path, new_content: bytes, folder_fd: int | None) -> None:
         """Back up a file before it is written. This is the `before_write` of the run's `ToolContext`."""
-        if self._request.settings.save and not any(map(path.is_relative_to, self._backed_up_folders)):
-            self._file_backups.before_write(path, new_content, folder_fd)
+        if self._request.settings.save:
+            self._backups.before_write(path, new_content, folder_fd)
 
     def before_tool_call(self, tool: Tool) -> None:
         """Back up the writable folders before the first call that may change them.
@@ -67,15 +66,13 @@ class RunBackups:
         if not (self._request.settings.save and tool.has_side_effects):
             return
         self._has_tried_folder_backup = True
-        from ask.undo.snapshots import FoldersTooLargeError, back_up_folders, format_folders
+        from ask.undo.backups import FoldersTooLargeError, format_folders
 
         folders, protected_paths = safe_mode.writable_folders, safe_mode.list_protected_paths()
         if sys.stderr is not None and sys.stderr.isatty():
             self._slow_time = time.monotonic() + SLOW_BACKUP_DELAY
         try:
-            uncopied = back_up_folders(self._file_backups.journal, folders, protected_paths, self._report_if_slow)
-            self._backed_up_folders = tuple(folders)
-            description = format_folders(uncopied)
+            description = format_folders(self._backups.back_up_folders(folders, protected_paths, self._report_if_slow))
         except (FoldersTooLargeError, OSError) as error:
             reason = os.strerror(error.errno or 0) if isinstance(error, OSError) else str(error)
             description = f"{', '.join(map(str, folders))} ({reason})"
@@ -93,11 +90,8 @@ class RunBackups:
 
     def close(self) -> None:
         """Complete the backups at the end of the run."""
-        if self._backed_up_folders:
-            from ask.undo.snapshots import record_folder_changes
-
+        if "_backups" in self.__dict__:
             # If the final state cannot be recorded, undo reports that it is unknown.
             with suppress(OSError, ValueError, KeyboardInterrupt):
-                record_folder_changes(self._file_backups.journal)
-        if "_file_backups" in self.__dict__:
-            self._file_backups.journal.close()
+                self._backups.record_folder_changes()
+            self._backups.close()

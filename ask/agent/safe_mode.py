@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from ask.agent.app_context import AppContext
-from ask.atomic_files import create_private_folder
 from ask.errors import FileError, UsageError
-from ask.safety.file_confinement import FileConfinement
 from ask.safety.folder_scan import is_bare_repository
 from ask.safety.path_policy import build_sandbox_config
 from ask.safety.policy import ToolPolicy, is_local, is_offered
@@ -18,21 +17,21 @@ from ask.safety.sandbox_config import SandboxConfig
 from ask.settings import SANDBOX_LEVEL, Settings
 from ask.text import format_one_line
 from ask.tools.base import Tool, ToolContext, ToolError
-from ask.tools.network_policy import parse_host
 
 if TYPE_CHECKING:
     from ask.context.instructions import InstructionFile
     from ask.context.skills import Skill
+    from ask.safety.file_confinement import FileConfinement
 
 
 class SafeModeContext:
     """A run's safe mode. Leaving the context closes the sandbox, or the confined folders.
 
-    The user is notified of what is not protected, and of what the run has left behind.
+    The user is notified of what is not protected, and of what the run has left behind. With `uses_network`, the HTTP
+    client is imported while the sandbox starts.
 
     Attributes:
         policy: which tool calls are allowed.
-        allowed_hosts: the hosts that may be reached without asking.
         level: `SANDBOX_LEVEL` or `FILES_LEVEL`.
         sandbox_config: what confined calls can access.
         writable_folders: the folders that calls can change, none of them inside another.
@@ -42,31 +41,32 @@ class SafeModeContext:
         ConfigError, UsageError: a setting is invalid.
     """
 
-    def __init__(self, settings: Settings, directory: Path, conversation_id: str, app: AppContext) -> None:
-        overflow_directory = app.app_dirs.results / conversation_id
+    def __init__(
+        self, settings: Settings, directory: Path, conversation_id: str, app: AppContext, *, uses_network: bool
+    ) -> None:
         self.level = settings.safe_level
-        self.allowed_hosts = frozenset(map(parse_allowed_host, settings.allow_hosts))
         self.policy = ToolPolicy.from_settings(settings)._replace(
             safe_mode=True,
-            allowed_hosts=self.allowed_hosts,
+            allowed_hosts=frozenset(map(parse_allowed_host, settings.allow_hosts)),
             allowed_tools=frozenset(settings.allow_tools),
             safe_option="--safe" if self.level == SANDBOX_LEVEL else "--safe-files",
         )
-        for folder in (app.app_dirs.data, overflow_directory.parent):
-            create_private_folder(folder)
-        self.sandbox_config = prepare_sandbox_config(settings, directory, overflow_directory, app)
+        self.sandbox_config = prepare_sandbox_config(settings, directory, app.app_dirs.results / conversation_id, app)
         self.writable_folders: Sequence[Path] = self.sandbox_config.outermost_folders
-        self._confinement = (
-            Sandbox(self.sandbox_config, during_start=import_client)
-            if self.level == SANDBOX_LEVEL
-            else FileConfinement(self.sandbox_config)
-        )
+        self._confinement = self._open_confinement(uses_network)
         self._app, self._directory, self._context_files = app, directory, settings.context_files
         self._initial_instructions = self._read_instructions()
         self._notify = app.console.print_notice
         for warning in self._confinement.warnings:
             self._notify(warning)
         self._initial_repositories = set(filter(is_bare_repository, self.sandbox_config.writable_folders))
+
+    def _open_confinement(self, uses_network: bool) -> Sandbox | FileConfinement:
+        if self.level == SANDBOX_LEVEL:
+            return Sandbox(self.sandbox_config, during_start=partial(import_next_modules, uses_network))
+        from ask.safety.file_confinement import FileConfinement
+
+        return FileConfinement(self.sandbox_config)
 
     def confine_tools(self, tools: Iterable[Tool]) -> list[Tool]:
         """Return the tools that safe mode offers. A sandbox runs those that access this machine."""
@@ -79,7 +79,7 @@ class SafeModeContext:
     def confine_context(self, context: ToolContext) -> ToolContext:
         """Return the context for the tools that do not run in a sandbox."""
         context = context._replace(
-            overflow_directory=self.sandbox_config.overflow_directory, restrict_hosts=self.allowed_hosts
+            overflow_directory=self.sandbox_config.overflow_directory, restrict_hosts=self.policy.allowed_hosts
         )
         if isinstance(self._confinement, Sandbox):
             return context
@@ -162,12 +162,14 @@ def prepare_sandbox_config(
     )
 
 
-def import_client() -> None:
+def import_next_modules(uses_network: bool) -> None:
     """Import what the run needs next, while the sandbox starts."""
     import ask.history.recorder  # noqa: F401
-    from ask.client.transport import import_requests
 
-    import_requests()
+    if uses_network:
+        from ask.client.transport import import_requests
+
+        import_requests()
 
 
 def parse_allowed_host(host_name: str) -> str:
@@ -176,7 +178,9 @@ def parse_allowed_host(host_name: str) -> str:
     Raises:
         UsageError: it is not a host.
     """
+    from ask.tools.network_policy import parse_url
+
     try:
-        return parse_host(f"https://{host_name}/")
+        return parse_url(f"https://{host_name}/").host
     except ToolError as error:
         raise UsageError(f"{host_name} is not a valid host ({error})", "for example --allow-host example.com") from None

@@ -112,4 +112,4 @@ def find_shell(environment: Mapping[str, str]) -> str:
 
 def read_prompt(name: str) -> str:
     """Read a prompt that comes with `ask`."""
-    return (PROMPTS_FOLDER / f"{name}.md").read_text(encoding="utf-8").strip()
+    return (PROMPTS_FOLDER / f"{name}.txt").read_text(encoding="utf-8").strip()

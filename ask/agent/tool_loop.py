@@ -32,6 +32,7 @@ from ask.errors import (
     RetryAction,
     RunInterruptedError,
     SafetyError,
+    to_ask_error,
 )
 from ask.events import Event, FallbackStarted, MessageAdded, Notice, RequestStarted
 from ask.messages import FinishReason, Message, ReportedUsage, ToolCall, ToolSpec, Usage
@@ -160,11 +161,9 @@ class ToolLoop:
         try:
             self._use_model(endpoint, self._first_client or self._connect(endpoint))
             self._run_rounds()
-        except (KeyboardInterrupt, SystemExit) as error:
+        except (KeyboardInterrupt, SystemExit, AskError) as error:
             # A signal must not prevent the end of the run from being reported.
-            result.error = RunInterruptedError.from_exception(error)
-        except AskError as error:
-            result.error = error
+            result.error = to_ask_error(error)
         finally:
             if self._tool_runner:
                 self._tool_runner.backups.close()
@@ -312,7 +311,8 @@ class ToolLoop:
 
     def _send_request(self, tool_choice: Literal["auto", "none"]) -> RequestResult:
         """Send as much of the conversation as the model's context has room for."""
-        self._truncate_context()
+        if not self._request.system_prompt:
+            self._truncate_context()
         request, endpoint, client = self._request, self._endpoint, self._client
         messages = self._context_window.select_messages(self._result.messages)
         if any(message.attachments for message in messages):
@@ -354,32 +354,27 @@ class ToolLoop:
         return response
 
     def _truncate_context(self) -> None:
-        """Leave messages out of requests if they exceed the model's context."""
-        window, settings, messages = self._context_window, self._request.settings, self._result.messages
-        if self._request.system_prompt:
-            return
-        limit = self._find_context_limit(window.estimate_size(messages))
-        removed_count = window.shrink(messages, calculate_input_limit(limit, settings.options)) if limit else 0
-        if removed_count and not self._truncation_reported:
-            self._truncation_reported = True
-            problem = f"the conversation does not fit the context window of {limit:,} tokens"
-            hint = COMPACTION_HINT if settings.save else ""
-            self._notify(f"{problem}; continuing {format_removed_messages(removed_count)}{hint}")
-
-    def _find_context_limit(self, request_size: int) -> int | None:
-        """Return the model's context limit; None if it is unknown. Sizes are in tokens.
+        """Leave messages out of requests if they exceed the model's context.
 
         The provider's models list is read when a request first exceeds a threshold or the user's own limit.
         """
-        settings = self._request.settings
+        window, settings, messages = self._context_window, self._request.settings, self._result.messages
         num_ctx = settings.options.get("num_ctx")  # Ollama's and LM Studio's option
-        user_limits = [limit for limit in (settings.context_limit, num_ctx) if isinstance(limit, int) and limit > 0]
+        limits = [limit for limit in (settings.context_limit, num_ctx) if isinstance(limit, int) and limit > 0]
         threshold = CONTINUED_LOOKUP_THRESHOLD if self._request.message_history else LOOKUP_THRESHOLD
-        if not self._listed_limits and request_size > min([threshold, *user_limits]):
+        if not self._listed_limits and window.estimate_size(messages) > min([threshold, *limits]):
             from ask.agent.context_limit import read_listed_limit
 
             self._listed_limits = [read_listed_limit(self._endpoint, self._app.app_dirs.cache, settings)]
-        return min([*user_limits, *filter(None, self._listed_limits)], default=None)
+        limits += filter(None, self._listed_limits)
+        if not limits:
+            return
+        removed_count = window.shrink(messages, calculate_input_limit(min(limits), settings.options))
+        if removed_count and not self._truncation_reported:
+            self._truncation_reported = True
+            problem = f"the conversation does not fit the context window of {min(limits):,} tokens"
+            hint = COMPACTION_HINT if settings.save else ""
+            self._notify(f"{problem}; continuing {format_removed_messages(removed_count)}{hint}")
 
     def _adapt_request(self, error: ProviderError, response: RequestResult) -> bool:
         """Drop from the next request what the provider rejected; return whether it should be sent."""

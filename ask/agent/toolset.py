@@ -27,8 +27,8 @@ from ask.tools.builtin import (
 )
 
 if TYPE_CHECKING:
-    from ask.agent.template_selection import SelectedTemplate
     from ask.mcp.lazy_servers import LazyServers
+    from ask.templates.template import Template
 
 
 def find_search_engine(app: AppContext, engine_name: str) -> SearchEngine | None:
@@ -92,7 +92,7 @@ class Toolset:
 
         return create_lazy_servers(self._app)
 
-    def select_tools(self, settings: Settings, selected_template: SelectedTemplate | None) -> list[Tool]:
+    def select_tools(self, settings: Settings, template: Template | None) -> list[Tool]:
         """Return the tools to offer, as allowed by settings and template.
 
         Raises:
@@ -105,15 +105,15 @@ class Toolset:
         tools = self.load_tools(settings) if settings.tools else BUILTIN_TOOLS
         names = [tool.spec.name for tool in tools]
         named = [*settings.disabled_tools]
-        if selected_template and not isinstance(selected_template.template.tools, bool):
-            named += selected_template.template.tools
+        if template and not isinstance(template.tools, bool):
+            named += template.tools
         names += [name for name in named if name.startswith(self._get_missing_prefixes(settings))]
         for name in settings.disabled_tools.difference(names) if settings.tools else ():
             from ask.suggestions import format_suggestion
 
             advice = format_suggestion(name, names, "ask tools lists them")
             raise UsageError(f"unknown tool {name!r} in --disable-tool", advice)
-        allowed = selected_template.select_tools(names) if selected_template else frozenset(names)
+        allowed = template.select_tools(names) if template else frozenset(names)
         allowed -= settings.disabled_tools
         self._report_excluded_functions(settings, allowed)
         return [tool for tool in tools if settings.tools and tool.spec.name in allowed]

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from ask.errors import UsageError
+from ask.errors import RunInterruptedError, UsageError
 
 COMMANDS = {
     "chat": "Chat with a model.",
@@ -52,7 +52,7 @@ def run_command_line(arguments: Sequence[str]) -> int:
     """Run a command line; return its exit code.
 
     Raises:
-        AskError, click.ClickException: the command failed; `ask.__main__` prints the error.
+        AskError: the command failed; `ask.__main__` prints the error.
     """
     if not arguments and is_on_terminal():
         arguments = ["chat"]
@@ -65,20 +65,23 @@ def run_command_line(arguments: Sequence[str]) -> int:
             return command.invoke(context) or 0
     except click.exceptions.Exit as exit_request:
         return exit_request.exit_code
+    except click.exceptions.Abort:
+        return RunInterruptedError.exit_code
     except click.UsageError as error:
-        if name in ("ask", "chat"):
-            raise
-        raise make_usage_error(error, arguments) from None
+        raise make_usage_error(error, name, arguments) from None
 
 
-def make_usage_error(error: click.UsageError, arguments: Sequence[str]) -> UsageError:
-    """Create the error for invalid arguments of a subcommand, with how to send them as a prompt instead."""
+def make_usage_error(error: click.UsageError, command_name: str, arguments: Sequence[str]) -> UsageError:
+    """Create the error for invalid arguments. For a subcommand, it says how to send them as a prompt instead."""
     hint = f"see {error.ctx.command_path if error.ctx else 'ask'} --help"
-    if not any(word.startswith("-") for word in arguments):
+    if command_name == "ask":
+        hint += ", and -- ends the options"
+    elif command_name != "chat" and not any(word.startswith("-") for word in arguments):
         import shlex
 
         hint += f"; to ask it as a question: ask -- {shlex.join(arguments)}"
-    return UsageError(error.format_message().rstrip("."), hint)
+    message, _, suggestion = error.format_message().rstrip(".").partition(". Did you mean ")
+    return UsageError(f"{message} (did you mean {suggestion})" if suggestion else message, hint)
 
 
 def find_command(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:

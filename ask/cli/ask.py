@@ -7,7 +7,7 @@ word, short options are text, and ask's own long options are an error, because t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -40,27 +40,12 @@ class ParsedCommandLine(NamedTuple):
     explicit: bool = False
 
 
-class OptionNames(NamedTuple):
-    """The options of a command, each spelled like "-q" or "--quiet": those without a value, and those with one."""
-
-    flags: Collection[str]
-    valued: Collection[str]
-
-    def includes(self, argument: str) -> bool:
-        """Check whether an argument is one of the options, perhaps with "=VALUE"."""
-        name = argument.partition("=")[0]
-        return name in self.flags or name in self.valued
-
-    def starts_with_short(self, argument: str) -> bool:
-        """Check whether an argument starts with a short option.
-
-        Others or a value may be attached to it, as in "-qv" or "-pdemo".
-        """
-        return argument[:2] in self.flags or argument[:2] in self.valued
-
-
-def parse_command_line(arguments: Sequence[str], names: OptionNames) -> ParsedCommandLine:
+def parse_command_line(arguments: Sequence[str], names: Mapping[str, bool]) -> ParsedCommandLine:
     """Divide the arguments of a command into its options and the prompt.
+
+    Args:
+        arguments: the arguments.
+        names: the options of the command, each spelled like "-q" or "--quiet", and whether it takes a value.
 
     Raises:
         UsageError: an option lacks its value, or nothing but options follows `--`.
@@ -75,15 +60,14 @@ def parse_command_line(arguments: Sequence[str], names: OptionNames) -> ParsedCo
     trailing_options, more_words = following[:count], following[count:]
     if not more_words or more_words[0] == "--":
         return ParsedCommandLine(options + trailing_options, rest[:1] + more_words[1:])
-    misplaced_long = next((word for word in following if word.startswith("--") and names.includes(word)), "")
-    misplaced_short = next(
-        (option for option in trailing_options if is_option(option) and names.starts_with_short(option)), ""
-    )
-    literal_options = tuple(word for word in following if names.includes(word))
+    literal_options = tuple(word for word in following if names_option(word, names))
+    misplaced_long = next((word for word in literal_options if word.startswith("--")), "")
+    # Other options or a value may be attached to a short one, as in "-qv" or "-pdemo".
+    misplaced_short = next((option for option in trailing_options if is_option(option) and option[:2] in names), "")
     return ParsedCommandLine(options, rest, literal_options, misplaced_option=misplaced_long or misplaced_short)
 
 
-def count_options(arguments: Sequence[str], names: OptionNames) -> int:
+def count_options(arguments: Sequence[str], names: Mapping[str, bool]) -> int:
     """Count the arguments before the first word of the prompt.
 
     Raises:
@@ -92,13 +76,13 @@ def count_options(arguments: Sequence[str], names: OptionNames) -> int:
     position = 0
     while position < len(arguments) and is_option(arguments[position]) and arguments[position] != "--":
         option = arguments[position]
-        if not option.startswith("--") and names.includes(f"-{option}"):
+        if not option.startswith("--") and names_option(f"-{option}", names):
             raise UsageError(f"{option} needs two dashes", f"write -{option}")
         position += 1
-        if not takes_next_argument(option, names.valued) or position == len(arguments):
+        if not takes_next_argument(option, names) or position == len(arguments):
             continue
         value = arguments[position]
-        if value == "--" or names.includes(value):
+        if value == "--" or names_option(value, names):
             attached = f"{option}={value}" if option.startswith("--") else f"{option}{value}"
             raise UsageError(
                 f"{option} needs a value, but {value} is an option", f"write {attached} to use it as the value"
@@ -107,13 +91,13 @@ def count_options(arguments: Sequence[str], names: OptionNames) -> int:
     return position
 
 
-def check_has_prompt_text(words: Sequence[str], names: OptionNames) -> None:
+def check_has_prompt_text(words: Sequence[str], names: Mapping[str, bool]) -> None:
     """Reject a prompt whose words are all options: in `ask "$task" --safe`, the task itself may be `--`.
 
     Raises:
         UsageError: there are words, and all are options or their values.
     """
-    long_option = next((word for word in words if word.startswith("--") and names.includes(word)), "")
+    long_option = next((word for word in words if word.startswith("--") and names_option(word, names)), "")
     if long_option and count_options(words, names) == len(words):
         raise UsageError(
             f"the words after -- are all options, such as {long_option}",
@@ -129,15 +113,20 @@ def is_option(argument: str) -> bool:
     return len(argument) > 1 and argument.startswith("-") and not argument[1].isspace()
 
 
-def takes_next_argument(option: str, valued: Collection[str]) -> bool:
+def names_option(argument: str, names: Mapping[str, bool]) -> bool:
+    """Check whether an argument is one of a command's options, perhaps with "=VALUE"."""
+    return argument.partition("=")[0] in names
+
+
+def takes_next_argument(option: str, names: Mapping[str, bool]) -> bool:
     """Check whether an option's value is the next argument.
 
     It is for "-p demo" and "-qp demo", but not for "-pdemo" or "--key=x".
     """
     if option.startswith("--"):
-        return option in valued
+        return names.get(option, False)
     for position, letter in enumerate(option[1:], start=2):
-        if f"-{letter}" in valued:
+        if names.get(f"-{letter}"):
             return position == len(option)
     return False
 
@@ -191,10 +180,10 @@ class AskCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
-        flags = {name for option in options if option.is_flag for name in option.opts}
-        valued = {name for option in options if not option.is_flag for name in option.opts}
-        parsed = parse_command_line(args, OptionNames(flags, valued))
-        rest = super().parse_args(ctx, list(parsed.options))
+        parsed = parse_command_line(args, {name: not option.is_flag for option in options for name in option.opts})
+        # Click looks up each short option as a long one first, and then imports difflib for an error that it discards.
+        long_names = {name: option.opts[-1] for option in options for name in option.opts}
+        rest = super().parse_args(ctx, [long_names.get(word, word) for word in parsed.options])
         with_files = ctx.params["files"] or parsed.misplaced_option.startswith(("-f", "--file"))
         if with_files and not parsed.explicit:
             check_no_stray_files(ctx.params["files"], parsed.words)

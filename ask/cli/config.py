@@ -312,4 +312,7 @@ def edit_command() -> None:
 
     Changes are saved only if they are valid: otherwise you can edit again or discard them.
     """
-    edit_file(AppContext().app_dirs.config_file, NEW_CONFIG_TEXT, lambda copy: read_config(copy).warnings)
+    path = AppContext().app_dirs.config_file
+    edit_file(path, NEW_CONFIG_TEXT, read_config)
+    for warning in read_config(path).warnings:
+        print_notice(warning)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,14 +14,12 @@ from ask.cli.groups import print_notice
 from ask.config_file import replace_file_content
 from ask.errors import ConfigError, MissingDependencyError
 
-FileValidator = Callable[[Path], Iterable[str]]
-"""Returns notices about a valid file, and raises ConfigError for an invalid one."""
 
-
-def edit_file(path: Path, template: bytes, validate: FileValidator) -> None:
+def edit_file(path: Path, template: bytes, validate: Callable[[Path], object]) -> None:
     """Let the user edit a file in the editor that VISUAL or EDITOR names.
 
-    `template` is shown if the file does not exist or is empty. `validate` is called with a temporary copy of the file.
+    `template` is shown if the file does not exist or is empty. `validate` is called with a temporary copy of the
+    file, and raises ConfigError if it is invalid.
 
     Raises:
         ConfigError: the new content is not valid, or the file was changed meanwhile.
@@ -45,7 +43,7 @@ def edit_file(path: Path, template: bytes, validate: FileValidator) -> None:
         raise ConfigError(f"{path} was changed by another program", f"your version is in {saved_copy}")
 
 
-def edit_until_valid(copy: Path, path: Path, validate: FileValidator) -> bytes:
+def edit_until_valid(copy: Path, path: Path, validate: Callable[[Path], object]) -> bytes:
     """Open the editor until the copy is valid; return its content.
 
     Errors name `path` instead of the copy.
@@ -63,8 +61,7 @@ def edit_until_valid(copy: Path, path: Path, validate: FileValidator) -> bytes:
             hint = "no changes were saved; set EDITOR to use another editor"
             raise MissingDependencyError(error.format_message(), hint) from None
         try:
-            for warning in validate(copy):
-                print_notice(warning.replace(str(copy), str(path)))
+            validate(copy)
             return copy.read_bytes()
         except ConfigError as error:
             message = error.message.replace(str(copy), str(path))

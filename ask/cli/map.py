@@ -297,8 +297,7 @@ class MapCommand:
             from ask.plugin_api.import_guard import redact_output
 
             # Also what plugins print in the processes that the runner starts.
-            secrets = self.app.collect_secrets(*[endpoint.key for endpoint in endpoints])
-            self.app.cleanup.enter_context(redact_output(secrets))
+            self.app.cleanup.enter_context(redact_output(self.app.collect_secrets()))
         answer_task, max_concurrency = self._choose_runner(agent_options)
         models = [to_priced_model(self.app, endpoint) for endpoint in endpoints]
         flags, finder = self.flags, self.app.price_finder

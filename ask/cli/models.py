@@ -31,7 +31,7 @@ def command(*, provider: str | None, timeout: float, as_json: bool) -> None:
     app = AppContext()
     with redact_errors(app.console, verbose=False):
         endpoint = resolve_endpoint(app, ModelSelection(provider))
-        app.console.redact = app.collect_secrets(endpoint.key).redact
+        app.console.redact = app.collect_secrets().redact
         settings = resolve_settings({"timeout": timeout}, app.environment, app.config)
         models = create_client(endpoint, app.console.print_notice, settings).list_models()
         if not models:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ask.agent.app_context import AppContext
 from ask.cli.groups import JSON_OPTION, subcommand
 from ask.render.table import write_table
+from ask.text import mask_password
 
 
 @subcommand("providers")
@@ -15,7 +16,6 @@ def command(*, as_json: bool) -> None:
     A plugin that cannot be loaded is reported on standard error; the others are still listed.
     """
     from ask.agent.model_selection import load_providers, requires_key, resolve_base_url
-    from ask.client.network_errors import mask_password
 
     app = AppContext()
     rows = []

@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from ask.agent.app_context import AppContext
 from ask.agent.request import RunRequest, prepare_request
 from ask.agent.run import record_exit_code, record_exit_code_on_error, run_request
@@ -37,9 +35,9 @@ def run_prompt(flags: Mapping[str, Any]) -> int:
         renderer = create_renderer(flags, request, app.console)
         part_renderer = None
         if request.output_format:
-            from ask.render.partial_answer import create_part_renderer
+            from ask.render.partial_answer import PartRenderer
 
-            part_renderer = create_part_renderer(request, renderer, flags, app.console)
+            part_renderer = PartRenderer(request, renderer, flags, app.console)
         run_result = run_and_render(request, app, part_renderer or renderer)
         app.cleanup.enter_context(record_exit_code_on_error(run_result, request, app))
         if run_result.error is not None:
@@ -79,7 +77,7 @@ def redact_errors(console: StderrConsole, *, verbose: bool) -> Iterator[None]:
     """
     try:
         yield
-    except (BrokenOutputError, click.ClickException, click.exceptions.Exit):
+    except BrokenOutputError:
         raise
     except Exception as error:  # noqa: BLE001 - any error may contain a key
         if verbose and (error.__cause__ or isinstance(error, PluginError) or not isinstance(error, AskError)):

@@ -49,7 +49,6 @@ def show_command(*, name: str) -> None:
         raise UsageError(f"there is no skill {name!r}", hint)
     try:
         text = matching[0].read_file()
-    except (UntrustedFileError, OSError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise FileError(f"cannot read the skill {name} ({reason})") from None
+    except UntrustedFileError as error:
+        raise FileError(f"cannot read the skill {name} ({error})") from None
     print_text(text)

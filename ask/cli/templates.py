@@ -15,15 +15,15 @@ from ask.config_file import replace_file_content
 from ask.errors import UsageError
 from ask.render.table import write_table
 from ask.templates.template import (
+    NEW_TEMPLATE_FILE,
+    SUFFIX,
     check_template_name,
     find_template,
     find_template_file,
-    get_user_template_path,
     list_template_files,
     read_all_templates,
-    read_new_template_text,
+    read_template,
     read_template_text,
-    validate_template_file,
 )
 from ask.text import decode_argument
 
@@ -62,6 +62,8 @@ def show_command(*, name: str, as_json: bool) -> None:
     if as_json:
         value = {**template._asdict(), "file": decode_argument(str(template.file)), "variables": template.variables}
         value |= {"options": dict(template.options), "tasks": dict(template.tasks)}
+        for field in ("values", "inputs", "opening_messages"):  # those of a run
+            del value[field]
         text = json.dumps(value, ensure_ascii=False, indent=2)
     else:
         text = template.prompt if ":" in name else read_template_text(template.file)
@@ -74,15 +76,15 @@ def new_command(*, name: str) -> None:
     """Create a template and print its path. On a terminal, your editor opens it."""
     check_template_name(name)
     app = AppContext()
-    path = get_user_template_path(name, app.app_dirs.templates)
+    path = app.app_dirs.templates / f"{name}{SUFFIX}"
     with lock_file(path):
         if name in list_template_files(app.app_dirs.templates):
             hint = f"edit it, or a copy of it, with ask templates edit {name}"
             raise UsageError(f"the template {name} already exists", hint)
-        replace_file_content(path, read_new_template_text(name).encode())
+        replace_file_content(path, NEW_TEMPLATE_FILE.read_text("utf-8").replace("NAME", name).encode())
     print_text(decode_argument(str(path)))
     if is_on_terminal():
-        edit_file(path, b"", validate_template_file)
+        edit_file(path, b"", read_template)
 
 
 @command.command("edit", short_help="Edit a template, or a copy of a built-in one.")
@@ -95,4 +97,4 @@ def edit_command(*, name: str) -> None:
     """
     app = AppContext()
     file = find_template_file(name, app.app_dirs.templates)
-    edit_file(get_user_template_path(name, app.app_dirs.templates), file.read_bytes(), validate_template_file)
+    edit_file(app.app_dirs.templates / f"{name}{SUFFIX}", file.read_bytes(), read_template)

@@ -22,18 +22,15 @@ from ask.settings import get_working_directory
 from ask.text import decode_argument
 from ask.text_diff import format_unified_diff
 from ask.tools.file_access import escape_for_display
-from ask.undo.backups import FileBackups, count_too_large
+from ask.undo.backups import BackupWriter, count_too_large, format_folders, format_path, join_names
 from ask.undo.journal import (
-    ABSENT,
-    FOLDER_MARKER,
-    LINK_PREFIX,
     REDO,
     RUN,
     UNDO,
     BackupSet,
     JournalHeader,
     PathChange,
-    PathState,
+    complete_changes,
     find_undone_names,
     lock_backup_sets,
     merge_changes,
@@ -50,7 +47,7 @@ from ask.undo.restore import (
     plan_restore,
     read_current_state,
 )
-from ask.undo.snapshots import add_folder_changes, format_folders, format_path, join_names
+from ask.undo.trees import ABSENT_STATE, LINK_PREFIX, PathState
 
 MAX_DIFFS = 50
 """Maximum number of diffs, unless --dry-run writes them to a file or a pipe."""
@@ -73,15 +70,27 @@ def print_diffs(steps: Sequence[RestoreStep], app: AppContext, *, diff_only: boo
     shown_changes = changes if diff_only and not output.is_terminal else changes[:MAX_DIFFS]
     try:
         for change in shown_changes:
-            if change.root is None:
-                _print_file_diff(output, change, is_file=change.path.exists())
-            else:
-                _print_folder_change(output, change)
+            _print_change(output, change)
         if len(shown_changes) < len(changes):
             output.write(f"[{len(changes) - len(shown_changes):,} more; ask undo --list shows them]\n", BOLD)
     except BrokenOutputError:
         if diff_only:
             raise
+
+
+def _print_change(output: StandardOutput, change: PathChange) -> None:
+    """Print what would change at a path; symbolic links are not followed."""
+    current, original = read_current_state(change), change.original_state
+    name = format_change_name(change)
+    if all(state.is_file or state == ABSENT_STATE for state in (current, original)):
+        if current.content != original.content:
+            try:
+                _print_file_diff(output, change, is_file=current.is_file)
+            except OSError as error:
+                output.write(f"{name} (cannot be shown: {error.strerror})\n", BOLD)
+        if None in (current.mode, original.mode) or current.mode == original.mode:
+            return
+    output.write(f"{name}: {_describe_state(current)} now, {_describe_state(original)} after undo\n", BOLD)
 
 
 def _print_file_diff(output: StandardOutput, change: PathChange, *, is_file: bool) -> None:
@@ -91,7 +100,7 @@ def _print_file_diff(output: StandardOutput, change: PathChange, *, is_file: boo
         OSError: one of them cannot be read.
     """
     name = format_change_name(change)
-    old_path, new_path = change.path if is_file else None, change.original.copy_path if change.original else None
+    old_path, new_path = change.path if is_file else None, change.copy_path
     sizes = [path.stat().st_size if path else None for path in (old_path, new_path)]
     hunks, reason = None, "too large to show"
     if max(size or 0 for size in sizes) <= MAX_FILE_SIZE:
@@ -120,30 +129,14 @@ def _write_hunks(output: StandardOutput, lines: Sequence[str]) -> None:
         output.write(f"{text}\n", LINE_STYLES.get(line[0], ""))
 
 
-def _print_folder_change(output: StandardOutput, change: PathChange) -> None:
-    """Print a change in a folder of a safe run; symbolic links are not followed."""
-    current, original = read_current_state(change), change.original_state
-    name = format_change_name(change)
-    has_file, is_created = current.is_file or original.is_file, ABSENT in (current.content, original.content)
-    if has_file and (is_created or (current.is_file and original.is_file)):
-        if current.content != original.content:
-            try:
-                _print_file_diff(output, change, is_file=current.is_file)
-            except OSError as error:
-                output.write(f"{name} (cannot be shown: {error.strerror})\n", BOLD)
-        if is_created or current.mode == original.mode:
-            return
-    output.write(f"{name}: {_describe_state(current)} now, {_describe_state(original)} after undo\n", BOLD)
-
-
 def _describe_state(state: PathState) -> str:
-    if state.content == ABSENT:
+    if state == ABSENT_STATE:
         return "nothing"
     if state.content.startswith(LINK_PREFIX):
         return escape_for_display(state.content)
     if state.mode is None:
         return "a pipe, socket or device"
-    return f"a {'folder' if state.content == FOLDER_MARKER else 'file'} with mode {state.mode:03o}"
+    return f"a {'folder' if state.is_folder else 'file'} with mode {state.mode:03o}"
 
 
 def summarize_steps(steps: Iterable[RestoreStep], suffix: str = "") -> str:
@@ -233,7 +226,7 @@ def command(*, conversation_id: str | None, **flags: bool) -> None:
     with lock_backup_sets(selected_sets):
         # Read them again: they may have changed before they were locked.
         reread_sets = (read_backup_set(backup_set.folder) for backup_set in selected_sets)
-        current_sets = [add_folder_changes(backup_set) for backup_set in reread_sets if backup_set]
+        current_sets = [complete_changes(backup_set) for backup_set in reread_sets if backup_set]
         changes = merge_changes(current_sets)
         steps = plan_restore(changes, force=flags["force"], progress=progress)
         progress.clear()
@@ -252,7 +245,7 @@ def command(*, conversation_id: str | None, **flags: bool) -> None:
             write_table(rows, as_json=False)
             return
         print_diffs(steps, app, diff_only=flags["dry_run"])
-        check_restorable(steps, force=flags["force"])
+        report_conflicts(steps, force=flags["force"])
         if not flags["dry_run"]:
             confirm_and_restore(steps, selected_sets, flags, app, progress)
 
@@ -354,24 +347,18 @@ def filter_backup_sets(
     return [backup_set for backup_set in backup_sets if backup_set.header.conversation == full_id]
 
 
-def check_restorable(steps: Sequence[RestoreStep], *, force: bool) -> None:
-    """Check that every file can be restored.
-
-    With `force`, only name those that cannot.
+def report_conflicts(steps: Sequence[RestoreStep], *, force: bool) -> None:
+    """Print which files cannot be restored.
 
     Raises:
-        FileError: a file cannot be restored.
+        FileError: a file cannot be restored, and `force` is false.
     """
-    conflicts = format_steps(step for step in steps if step.status in CONFLICT_STATUSES)
+    unrestored = [step for step in steps if step.status not in (*ACTION_STATUSES, RestoreStatus.UNCHANGED)]
+    conflicts = format_steps(step for step in unrestored if step.status in CONFLICT_STATUSES)
     if conflicts and not force:
         raise FileError(f"nothing was restored because of {conflicts}", "--force restores what it can")
-    unrestored = format_steps(
-        step
-        for step in steps
-        if step.status in (*CONFLICT_STATUSES, *REMAINING_FOLDER_STATUSES, RestoreStatus.SPECIAL_FILE)
-    )
     if unrestored:
-        print_notice(f"not restored: {unrestored}")
+        print_notice(f"not restored: {format_steps(unrestored)}")
 
 
 def confirm_and_restore(
@@ -406,7 +393,7 @@ def confirm_and_restore(
         kind=REDO if flags["redo"] else UNDO,
         of=tuple(backup_set.name for backup_set in backup_sets),
     )
-    failed_steps = apply_restore(steps, FileBackups(app.app_dirs.data, header, print_notice), progress)
+    failed_steps = apply_restore(steps, BackupWriter(app.app_dirs.data, header, print_notice), progress)
     progress.clear()
     failed_paths = {step.change.path for step in failed_steps}
     summary = summarize_steps((step for step in steps if step.change.path not in failed_paths), "d")

@@ -14,6 +14,7 @@ from ask.client.http_adapter import HeadersTooLargeError
 from ask.errors import AskError, ConfigError, MissingDependencyError, NetworkError, walk_causes
 from ask.parsing import RETRY_STATUSES
 from ask.records import NamedTuple
+from ask.text import mask_password
 
 if TYPE_CHECKING:
     from ask.client.certificates import CaBundle
@@ -165,11 +166,6 @@ def make_proxy_credentials_error(proxy: ProxySetting) -> NetworkError:
 def make_invalid_base_url_error(base_url: str) -> ConfigError:
     """Return the error for an invalid base URL, without any password in it."""
     return ConfigError(f"{mask_password(base_url)!r} is not an http(s) address", "correct the base URL")
-
-
-def mask_password(url: str) -> str:
-    """Replace the credentials in a URL, which may be malformed, with asterisks."""
-    return re.sub(r"^([\w+.-]*://)?.*@", r"\1***@", url, flags=re.DOTALL)
 
 
 def make_https_required_error(base_url: str) -> ConfigError:

@@ -73,16 +73,6 @@ class PriceTier(NamedTuple):
     output: float
     cached_input: float
 
-    def calculate_cost(self, usage: Usage) -> float:
-        input_tokens = usage.input_tokens or 0
-        cached_tokens = min(usage.cached_tokens or 0, input_tokens)
-        dollars = (
-            (input_tokens - cached_tokens) * self.input
-            + cached_tokens * self.cached_input
-            + (usage.output_tokens or 0) * self.output
-        )
-        return dollars / TOKENS_PER_PRICE_UNIT
-
 
 class ModelPrices(NamedTuple):
     """The prices of a model, lowest tier first, and their source as in `Cost`."""
@@ -93,8 +83,13 @@ class ModelPrices(NamedTuple):
     def calculate_cost(self, usage: Usage) -> Cost:
         if usage.input_tokens is None and usage.output_tokens is None:
             return UNKNOWN_COST
-        reached = [tier for tier in self.tiers if (usage.input_tokens or 0) > tier.min_input_tokens]
-        return Cost((reached or self.tiers)[-1 if reached else 0].calculate_cost(usage), frozenset({self.source}))
+        input_tokens, output_tokens = usage.input_tokens or 0, usage.output_tokens or 0
+        cached_tokens = min(usage.cached_tokens or 0, input_tokens)
+        reached = (tier for tier in reversed(self.tiers) if input_tokens > tier.min_input_tokens)
+        tier = next(reached, self.tiers[0])
+        prices = (input_tokens - cached_tokens) * tier.input + cached_tokens * tier.cached_input
+        dollars = (prices + output_tokens * tier.output) / TOKENS_PER_PRICE_UNIT
+        return Cost(dollars, frozenset({self.source}))
 
 
 def is_genai_prices_installed() -> bool:

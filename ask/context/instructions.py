@@ -77,10 +77,6 @@ def _read_file(path: Path, root: Path, limit: int) -> InstructionFile:
         data, size = read_trusted_file(path, root, limit)
     except UntrustedFileError as error:
         return InstructionFile(name, problem=str(error))
-    except OSError as error:
-        return InstructionFile(name, problem=str(error.strerror))
-    if b"\0" in data:
-        return InstructionFile(name, problem="it is not text")
     omitted = max(0, size - len(data))
     text = data.decode("utf-8-sig", "ignore" if omitted else "replace")  # a character may be cut
     return InstructionFile(name, text.encode()[:limit].decode("utf-8", "ignore"), size, omitted)

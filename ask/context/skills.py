@@ -55,14 +55,11 @@ class Skill(NamedTuple):
         """Return the text of a file in its folder.
 
         Raises:
-            UntrustedFileError: the file must not be used, or is not text.
-            OSError: it cannot be read.
+            UntrustedFileError: the file must not or cannot be used.
         """
         data, size = read_trusted_file(self.folder / name, self.root, MAX_SKILL_FILE_SIZE, self.folder)
         if size > MAX_SKILL_FILE_SIZE:
             raise UntrustedFileError(f"it has {size:,} bytes, and at most {MAX_SKILL_FILE_SIZE:,} are read")
-        if b"\0" in data:
-            raise UntrustedFileError("it is not text")
         return data.decode("utf-8-sig", "backslashreplace")
 
 
@@ -79,16 +76,12 @@ def find_user_skills(folder: Path) -> list[Skill]:
 
 def mark_hidden_skills(skills: Sequence[Skill]) -> list[Skill]:
     """Add a problem to each usable skill whose name an earlier one has."""
-    first: dict[str, Skill] = {}
+    usable: dict[str, Skill] = {}
+    marked = []
     for skill in skills:
-        if not skill.problem:
-            first.setdefault(skill.name, skill)
-    return [
-        skill
-        if skill.problem or first[skill.name] is skill
-        else skill._replace(problem=f"{first[skill.name].folder} has the same name")
-        for skill in skills
-    ]
+        first = skill if skill.problem else usable.setdefault(skill.name, skill)
+        marked.append(skill if first is skill else skill._replace(problem=f"{first.folder} has the same name"))
+    return marked
 
 
 def _find_skills(parent: Path, root: Path | None) -> Iterator[Skill]:
@@ -111,8 +104,6 @@ def _read_skill(folder: Path, root: Path | None) -> Skill:
         return skill._replace(description=description, problem=_find_problem(name, values))
     except (FrontMatterError, UntrustedFileError) as error:
         return skill._replace(problem=str(error))
-    except OSError as error:
-        return skill._replace(problem=str(error.strerror))
 
 
 def _find_problem(folder_name: str, values: Mapping[str, str]) -> str:
@@ -153,10 +144,7 @@ def create_skill_tool(skills: Sequence[Skill]) -> Tool:
             body = split_front_matter(text)[1]
             return ToolResult(f"[relative paths start at {decode_argument(str(skill.folder))}]\n{body.strip()}\n")
         except (UntrustedFileError, FrontMatterError) as error:
-            raise ToolError(f"{path} of the skill {name} is not read: {error}") from None
-        except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-            reason = error.strerror if isinstance(error, OSError) else "not a path"
-            raise ToolError(f"{path} of the skill {name} cannot be read: {reason}") from None
+            raise ToolError(f"{path} of the skill {name} cannot be read: {error}") from None
 
     return Tool(
         ToolSpec(

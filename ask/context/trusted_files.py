@@ -11,7 +11,7 @@ from ask.tools.file_access import can_contain_secrets
 
 
 class UntrustedFileError(Exception):
-    """A file that must not be used; the message is the reason."""
+    """A file that must not or cannot be used; the message is the reason."""
 
 
 def read_trusted_file(path: Path, root: Path, limit: int, folder: Path | None = None) -> tuple[bytes, int]:
@@ -21,10 +21,21 @@ def read_trusted_file(path: Path, root: Path, limit: int, folder: Path | None = 
     after the check cannot redirect the read. With a `folder`, whose path has no links, the file must be below that too.
 
     Raises:
-        UntrustedFileError: it is outside `root` or `folder`, it is not a regular file, its name or that of its folder
-            is one for secrets, or another user owns or can write it or a folder on its path.
-        OSError: it cannot be read.
+        UntrustedFileError: it is outside `root` or `folder`, it is not a regular text file, its name or that of its
+            folder is one for secrets, another user owns or can write it or a folder on its path, or it cannot be read.
     """
+    try:
+        data, size = _read_file(path, root, limit, folder)
+    except OSError as error:
+        raise UntrustedFileError(error.strerror) from None
+    except ValueError:  # a NUL in the path
+        raise UntrustedFileError("it is not a path") from None
+    if b"\0" in data:
+        raise UntrustedFileError("it is not text")
+    return data, size
+
+
+def _read_file(path: Path, root: Path, limit: int, folder: Path | None) -> tuple[bytes, int]:
     for above in path.parents:  # whoever can write a folder can replace a link in it
         if above.is_relative_to(root):
             _check_owner(above.stat(), above)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from typing import Any
 
 from ask.client.cost import Cost
 from ask.history.entries import parse_usage
@@ -55,40 +56,21 @@ WITH steps AS (
         count(*) OVER (PARTITION BY name) AS total
     FROM steps WHERE is_response AND seconds >= 0
 )
-SELECT name, min(seconds) FILTER (WHERE 100 * position >= 50 * total),
-    min(seconds) FILTER (WHERE 100 * position >= 95 * total)
+SELECT name, min(seconds) FILTER (WHERE 100 * position >= 50 * total) AS median,
+    min(seconds) FILTER (WHERE 100 * position >= 95 * total) AS p95
 FROM ranks GROUP BY name
 """
 """Percentiles by the nearest rank. A response is measured from the message before it, which is saved as it is sent."""
 CALL_QUERY = """
-SELECT {key} AS name, count(*), coalesce(sum(calls.failed), 0)
+SELECT {key} AS name, count(*) AS calls, coalesce(sum(calls.failed), 0) AS failures,
+    coalesce(sum(calls.seconds), 0) AS seconds
 FROM runs JOIN messages ON messages.run = runs.number JOIN calls ON calls.message = messages.number
-WHERE runs.started >= ? GROUP BY 1
-"""
-TOOL_USAGE_QUERY = """
-SELECT name, count(*) AS calls, coalesce(sum(calls.failed), 0) AS failures, coalesce(sum(calls.seconds), 0) AS seconds
-FROM runs JOIN messages ON messages.run = runs.number JOIN calls ON calls.message = messages.number
-WHERE runs.started >= ? GROUP BY name ORDER BY count(*) DESC, name
+WHERE runs.started >= ? GROUP BY 1 ORDER BY count(*) DESC, 1
 """
 
 
 RunCostCalculator = Callable[[str, str, Iterable[Usage], float], Cost]
 """Calculates the cost of a run from its provider, model, the usage of each request, and start time."""
-
-
-class ResponseTime(NamedTuple):
-    """How long a model took for a complete response, including retries, in seconds; None without a response."""
-
-    median: float | None = None
-    p95: float | None = None
-    """The time within which 95% of the responses were complete."""
-
-
-class CallCounts(NamedTuple):
-    """The number of tool calls, and of those that failed."""
-
-    total: int = 0
-    failures: int = 0
 
 
 class UsageRow(NamedTuple):
@@ -101,8 +83,14 @@ class UsageRow(NamedTuple):
     usage: Usage
     cost: Cost = Cost()
     """The sum of reported and estimated costs."""
-    response_time: ResponseTime = ResponseTime()
-    calls: CallCounts = CallCounts()
+    median: float | None = None
+    """The median time for a complete response, including retries, in seconds; None without a response."""
+    p95: float | None = None
+    """The time within which 95% of the responses were complete."""
+    calls: int = 0
+    """The number of tool calls."""
+    failures: int = 0
+    """The number of tool calls that failed."""
 
     @property
     def total_tokens(self) -> int:
@@ -156,7 +144,7 @@ def compute_statistics(
         total=(totals or [UsageRow("", 0, 0, Usage())])[0],
         days=tuple(days),
         models=tuple(query(by_model, ANSWERED_BY, model_costs)),
-        tools=tuple(ToolUsageRow(*row) for row in store.fetch_rows(TOOL_USAGE_QUERY, [since])),
+        tools=tuple(ToolUsageRow(*row) for row in store.fetch_rows(CALL_QUERY.format(key="calls.name"), [since])),
     )
 
 
@@ -192,13 +180,12 @@ def _query_usage(
     store: Store, since: float, query: str, key: str, costs: Mapping[str, Cost], *, include_details: bool
 ) -> list[UsageRow]:
     """Return the rows of a query; `key` is the expression that names the row of a message."""
-    time_by_name: dict[str, ResponseTime] = {}
-    calls_by_name: dict[str, CallCounts] = {}
+    details: dict[str, dict[str, Any]] = {}
     if include_details:
-        response_times = store.fetch_rows(RESPONSE_TIME_QUERY.format(key=key), [since])
-        time_by_name = {name: ResponseTime(*times) for name, *times in response_times}
-        call_counts = store.fetch_rows(CALL_QUERY.format(key=key), [since])
-        calls_by_name = {name: CallCounts(*counts) for name, *counts in call_counts}
+        for row in store.fetch_rows(RESPONSE_TIME_QUERY.format(key=key), [since]):
+            details[row["name"]] = {"median": row["median"], "p95": row["p95"]}
+        for row in store.fetch_rows(CALL_QUERY.format(key=key), [since]):
+            details.setdefault(row["name"], {}).update(calls=row["calls"], failures=row["failures"])
     return [
         UsageRow(
             row["name"],
@@ -206,8 +193,7 @@ def _query_usage(
             row["conversations"],
             parse_usage(row),
             costs.get(row["name"], Cost()),
-            time_by_name.get(row["name"], ResponseTime()),
-            calls_by_name.get(row["name"], CallCounts()),
+            **details.get(row["name"], {}),
         )
         for row in store.fetch_rows(query, [since])
     ]

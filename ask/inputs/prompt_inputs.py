@@ -7,7 +7,6 @@ from operator import add
 from pathlib import PurePath
 
 from ask.attachments import (
-    ATTACHABLE_MEDIA_TYPES,
     MAX_FILE_BYTES,
     MAX_TOTAL_BYTES,
     MEDIA_TYPES,
@@ -83,22 +82,25 @@ class InputReaders(NamedTuple):
     read_resource: Callable[[str, float], PromptInputs] | None = None
 
 
-def parse_content(name: str, data: bytes) -> PromptInputs:
+def parse_content(name: str, data: bytes, text_limit: int | None = None) -> PromptInputs:
     """Convert file content to a text or an attachment, by its media type.
+
+    `text_limit` is the maximum size of a text in bytes; None for any size.
 
     Raises:
         FileError: it is too long, or of a type that no provider accepts.
     """
     media_type = detect_media_type(data)
     known_type = MEDIA_TYPES.get(media_type)
-    if known_type is None:
-        return PromptInputs(texts=((name, decode_text(data, name, SUPPORTED_CONTENT)),))
-    if media_type not in ATTACHABLE_MEDIA_TYPES:
+    if known_type and not known_type.group:
         article = "an" if known_type.title[0] in "AEIOU" else "a"
         raise FileError(
             f"no provider accepts {name}, which is {article} {known_type.title}",
             f"convert it to {known_type.alternative}",
         )
-    if len(data) > MAX_FILE_BYTES[known_type.group]:
-        raise FileError(f"{name} is larger than {MAX_FILE_BYTES[known_type.group]} bytes", "attach a smaller file")
+    limit = MAX_FILE_BYTES[known_type.group] if known_type else text_limit
+    if limit is not None and len(data) > limit:
+        raise FileError(f"{name} is larger than {limit} bytes", "attach a smaller file, or a part of it")
+    if known_type is None:
+        return PromptInputs(texts=((name, decode_text(data, name, SUPPORTED_CONTENT)),))
     return PromptInputs(attachments=(Attachment(format_one_line(PurePath(name).name), media_type, data),))

@@ -42,7 +42,10 @@ def read_stdin(limit: int, notify: Callable[[str], None], *, allow_terminal: boo
     try:
         data = read_pipe(descriptor, limit, lambda: notify(wait_notice))
         if len(data) > limit:
-            maximum = find_size_limit(data, limit)
+            from ask.attachments import MAX_FILE_BYTES, MEDIA_TYPES, detect_media_type
+
+            known_type = MEDIA_TYPES.get(detect_media_type(data))
+            maximum = MAX_FILE_BYTES.get(known_type.group, limit) if known_type else limit
             data += read_pipe(descriptor, maximum - len(data), lambda: None)
     except OSError as error:
         if error.errno == errno.EBADF:
@@ -52,14 +55,6 @@ def read_stdin(limit: int, notify: Callable[[str], None], *, allow_terminal: boo
         advice = "raise stdin_limit in config.toml" if maximum == limit else "send less"
         raise FileError(f"stdin is larger than {maximum} bytes", advice)
     return data
-
-
-def find_size_limit(head: bytes, text_limit: int) -> int:
-    """Return the maximum size in bytes for content that begins with `head`. For text this is `text_limit`."""
-    from ask.attachments import MAX_FILE_BYTES, MEDIA_TYPES, detect_media_type
-
-    known_type = MEDIA_TYPES.get(detect_media_type(head))
-    return MAX_FILE_BYTES.get(known_type.group, text_limit) if known_type else text_limit
 
 
 def read_text_file(path: str) -> str:

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from ask.attachments import MAX_FILE_BYTES
 from ask.errors import FileError, UsageError
 from ask.inputs.prompt_inputs import MAX_FILES, InputReaders, PromptInputs, parse_content
-from ask.inputs.readers import FILE_LIMIT, find_size_limit, read_bytes
+from ask.inputs.readers import FILE_LIMIT, read_bytes
 from ask.text import decode_argument
 
 STDIN = "-"
@@ -74,8 +74,7 @@ def parse_stdin_content(data: bytes) -> PromptInputs:
         FileError: it is of a type that no provider accepts.
     """
     inputs = parse_content("stdin", data)
-    attachments = tuple(attachment._replace(name="stdin") for attachment in inputs.attachments)
-    return PromptInputs(attachments=attachments, stdin_text="".join(text for _, text in inputs.texts))
+    return PromptInputs(attachments=inputs.attachments, stdin_text="".join(text for _, text in inputs.texts))
 
 
 def read_path(path: str, readers: InputReaders) -> PromptInputs:
@@ -98,10 +97,7 @@ def read_path(path: str, readers: InputReaders) -> PromptInputs:
         raise FileError(f"cannot read {name} ({error.strerror})") from error
     except (ValueError, RuntimeError) as error:  # a null byte in the path, or ~user without a home
         raise FileError(f"cannot read {name} ({error})") from error
-    limit = find_size_limit(data, FILE_LIMIT)
-    if len(data) > limit:
-        raise FileError(f"{name} is larger than {limit} bytes", "attach a part of it")
-    return parse_content(name, data)
+    return parse_content(name, data, FILE_LIMIT)
 
 
 def read_glob(pattern: str, display_name: str, readers: InputReaders) -> PromptInputs:

@@ -11,7 +11,7 @@ from ask.inputs.prompt_inputs import SUPPORTED_CONTENT, InputReaders, PromptInpu
 from ask.text import format_one_line
 from ask.tools.base import ToolError
 from ask.tools.fetch_url import BINARY_CONTENT_NOTE, extract_text
-from ask.tools.http_get import MAX_BODY_SIZE, fetch_response
+from ask.tools.http_get import MAX_BODY_SIZE, Fetcher
 from ask.tools.network_policy import parse_url
 
 NETWORK_HINT = "check the address and the network"
@@ -30,7 +30,7 @@ def read_url(url: str, readers: InputReaders) -> PromptInputs:
         raise FileError(f"cannot read {format_one_line(url)} ({format_one_line(str(error))})") from None
     deadline = time.monotonic() + readers.timeout
     try:
-        response = fetch_response(url, readers.timeout, None)
+        response = Fetcher(readers.timeout, None).fetch(url)
         name = format_one_line(response.url)
         if response.is_error:
             raise FileError(f"cannot read {name} ({format_one_line(response.status_line)})", "check the address")

@@ -23,7 +23,6 @@ from ask import __version__
 from ask.agent.app_context import AppContext
 from ask.agent.model_selection import ModelSelection, resolve_endpoint
 from ask.agent.request import RunRequest
-from ask.agent.response_schema import ResponseSchema
 from ask.agent.toolset import Toolset
 from ask.errors import AskError, ConfigError, MissingDependencyError, NetworkError, ProviderError, to_ask_error
 from ask.installation import format_install_command
@@ -32,6 +31,7 @@ from ask.map.job import Job, RowTask, TaskResult
 from ask.map.row_runner import RowRunner
 from ask.messages import Message
 from ask.records import NamedTuple
+from ask.schemas.schema import ResponseSchema
 from ask.secrets import Redactor
 from ask.settings import Settings
 
@@ -106,7 +106,7 @@ class JobRunner:
             tools=(),
             settings=job.settings,
             endpoint=endpoint,
-            secrets=self._app.collect_secrets(endpoint.key),
+            secrets=self._app.collect_secrets(),
             toolset=Toolset(self._app),
             output_format="schema" if job.json_schema else "",
             response_schema=ResponseSchema(job.json_schema) if job.json_schema else None,

@@ -221,7 +221,7 @@ def prepare_job(flags: Mapping[str, Any], app: AppContext) -> Job:
     models = flags["models"] or (None,)
     first = prepare_without_prompt({**flags, "model": models[0]}, app, has_columns=True)
     template = first.template
-    prompt_text = template.template.prompt.strip() if template else decode_argument(flags["arguments"][0])
+    prompt_text = template.prompt if template else decode_argument(flags["arguments"][0])
     values, inputs = (template.values, template.inputs) if template else ({}, None)
     prompt = RowPrompt(prompt_text, flags["files"], values, inputs)
     first = first._replace(

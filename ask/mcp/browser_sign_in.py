@@ -16,12 +16,12 @@ from mcp.shared.auth import AuthorizationCodeResult
 
 from ask.client.network_errors import is_loopback
 from ask.errors import ConfigError, NetworkError
-from ask.mcp.connection import ServerConnection, ServerUnavailableError
+from ask.mcp.connection import RequestError, ServerConnection
 from ask.mcp.http_connection import HttpServerTransport
 from ask.mcp.server_config import ServerConfig
 from ask.mcp.sign_in import InteractiveAuth
 from ask.mcp.sign_in_store import SignIns
-from ask.mcp.tool_listing import ServerTools, select_tools
+from ask.mcp.tool_listing import ServerTools
 from ask.parsing import read_dict, read_list
 from ask.text import format_one_line
 
@@ -80,16 +80,11 @@ async def sign_in(
         receive_redirect=receive_redirect,
     )
     transport = HttpServerTransport(server, environment, sign_ins, auth)
-
-    async def open_transport() -> HttpServerTransport:
-        return transport
-
     timeout = SIGN_IN_TIMEOUT + server.timeout
-    connection = ServerConnection(server._replace(timeout=timeout), directory, open_transport)
+    connection = ServerConnection(server._replace(timeout=timeout), directory, transport)
     try:
-        await connection.start()
-        tools = select_tools(server, await connection.open())
-    except ServerUnavailableError as error:
+        tools = await connection.open()
+    except RequestError as error:
         raise NetworkError(f"cannot sign in to {server.name}: {error}") from None
     finally:
         await connection.close()

@@ -5,6 +5,7 @@ The tools that are offered stay the same during a run, even if a server lists ot
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,7 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ask.mcp.server_config import ServerConfig
 from ask.mcp.tool_list_cache import ToolListCache, compute_fingerprint
 from ask.mcp.tool_listing import ServerTools
-from ask.tools.base import ToolError, ToolResult
+from ask.text import repair_surrogates
+from ask.tools.base import ToolContext, ToolError, ToolResult
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -44,26 +46,21 @@ class LazyServers:
         self._open_pool = open_pool
         self._show_status = show_status
         self._pool: ServerPool | None = None
-        self._running: dict[str, ServerTools] = {}
-        """The tools of the servers that were started, by server."""
-        self._pending_servers: dict[str, ServerTools] = {}
-        """The tools offered by servers that have not been started yet, by server."""
-        self._failures: dict[str, Mapping[str, str]] = {}
-        """Why offered tools cannot be called, by server and tool."""
+        self._offered: dict[str, ServerTools] = {}
+        """The tools that are offered in this run, by server: from the cache, or as listed when it was started."""
+        self._started: dict[str, ServerTools] = {}
+        """The result of the last start of each server."""
 
     def load_tools(self, servers: Sequence[ServerConfig]) -> list[ServerTools]:
         """Load the tools of each server from the cache. Servers without a valid entry are started concurrently."""
-        tools = {server.name: self._running[server.name] for server in servers if server.name in self._running}
-        cached = {
-            server.name: tool_list
-            for server in servers
-            if server.name not in tools and (tool_list := self.read_cached_tools(server))
-        }
-        self._pending_servers |= cached
-        tools |= cached
-        started = self.start([server for server in servers if server.name not in tools])
-        tools |= {result.server.name: result for result in started}
-        return [tools[server.name] for server in servers]
+        for server in servers:
+            running = self._started.get(server.name)
+            tools = running if running and not running.failure else self.read_cached_tools(server)
+            if tools:
+                self._offered[server.name] = tools
+        results = self.start([server for server in servers if server.name not in self._offered])
+        self._offered |= {result.server.name: result for result in results}
+        return [self._offered[server.name] for server in servers]
 
     def read_cached_tools(self, server: ServerConfig) -> ServerTools | None:
         """Return the tools of a server from the cache, None if there is no valid entry."""
@@ -82,25 +79,41 @@ class LazyServers:
             self._show_status("")
         for result in results:
             name = result.server.name
+            self._started[name] = result
             if result.failure:
                 self._cache.delete(name)
             else:
-                self._running[name] = result
                 self._cache.write(result, fingerprints[name])
         return results
 
-    def call_tool(self, server_name: str, tool_name: str, arguments: Mapping[str, Any], timeout: float) -> ToolResult:
+    def call_tool(
+        self, server_name: str, tool_name: str, arguments: Mapping[str, Any], context: ToolContext
+    ) -> ToolResult:
         """Call a tool of a server, which is started first if necessary.
 
         Raises:
             ToolError: the call failed.
         """
-        if server_name in self._pending_servers:
-            self._start_pending(server_name)
-        if reason := self._failures.get(server_name, {}).get(tool_name):
+        from ask.mcp.connection import RequestError
+        from ask.mcp.tool_results import to_tool_result
+
+        # Messages are UTF-8, which has no unpaired surrogates.
+        valid_arguments = json.loads(repair_surrogates(json.dumps(arguments, ensure_ascii=False)))
+
+        async def send(client: Client) -> ToolResult:
+            return to_tool_result(await client.call_tool(tool_name, valid_arguments))
+
+        offered = self._offered[server_name]
+        started = self._started.get(server_name) or self._start_on_demand(offered.server)
+        if reason := explain_unavailable_tool(tool_name, offered, started):
             raise ToolError(reason)
         assert self._pool, "the server was started"  # noqa: S101
-        return self._pool.call_tool(server_name, tool_name, arguments, timeout)
+        try:
+            result, questions = self._pool.request(server_name, send, context.command_timeout)
+        except RequestError as error:
+            outcome = f"the MCP server {server_name} {error.outcome}" if error.outcome else "nothing was run"
+            raise ToolError(f"{outcome}: {error}") from None
+        return result._replace(text="\n".join([result.text, *questions]))
 
     def request(self, server: ServerConfig, send: Callable[[Client], Awaitable[T]], timeout: float) -> T:
         """Make a request to a server, which is started first if necessary, and return what `send` returns.
@@ -110,21 +123,21 @@ class LazyServers:
         """
         from ask.mcp.connection import RequestError
 
-        if server.name not in self._running:
-            failure = (
-                self._start_pending(server.name) if server.name in self._pending_servers else self._start_one(server)
-            ).failure
-            if failure:
-                raise RequestError(failure)
+        started = self._started.get(server.name)
+        if not started or started.failure:
+            started = self._start_on_demand(server)
+        if started.failure:
+            raise RequestError(started.failure)
         assert self._pool, "the server was started"  # noqa: S101
-        return self._pool.request(server.name, send, timeout)
+        result, _ = self._pool.request(server.name, send, timeout)
+        return result
 
     def close(self) -> None:
         """Stop all servers that were started."""
         if self._pool:
             self._pool.close()
 
-    def _start_one(self, server: ServerConfig) -> ServerTools:
+    def _start_on_demand(self, server: ServerConfig) -> ServerTools:
         try:
             [result] = self.start([server])
         except BaseException:  # such as Ctrl-C, after which a chat continues
@@ -133,27 +146,18 @@ class LazyServers:
             raise
         return result
 
-    def _start_pending(self, server_name: str) -> ServerTools:
-        offered_tools = self._pending_servers[server_name]
-        result = self._start_one(offered_tools.server)
-        del self._pending_servers[server_name]
-        if result.failure:
-            self._failures[server_name] = {tool.name: result.failure for tool in offered_tools.tools}
-        else:
-            self._failures[server_name] = find_unavailable_tools(offered_tools, result)
-        return result
 
-
-def find_unavailable_tools(offered: ServerTools, started: ServerTools) -> dict[str, str]:
-    """Return the offered tools that cannot be called any more, by name, with the reason."""
-    current_listings = {listing.name: listing for listing in started.tools}
+def explain_unavailable_tool(tool_name: str, offered: ServerTools, started: ServerTools) -> str:
+    """Return why a tool that was offered cannot be called after its server was started; "" if it can."""
+    if started.failure:
+        return started.failure
+    before, now = (
+        next((listing for listing in tools.tools if listing.name == tool_name), None) for tools in (offered, started)
+    )
     message = f"nothing was run: the MCP server {offered.server.name} no longer"
-    reasons = {}
-    for tool in offered.tools:
-        current = current_listings.get(tool.name)
-        if current is None:
-            reasons[tool.name] = f"{message} lists the tool {tool.name!r}"
-        elif tool.reads_only and not current.reads_only:
-            # The call was not confirmed, although the user may want to confirm all changes.
-            reasons[tool.name] = f"{message} now marks {tool.name!r} as read-only, from the next run on"
-    return reasons
+    if now is None:
+        return f"{message} lists the tool {tool_name!r}"
+    if before and before.reads_only and not now.reads_only:
+        # The call was not confirmed, although the user may want to confirm all changes.
+        return f"{message} marks {tool_name!r} as read-only; it can be called from the next run on"
+    return ""

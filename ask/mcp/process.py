@@ -10,8 +10,8 @@ import asyncio
 import errno
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from datetime import datetime
 from io import FileIO
 from pathlib import Path
@@ -25,7 +25,6 @@ from ask.process_tree import describe_exit, kill_process_tree, mark_environment
 from ask.text import format_one_line
 
 if TYPE_CHECKING:
-    from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
     from mcp.shared.message import SessionMessage
 
 MESSAGE_LIMIT = 10_000_000
@@ -33,7 +32,7 @@ MESSAGE_LIMIT = 10_000_000
 SHUTDOWN_TIMEOUT = 1.0
 """Seconds that a server has to exit after its stdin is closed."""
 FLUSH_TIMEOUT = 0.5
-"""Seconds to wait until the last messages are sent and received."""
+"""Seconds to wait until the last output is received."""
 LOG_LIMIT = 1_000_000
 """Maximum number of bytes that a run adds to a log. A longer file is truncated first."""
 _POLL_INTERVAL = 0.005
@@ -87,7 +86,9 @@ class ServerProcess:
     """
 
     def __init__(self, process: asyncio.subprocess.Process, mark: str, log: ServerLog) -> None:
+        assert process.stdin and process.stdout and process.stderr, "they are pipes"  # noqa: S101
         self._process = process
+        self._stdin, self._stdout, self._stderr = process.stdin, process.stdout, process.stderr
         self._mark = mark
         self._log = log
         self._failure = ""
@@ -113,59 +114,56 @@ class ServerProcess:
 
         At the end, the server's stdin is closed, and the server may exit by itself.
         """
-        import anyio
-
-        stdin = self._process.stdin
-        assert stdin, "it is a pipe"  # noqa: S101
-        incoming, received = anyio.create_memory_object_stream["SessionMessage | Exception"](0)
-        to_send, outgoing = anyio.create_memory_object_stream["SessionMessage"](0)
-        read_task = asyncio.create_task(self._read_messages(incoming))
-        write_task = asyncio.create_task(write_messages(outgoing, stdin, incoming))
         try:
-            yield received, to_send
+            yield self._read_messages(), MessageWriter(self._stdin, self.kill)
         finally:
-            received.close()
-            to_send.close()
-            await asyncio.wait([write_task], timeout=FLUSH_TIMEOUT)
-            stdin.close()
+            self._stdin.close()
+            skip_task = asyncio.create_task(self._skip_output())
             deadline = time.monotonic() + SHUTDOWN_TIMEOUT
             while self.is_running and time.monotonic() < deadline:
                 await asyncio.sleep(_POLL_INTERVAL)
             if not self.is_running:  # otherwise the pipes stay open
-                await asyncio.wait([read_task, self._log_task], timeout=FLUSH_TIMEOUT)
-            for task in (write_task, read_task):
-                task.cancel()
-            await asyncio.gather(write_task, read_task, return_exceptions=True)
-            incoming.close()
-            outgoing.close()
+                await asyncio.wait([skip_task, self._log_task], timeout=FLUSH_TIMEOUT)
+            skip_task.cancel()
+            await asyncio.gather(skip_task, return_exceptions=True)
 
-    async def _read_messages(self, send_stream: MemoryObjectSendStream[Any]) -> None:
-        import anyio
-
-        stdout = self._process.stdout
-        assert stdout, "it is a pipe"  # noqa: S101
+    async def _read_messages(self) -> AsyncGenerator[Any]:
         try:
-            async with send_stream:
-                while True:
-                    line = await stdout.readuntil()
-                    if line.strip():
-                        await send_stream.send(parse_message(line))
-        except asyncio.LimitOverrunError:
+            async for line in self._stdout:
+                if line.strip():
+                    yield parse_message(line)
+        except ValueError:
             self._failure = f"it sent a message of more than {MESSAGE_LIMIT:,} bytes"
-        except asyncio.IncompleteReadError:
-            return
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+
+    async def _skip_output(self) -> None:
+        """Read the rest of the output, so that the server can exit instead of blocking on a full pipe."""
+        while await self._stdout.read(_READ_SIZE):
             pass
-        while await stdout.read(_READ_SIZE):
-            pass  # drained, so that the server can exit instead of blocking on a full pipe
 
     async def _copy_to_log(self) -> None:
-        stderr = self._process.stderr
-        assert stderr, "it is a pipe"  # noqa: S101
-        while not stderr.at_eof():
+        while not self._stderr.at_eof():
             with suppress(ValueError):  # a line of more than MESSAGE_LIMIT bytes, which is dropped
-                if line := await stderr.readline():
+                if line := await self._stderr.readline():
                     self._log.write_line(line.removesuffix(b"\n"))
+
+
+class MessageWriter(AbstractAsyncContextManager["MessageWriter"]):
+    """A stream as the SDK expects it, which writes messages to the stdin of a server."""
+
+    def __init__(self, stdin: asyncio.StreamWriter, kill: Callable[[], None]) -> None:
+        self._stdin = stdin
+        self._kill = kill
+
+    async def send(self, message: SessionMessage) -> None:
+        """Write a message. If stdin is closed, kill the server: pending requests would wait forever."""
+        try:
+            self._stdin.write(message.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
+            await self._stdin.drain()
+        except OSError:
+            await asyncio.to_thread(self._kill)
+
+    async def __aexit__(self, *_: object) -> None:
+        """The process closes stdin."""
 
 
 async def start_process(
@@ -193,20 +191,6 @@ async def start_process(
     except (OSError, ValueError) as error:
         raise ConfigError(*explain_start_failure(server, folder, error)) from None
     return ServerProcess(process, mark, log)
-
-
-async def write_messages(
-    receive_stream: MemoryObjectReceiveStream[SessionMessage],
-    stdin: asyncio.StreamWriter,
-    incoming: MemoryObjectSendStream[Any],
-) -> None:
-    """Write messages to stdin. If it is closed, close `incoming`: pending requests would wait forever."""
-    try:
-        async for message in receive_stream:
-            stdin.write(message.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
-            await stdin.drain()
-    except OSError:
-        incoming.close()
 
 
 def parse_message(line: bytes) -> Any:

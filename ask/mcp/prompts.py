@@ -15,22 +15,7 @@ from ask.text import repair_surrogates
 
 if TYPE_CHECKING:
     from mcp import Client
-
-
-class PromptArgument(NamedTuple):
-    """An argument of a prompt."""
-
-    name: str
-    required: bool
-    description: str
-
-
-class PromptListing(NamedTuple):
-    """A prompt as listed by its server."""
-
-    name: str
-    description: str
-    arguments: Sequence[PromptArgument]
+    from mcp_types import Prompt
 
 
 class PromptMessage(NamedTuple):
@@ -41,22 +26,16 @@ class PromptMessage(NamedTuple):
     resources: Sequence[ResourceContent] = ()
 
 
-async def list_prompts(client: Client) -> list[PromptListing]:
+async def list_prompts(client: Client) -> list[Prompt]:
     """List the prompts of a server."""
     if client.server_capabilities.prompts is None:
         return []
-    return [
-        PromptListing(
-            prompt.name,
-            prompt.description or prompt.title or "",
-            [
-                PromptArgument(argument.name, bool(argument.required), argument.description or "")
-                for argument in prompt.arguments or ()
-            ],
-        )
-        async for page in iterate_pages(client.list_prompts)
-        for prompt in page.prompts
-    ]
+    return [prompt async for page in iterate_pages(client.list_prompts) for prompt in page.prompts]
+
+
+def describe_prompt(prompt: Prompt) -> str:
+    """Return the description of a prompt, or else its title; "" if it has neither."""
+    return prompt.description or prompt.title or ""
 
 
 async def get_prompt(client: Client, name: str, arguments: Mapping[str, str]) -> list[PromptMessage]:

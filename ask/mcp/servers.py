@@ -10,19 +10,18 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ask.errors import ConfigError
 from ask.installation import format_install_command
-from ask.mcp.connection import CLOSE_TIMEOUT, RequestError, ServerConnection, ServerTransport, ServerUnavailableError
+from ask.mcp.connection import CLOSE_TIMEOUT, RequestError, ServerConnection, ServerTransport, describe_error
 from ask.mcp.http_connection import HttpServerTransport
 from ask.mcp.process import ServerLog, start_process
 from ask.mcp.server_config import MCP_EXTRA, ServerConfig, expand_variables
 from ask.mcp.sign_in_store import SignIns
-from ask.mcp.tool_listing import ServerTools, select_tools
-from ask.tools.base import ToolError, ToolResult
+from ask.mcp.tool_listing import ServerTools
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -32,6 +31,7 @@ LOOP_TIMEOUT_MARGIN = CLOSE_TIMEOUT + 10
 """Seconds added to the timeout of a call, after which the event loop itself is considered to hang."""
 
 
+@dataclass(kw_only=True)
 class ServerPool:
     """The servers that a run has started.
 
@@ -39,25 +39,19 @@ class ServerPool:
     `redact` removes keys from the logs.
     """
 
-    def __init__(
-        self,
-        *,
-        environment: Mapping[str, str],
-        variables: Mapping[str, str],
-        directory: Path,
-        log_folder: Path,
-        redact: Callable[[str], str],
-        sign_ins: SignIns,
-    ) -> None:
-        self._environment = environment
-        self._variables = variables
-        self._directory = directory
-        self._log_folder = log_folder
-        self._redact = redact
-        self._sign_ins = sign_ins
+    environment: Mapping[str, str]
+    variables: Mapping[str, str]
+    directory: Path
+    log_folder: Path
+    redact: Callable[[str], str]
+    sign_ins: SignIns
+
+    def __post_init__(self) -> None:
         self._logs: dict[str, ServerLog] = {}
         self._transports: list[ServerTransport] = []
         self._connections: dict[str, ServerConnection] = {}
+        self._reconnected: set[str] = set()
+        """The names of the servers that were connected to a second time."""
         self._is_closing = False
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="mcp", daemon=True)
@@ -67,31 +61,22 @@ class ServerPool:
         """Start the servers at the same time and return their results in the same order."""
         return self._run_in_loop(self._open_connections(servers), None)
 
-    def call_tool(self, server_name: str, tool_name: str, arguments: Mapping[str, Any], timeout: float) -> ToolResult:
-        """Call a tool. An exception such as Ctrl-C also cancels the call on the server.
+    def request(
+        self, server_name: str, send: Callable[[Client], Awaitable[T]], timeout: float
+    ) -> tuple[T, Sequence[str]]:
+        """Make a request to a server. An exception such as Ctrl-C also cancels it on the server.
 
-        Raises:
-            ToolError: the call failed.
-        """
-        try:
-            connection = self._connections[server_name]
-            loop_timeout = timeout + connection.server.timeout + LOOP_TIMEOUT_MARGIN
-            return self._run_in_loop(connection.call_tool(tool_name, arguments, timeout), loop_timeout)
-        except TimeoutError:
-            raise ToolError(f"the MCP server {server_name} did not respond within {timeout:g} s") from None
-
-    def request(self, server_name: str, send: Callable[[Client], Awaitable[T]], timeout: float) -> T:
-        """Make a request to a server and return what `send` returns.
+        Returns:
+            What `send` returns, and the server's questions to the user, which were declined.
 
         Raises:
             RequestError: the request failed.
         """
-        connection = self._connections[server_name]
-        loop_timeout = timeout + connection.server.timeout + LOOP_TIMEOUT_MARGIN
+        loop_timeout = timeout + self._connections[server_name].server.timeout + LOOP_TIMEOUT_MARGIN
         try:
-            return self._run_in_loop(connection.request(send, timeout), loop_timeout)
+            return self._run_in_loop(self._send_request(server_name, send, timeout), loop_timeout)
         except TimeoutError:
-            raise RequestError(f"it did not respond within {timeout:g} s") from None
+            raise RequestError(f"it did not respond within {timeout:g} s", "failed") from None
 
     def stop(self, server_name: str) -> None:
         """Stop a server whose start was interrupted, so that it can be started again."""
@@ -116,33 +101,66 @@ class ServerPool:
             for log in self._logs.values():
                 log.close()
 
-    async def _open_transport(self, server: ServerConfig) -> ServerTransport:
-        """Create the transport to a server, and start its process if it is local.
+    async def _send_request(
+        self, server_name: str, send: Callable[[Client], Awaitable[T]], timeout: float
+    ) -> tuple[T, Sequence[str]]:
+        """Send a request. If the server has ended or no longer knows the session, connect again first."""
+        connection = self._connections[server_name]
+        if connection.has_ended:
+            connection = await self._reconnect(connection)
+        try:
+            result = await connection.request(send, timeout)
+        except RequestError:
+            if not connection.has_lost_session or server_name in self._reconnected:
+                raise
+            connection = await self._reconnect(connection)
+            result = await connection.request(send, timeout)
+        return result, connection.declined_questions
+
+    async def _reconnect(self, connection: ServerConnection) -> ServerConnection:
+        """Connect to a server again, which is allowed once.
+
+        Raises:
+            RequestError: this fails or was done before.
+        """
+        name = connection.server.name
+        message = f"the MCP server {name} has exited"
+        await connection.close()
+        if name in self._reconnected:
+            raise RequestError(f"{message} twice, and will not be started again")
+        self._reconnected.add(name)
+        try:
+            connection = await self._create_connection(connection.server)
+            await connection.open()
+        except Exception as error:  # noqa: BLE001 - the conversation continues whatever happens
+            raise RequestError(f"{message}, and cannot be restarted: {describe_error(error)}") from None
+        return connection
+
+    async def _create_connection(self, server: ServerConfig) -> ServerConnection:
+        """Create the connection to a server, which is started if it is local.
 
         Raises:
             ConfigError: the process cannot be started.
         """
         transport: ServerTransport
         if server.type == "stdio":
-            transport = await start_process(server, self._environment, self._directory, self._logs[server.name])
+            transport = await start_process(server, self.environment, self.directory, self._logs[server.name])
         else:
-            transport = HttpServerTransport(server, self._variables, self._sign_ins)
+            transport = HttpServerTransport(server, self.variables, self.sign_ins)
         self._transports.append(transport)
         if self._is_closing:
             transport.kill()
-        return transport
+        connection = self._connections[server.name] = ServerConnection(server, self.directory, transport)
+        return connection
 
     async def _open_connections(self, servers: Sequence[ServerConfig]) -> list[ServerTools]:
         results: dict[str, ServerTools] = {}
         started = []
         for server in servers:
-            self._logs.setdefault(server.name, ServerLog(self._log_folder / f"{server.name}.log", self._redact))
+            self._logs.setdefault(server.name, ServerLog(self.log_folder / f"{server.name}.log", self.redact))
             try:
-                expanded = expand_variables(server, self._variables, self._directory)
-                connection = ServerConnection(expanded, self._directory, partial(self._open_transport, expanded))
-                self._connections[server.name] = connection
-                await connection.start()
-                started.append(connection)
+                expanded = expand_variables(server, self.variables, self.directory)
+                started.append(await self._create_connection(expanded))
             except ConfigError as error:
                 results[server.name] = ServerTools(server, failure=str(error))
         try:  # imported here, because this is slow and must not count as a server's start time
@@ -157,16 +175,14 @@ class ServerPool:
     async def _open_connection(self, connection: ServerConnection) -> ServerTools:
         server, start = connection.server, time.monotonic()
         try:
-            tools = select_tools(server, await connection.open())
-        except ServerUnavailableError as error:
+            tools = await connection.open()
+        except RequestError as error:
             failure = f"the MCP server {server.name} cannot be used: {error}"
             log = self._logs[server.name]
             if log.last_line:
                 failure += f": its output is in {log.path}"
             tools = ServerTools(server, failure=failure)
-        return tools._replace(
-            version=connection.version, lifetime=connection.list_lifetime, seconds=time.monotonic() - start
-        )
+        return tools._replace(version=connection.version, seconds=time.monotonic() - start)
 
     async def _close_connections(self) -> None:
         await asyncio.gather(*(each.close() for each in self._connections.values()), return_exceptions=True)

@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ask.mcp.server_config import ServerConfig
@@ -54,8 +55,8 @@ class ServerTools(NamedTuple):
     """How long the start took."""
 
 
-ToolCaller = Callable[[str, Mapping[str, Any], float], ToolResult]
-"""Calls a tool by the name that its server uses, with arguments and a timeout in seconds."""
+ToolCaller = Callable[[str, Mapping[str, Any], ToolContext], ToolResult]
+"""Calls a tool by the name that its server uses, with arguments and the context of the call."""
 
 
 def build_tool_prefix(server_name: str) -> str:
@@ -117,13 +118,18 @@ def find_rejection_reason(listing: ToolListing) -> str:
 
 
 def normalize_listing(server: ServerConfig, listing: ToolListing) -> ToolListing:
-    """Return a tool with a description of valid length and with an object schema."""
+    """Return a tool with a description of valid length, and with a schema that has the type "object" and properties.
+
+    All other keys of the schema are kept: `$schema` selects the draft that arguments are validated against, and `$ref`
+    needs `$defs`.
+    """
     description = repair_surrogates(listing.description).strip()
     if len(description) > DESCRIPTION_LIMIT:
         description = f"{description[:DESCRIPTION_LIMIT]}..."
     if not description:
         description = f"The tool {format_one_line(repair_surrogates(listing.name), 100)} of {server.name}."
-    return listing._replace(description=description, schema=normalize_schema(listing.schema))
+    schema = {**listing.schema, "type": "object", "properties": read_dict(listing.schema.get("properties"))}
+    return listing._replace(description=description, schema=schema)
 
 
 def to_tools(server_tools: ServerTools, call_tool: ToolCaller) -> list[Tool]:
@@ -132,23 +138,7 @@ def to_tools(server_tools: ServerTools, call_tool: ToolCaller) -> list[Tool]:
     for listing in server_tools.tools:
         name = build_tool_name(server_tools.server.name, listing.name, tools)
         if name not in tools:  # a server may list a tool twice
-            tools[name] = to_tool(server_tools.server, listing, name, call_tool)
+            spec = ToolSpec(name, listing.description, listing.schema)
+            origin = f"mcp:{server_tools.server.name}"
+            tools[name] = Tool(spec, partial(call_tool, listing.name), not listing.reads_only, origin)
     return list(tools.values())
-
-
-def to_tool(server: ServerConfig, listing: ToolListing, name: str, call_tool: ToolCaller) -> Tool:
-    """Convert a normalized listing to a tool."""
-
-    def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        return call_tool(listing.name, arguments, context.command_timeout)
-
-    spec = ToolSpec(name, listing.description, listing.schema)
-    return Tool(spec, run, has_side_effects=not listing.reads_only, origin=f"mcp:{server.name}")
-
-
-def normalize_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a parameter schema with the type "object" and with properties.
-
-    All other keys are kept: `$schema` selects the draft that arguments are validated against, and `$ref` needs `$defs`.
-    """
-    return {**schema, "type": "object", "properties": read_dict(schema.get("properties"))}

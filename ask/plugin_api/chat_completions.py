@@ -21,7 +21,7 @@ from ask.parsing import (
     decode_arguments,
     find_error,
     merge_fields,
-    parse_json,
+    parse_event,
     read_dict,
     read_first_choice,
     read_int,
@@ -66,9 +66,7 @@ class ChatStreamReader:
         self._media_fields: dict[str, Any] = {}
 
     def feed(self, event: RawEvent) -> list[Delta]:
-        chunk = parse_json(event.data)
-        if chunk is None and event.data.strip() != "null":
-            chunk = {"error": {"message": f"an event that is not JSON: {event.data[:200]}"}}
+        chunk = None if event.data.strip() == "null" else parse_event(event.data)
         if event.event == "error" and find_error(chunk) is None:
             chunk = {"error": chunk}
         error = find_error(chunk)
@@ -380,11 +378,7 @@ class ChatCompletions(Provider):
             provider_state=ProviderState(self.info.name, read_str(response.get("model")), state) if state else None,
             finish_message=MEDIA_NOTICE if audio or read_list(message.get("images")) else "",
         )
-        error = self.find_response_error(response, answer)
-        if error:
-            error.partial_response = answer
-            raise error
-        return answer
+        return self.check_answer(answer, self.find_response_error(response, answer))
 
     def find_response_error(self, response: Mapping[str, Any], answer: ModelResponse) -> ProviderError | None:
         """Return the error inside a response with status 200, or None."""

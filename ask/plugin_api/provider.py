@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 API_VERSION = 2
 """The version of the plugin API."""
 DEFAULT_STALL_TIMEOUT = 300.0
+PLAIN_NAME_PATTERN = re.compile("[a-z_]{1,64}")
+"""Names of parameters that certainly all services accept."""
 
 
 class ProviderInfo(NamedTuple):
@@ -405,6 +407,14 @@ class Provider:
         status = code if code and 400 <= code <= 599 else 200
         return self.provider_parse_error(status, {}, json.dumps({"error": error}))
 
+    @staticmethod
+    def check_answer(answer: ModelResponse, error: ProviderError | None) -> ModelResponse:
+        """Return a parsed answer, or raise the error in its response, with the answer as its partial response."""
+        if error is None:
+            return answer
+        error.partial_response = answer
+        raise error
+
     def provider_notice(self, request: ChatRequest, answer: ModelResponse) -> str:
         """Return a one-line notice for the user about an answer; "" for none.
 
@@ -440,6 +450,8 @@ class Provider:
 
         `inline_references` replaces each `$ref` with its definition.
         """
+        if has_plain_schema(tool):
+            return tool
         from ask.plugin_api.tool_schemas import normalize_tool
 
         return normalize_tool(tool, inline_references=inline_references)
@@ -447,13 +459,48 @@ class Provider:
     def find_provider_state(self, message: Message, model: str) -> Mapping[str, Any]:
         """Return the provider-specific parts of a message to send back to a model.
 
-        Parts from another provider or model family are not sent back: the result is then {}. The family is the vendor
-        in names such as "vendor/model".
+        Parts from another provider, or that the model cannot read, are not sent back: the result is then {}.
         """
         state = message.provider_state
-        if state and state.provider == self.info.name and get_model_family(state.model) == get_model_family(model):
+        if state and state.provider == self.state_owner and self.can_read_state(state.model, model):
             return state.data
         return {}
+
+    @property
+    def state_owner(self) -> str:
+        """The `ProviderState.provider` of this provider's answers."""
+        return self.info.name
+
+    def can_read_state(self, author: str, model: str) -> bool:
+        """Check whether a model can read the provider-specific parts of a message that the model `author` wrote.
+
+        By default it can if both are of one family, which is the vendor in names such as "vendor/model".
+        """
+        return get_model_family(author) == get_model_family(model)
+
+
+def has_plain_schema(tool: ToolSpec) -> bool:
+    """Check whether a tool's parameters have only a type and a description, as those of the built-in tools do.
+
+    All services accept such a schema: `ask.plugin_api.tool_schemas` would not change it.
+    """
+    match tool.parameters:
+        case {"type": "object", "properties": dict(properties), "required": [_, *_] as required, **others}:
+            return (
+                others == {"additionalProperties": False}
+                and required == [*properties][: len(required)]
+                and all(map(PLAIN_NAME_PATTERN.fullmatch, properties))
+                and all(map(is_plain_parameter, properties.values()))
+            )
+    return False
+
+
+def is_plain_parameter(schema: Any) -> bool:
+    """Check whether a schema consists of a simple type and perhaps a description."""
+    match schema:
+        case {"type": "string" | "integer" | "number" | "boolean", **others}:
+            return not others or (others.keys() == {"description"} and isinstance(others["description"], str))
+    return False
 
 
 def format_tool_results(messages: Iterable[Message], hooks: Provider) -> list[Message]:

@@ -61,11 +61,9 @@ def merge_schemas(first: SchemaDict, second: SchemaDict) -> SchemaDict:
     """Merge two schemas, recursively for properties; in a conflict the first wins."""
     result = second | first
     if "properties" in first and "properties" in second:
-        merged = {
-            name: merge_schemas(first["properties"].get(name, {}), schema) if name in first["properties"] else schema
-            for name, schema in second["properties"].items()
-        }
-        result["properties"] = first["properties"] | merged
+        own = first["properties"]
+        merged = {name: merge_schemas(own.get(name, {}), schema) for name, schema in second["properties"].items()}
+        result["properties"] = own | merged
     if "required" in first and "required" in second:
         result["required"] = list(dict.fromkeys([*first["required"], *second["required"]]))
     return result
@@ -85,8 +83,8 @@ def merge_variants(variants: Sequence[SchemaDict]) -> SchemaDict:
             for name in names
         }
     }
-    required_by_all = set.intersection(*(set(variant.get("required", [])) for variant in variants))
-    required = [name for name in variants[0].get("required", []) if name in required_by_all]
+    first, *others = (variant.get("required", []) for variant in variants)
+    required = [name for name in first if all(name in other for other in others)]
     return result | ({"required": required} if required else {})
 
 

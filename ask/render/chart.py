@@ -10,16 +10,13 @@ from typing import Any
 from ask.console import StandardOutput
 from ask.history.statistics import UsageRow, UsageStatistics
 from ask.render.amounts import format_compact_number, format_cost, format_count, format_duration
-from ask.render.table import COLUMN_GAP, format_cell, format_records
-from ask.render.text_layout import measure_width, pad_text, truncate_text
+from ask.render.table import COLUMN_GAP, format_cell, format_columns, format_records
+from ask.render.text_layout import measure_width, pad_text
 from ask.text import format_one_line
 
 BAR_CHARACTER = "#"
 MAX_BAR_WIDTH = 40
 MIN_BAR_WIDTH = 4
-MIN_NAME_WIDTH = 10
-"""Columns to which a name may be truncated; a date fits in them."""
-
 
 Chart = Sequence[tuple[str, Sequence[str], float]]
 """Rows of a name, formatted numbers, and the amount that the row's bar shows."""
@@ -70,9 +67,9 @@ def _to_usage_dict(usage_row: UsageRow) -> dict[str, Any]:
         "conversations": usage_row.conversations,
         "runs": usage_row.runs,
         "usage": usage,
-        "response_seconds": usage_row.response_time._asdict(),
-        "tool_calls": usage_row.calls.total,
-        "tool_failures": usage_row.calls.failures,
+        "response_seconds": {"median": usage_row.median, "p95": usage_row.p95},
+        "tool_calls": usage_row.calls,
+        "tool_failures": usage_row.failures,
     }
 
 
@@ -96,22 +93,20 @@ def format_chart(headings: Sequence[str], chart: Chart, max_width: int) -> Itera
     if not chart:
         return
     yield ""
-    rows = [
-        (headings[0], headings[1:], 0.0),
-        *((format_one_line(name), cells, amount) for name, cells, amount in chart),
-    ]
-    widths = [max(map(len, column)) for column in zip(*(cells for _, cells, _ in rows), strict=True)]
-    free_width = max_width - sum(widths) - len(COLUMN_GAP) * (len(widths) + 1)
-    longest_name = max(measure_width(name) for name, _, _ in rows)
-    if free_width + len(COLUMN_GAP) < min(longest_name, MIN_NAME_WIDTH):
-        yield from format_records([[name, *cells] for name, cells, _ in rows], max_width)
+    rows = [headings, *([format_one_line(name), *cells] for name, cells, _ in chart)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    table = [[name, *map(str.rjust, cells, widths[1:])] for name, *cells in rows]
+    bar_widths = (MAX_BAR_WIDTH // 2, MIN_BAR_WIDTH + len(COLUMN_GAP), 0)
+    lines = next(filter(None, (format_columns(table, max_width - width, 0) for width in bar_widths)), None)
+    if lines is None:
+        yield from format_records(rows, max_width)
         return
-    name_width = max(min(longest_name, free_width - MAX_BAR_WIDTH // 2), min(longest_name, MIN_NAME_WIDTH))
+    width = max(map(measure_width, lines))
     max_amount = max(amount for _, _, amount in chart)
-    for name, cells, amount in rows:
-        numbers = [cell.rjust(width) for cell, width in zip(cells, widths, strict=True)]
-        bar = format_bar(amount, max_amount, min(MAX_BAR_WIDTH, free_width - name_width))
-        yield COLUMN_GAP.join([pad_text(truncate_text(name, name_width), name_width), *numbers, bar]).rstrip()
+    yield lines[0]
+    for line, (_, _, amount) in zip(lines[1:], chart, strict=True):
+        bar = format_bar(amount, max_amount, min(MAX_BAR_WIDTH, max_width - width - len(COLUMN_GAP)))
+        yield f"{pad_text(line, width)}{COLUMN_GAP}{bar}".rstrip()
 
 
 def format_bar(amount: float, max_amount: float, max_width: int) -> str:

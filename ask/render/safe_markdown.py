@@ -62,7 +62,7 @@ def to_safe_markdown(text: str) -> str:
     text = escape_control_characters(text).strip("\n")
     if is_parseable(text):
         for candidate in _iter_candidates(text):
-            if _is_harmless(candidate) and _is_self_contained(candidate):
+            if _is_safe(candidate):
                 return candidate
     return format_code_block(text)
 
@@ -88,21 +88,19 @@ def _iter_candidates(text: str) -> Iterator[str]:
         yield f"{text}\n{last_token.markup}"
 
 
-def _is_harmless(text: str) -> bool:
-    for token in _flatten_tokens(_get_permissive_parser().parse(text)):
+def _is_safe(text: str) -> bool:
+    """Check that a text is harmless, and that text appended later is not parsed as a part of it."""
+    tokens = _get_permissive_parser().parse(f"{text}\n\n{END_MARKER}")
+    is_self_contained = tokens[-1].type == "paragraph_close" and tokens[-1].level == 0
+    if not is_self_contained or tokens[-2].content != END_MARKER:
+        return False
+    for token in _flatten_tokens(tokens):
         if token.type in ("html_block", "html_inline", "image"):
             return False
         target = str(token.attrGet("href") or "")
         if SCHEME_PATTERN.match(target) and not WEB_LINK_PATTERN.match(target):
             return False
     return True
-
-
-def _is_self_contained(text: str) -> bool:
-    """Check that text appended later is not parsed as a part of this text."""
-    tokens = _get_permissive_parser().parse(f"{text}\n\n{END_MARKER}")[-2:]
-    is_paragraph = tokens[-1].type == "paragraph_close" and tokens[-1].level == 0
-    return is_paragraph and tokens[0].content == END_MARKER
 
 
 def _escape_active_markup(text: str) -> str:

@@ -56,7 +56,7 @@ def split_excerpt(excerpt: str, max_width: int) -> Iterator[tuple[str, bool]]:
         if text
     ]
     if parts and not parts[0][1] and sum(measure_width(text) for text, _ in parts) > max_width:
-        parts[0] = (truncate_start(parts[0][0], max_width // 3), False)
+        parts[0] = (truncate_text(parts[0][0][::-1], max_width // 3)[::-1], False)
     for text, is_match in parts:
         shown_text = truncate_text(text, max_width)
         yield shown_text, is_match
@@ -69,10 +69,3 @@ def normalize_spaces(text: str) -> str:
     """Put a text on one line; keep a space at either end if there was whitespace."""
     leading, trailing = (" " if edge.isspace() else "" for edge in (text[:1], text[-1:]))
     return leading + format_one_line(text) + trailing if text.strip() else " "
-
-
-def truncate_start(text: str, max_width: int) -> str:
-    """Truncate the start of a text to the given width."""
-    if measure_width(text) <= max_width:
-        return text
-    return truncate_text(text[::-1], max_width)[::-1]

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,36 +53,33 @@ class Ticker:
 
     def __init__(self, on_tick: Callable[[], None]) -> None:
         self._on_tick = on_tick
-        self._is_active = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._stop_event: threading.Event | None = None
 
     def start(self) -> None:
         """Start or continue ticking."""
-        self._is_active.set()
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="ask ticker", daemon=True)
-            # Signals must be delivered to the main thread, which blocks them where it cannot be interrupted.
-            previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-            try:
-                self._thread.start()
-            except RuntimeError:
-                pass  # no thread is available: there is no animation, but all output is shown
-            finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, previous_mask)
+        if self._stop_event is not None:
+            return
+        self._stop_event = threading.Event()
+        thread = threading.Thread(target=self._run, args=(self._stop_event,), name="ask ticker", daemon=True)
+        # Signals must be delivered to the main thread, which blocks them where it cannot be interrupted.
+        previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        try:
+            thread.start()
+        except RuntimeError:
+            pass  # no thread is available: there is no animation, but all output is shown
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, previous_mask)
 
     def stop(self) -> None:
         """Stop ticking; a tick that has started may still be running."""
-        self._is_active.clear()
+        if self._stop_event is not None:
+            self._stop_event.set()
+            self._stop_event = None
 
-    def _run(self) -> None:
-        pause = threading.Event()
-        try:
-            while True:
-                self._is_active.wait()
+    def _run(self, stop_event: threading.Event) -> None:
+        with suppress(Exception):  # the main thread gets the same error, and reports it
+            while not stop_event.wait(TICK_INTERVAL):
                 self._on_tick()
-                pause.wait(TICK_INTERVAL)
-        except Exception:  # noqa: BLE001 - the main thread gets the same error, and reports it
-            return
 
 
 class TerminalRenderer(PlainRenderer):
@@ -99,7 +97,6 @@ class TerminalRenderer(PlainRenderer):
         self._lock = threading.RLock()
         self._early_text = ""
         """The beginning of the answer, shown as it is until the modules for Markdown are loaded."""
-        self._is_markdown_loaded = False
         self._ticker = Ticker(self._tick)
         self._pending_action = ""
         self._wait_start = 0.0
@@ -162,7 +159,7 @@ class TerminalRenderer(PlainRenderer):
         """
         text = self._early_text + text
         is_simple = EARLY_TEXT_PATTERN.fullmatch(text) is not None and len(text) < self._live_region.size.columns
-        if self._markdown or self._is_markdown_loaded or not (is_simple and is_in_foreground()):
+        if self._markdown or not (is_simple and is_in_foreground()):
             return False
         self._early_text = text
         self._live_region.update((), [TerminalRow(text, len(text))])
@@ -245,10 +242,8 @@ class TerminalRenderer(PlainRenderer):
                 self._console.show_status(
                     f"{frame} {truncate_text(self._pending_action, max(action_width, 1))}{elapsed}"
                 )
-        if is_slow and not self._is_markdown_loaded:  # the answer will need it; the request was sent long ago
+        if is_slow:  # load the modules that the answer will need; the request was sent long ago
             import ask.render.markdown_answer  # noqa: F401
-
-            self._is_markdown_loaded = True
 
 
 def find_written_file(call: ToolCall) -> dict[str, Path]:

@@ -65,15 +65,14 @@ def make_token_bar(row: UsageRow) -> Bar:
 
 def make_response_time_bar(row: UsageRow) -> Bar:
     """Return the median in front of the 95th percentile."""
-    median, p95 = row.response_time
-    if median is None or p95 is None:
+    if row.median is None or row.p95 is None:
         return Bar(UNKNOWN, 0)
-    return Bar(f"{format_duration(median)}, 95% within {format_duration(p95)}", median, p95)
+    return Bar(f"{format_duration(row.median)}, 95% within {format_duration(row.p95)}", row.median, row.p95)
 
 
-def make_call_bar(failures: int, calls: int) -> Bar:
+def make_call_bar(row: UsageRow | ToolUsageRow) -> Bar:
     """Return the failed tool calls in front of all calls."""
-    return Bar(f"{failures:,} of {calls:,} failed", failures, calls)
+    return Bar(f"{row.failures:,} of {row.calls:,} failed", row.failures, row.calls)
 
 
 def format_count_tick(amount: float) -> str:
@@ -85,14 +84,7 @@ METRICS = (
     Metric("Cost", {"front": "US dollars"}, make_cost_bar, format_dollars),
     Metric("Tokens", {"front": "input", "back": "output"}, make_token_bar, format_count_tick, min_scale=2),
     Metric("Response time", {"front": "median", "back": "95th percentile"}, make_response_time_bar, format_duration),
-    Metric(
-        "Tool calls",
-        {"front": "failed", "back": "all"},
-        lambda row: make_call_bar(row.calls.failures, row.calls.total),
-        format_count_tick,
-        "failures",
-        min_scale=2,
-    ),
+    Metric("Tool calls", {"front": "failed", "back": "all"}, make_call_bar, format_count_tick, "failures", min_scale=2),
 )
 
 
@@ -117,14 +109,13 @@ def render_usage_report(statistics: UsageStatistics, first_day: date, today: dat
 
 
 def _render_facts(total: UsageRow) -> Iterator[str]:
-    median = total.response_time.median
     facts = {
         "Conversations": f"{total.conversations:,}",
         "Runs": f"{total.runs:,}",
         "Tokens": make_token_bar(total).label,
         "Cost": make_cost_bar(total).label,
-        "Median response": UNKNOWN if median is None else format_duration(median),
-        "Tool calls": make_call_bar(total.calls.failures, total.calls.total).label,
+        "Median response": UNKNOWN if total.median is None else format_duration(total.median),
+        "Tool calls": make_call_bar(total).label,
     }
     items = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts.items())
     yield f'<dl class="facts">{items}</dl>\n'
@@ -175,9 +166,7 @@ def _render_models(models: Sequence[UsageRow]) -> Iterator[str]:
 def _render_tools(tools: Sequence[ToolUsageRow]) -> Iterator[str]:
     if tools:
         yield "<section>\n<h2>By tool</h2>\n"
-        yield from _render_bar_chart(
-            METRICS[-1], [(tool.name, make_call_bar(tool.failures, tool.calls)) for tool in tools]
-        )
+        yield from _render_bar_chart(METRICS[-1], [(tool.name, make_call_bar(tool)) for tool in tools])
         yield "</section>\n"
 
 
@@ -221,9 +210,9 @@ def _render_usage_table(heading: str, rows: Sequence[UsageRow], total: UsageRow 
 
 def _list_cells(row: UsageRow) -> Sequence[str]:
     tokens = (UNKNOWN if count is None else f"{count:,}" for count in row.usage[:2])
-    times = (UNKNOWN if seconds is None else format_duration(seconds) for seconds in row.response_time)
+    times = (UNKNOWN if seconds is None else format_duration(seconds) for seconds in (row.median, row.p95))
     cost = format_cost(row.cost) or UNKNOWN
-    return (row.name, f"{row.runs:,}", *tokens, cost, *times, f"{row.calls.total:,}", f"{row.calls.failures:,}")
+    return (row.name, f"{row.runs:,}", *tokens, cost, *times, f"{row.calls:,}", f"{row.failures:,}")
 
 
 def _render_table(headings: Sequence[str], rows: Iterable[Sequence[str]], total: Sequence[str] = ()) -> Iterator[str]:

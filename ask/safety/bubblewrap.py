@@ -8,7 +8,6 @@ import os
 import select
 import signal
 import stat
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING
 from ask.errors import SafetyError
 from ask.safety.mounts import MountCheck, list_bind_mounts
 from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
+from ask.safety.worker import build_python_command
 from ask.worker_channel import READ_SIZE, WorkerChannel
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 TEMPORARY_FOLDER = "/tmp"  # noqa: S108 - this is the sandbox's /tmp
 SANDBOX_MARKER_PATH = "/run/ask-sandbox"
 """A file in every sandbox. After the last mount, bubblewrap copies it from a pipe until that is closed."""
-_WORKER_CODE = "import sys; sys.path.append({root!r}); from ask.safety.worker import main; main()"
 _MOUNT_TIMEOUT = 10.0
 _PIPE_SIZE = 4096
 """The smallest size of a pipe in bytes; a single write fills it."""
@@ -151,7 +150,7 @@ def _build_mount_arguments(config: SandboxConfig, filesystem: HostFilesystem) ->
 
 
 class SandboxProcess:
-    """A worker in a sandbox, started by bubblewrap.
+    """A sandbox that bubblewrap sets up, and the worker in it, which starts in `check_mounts`.
 
     Raises:
         SafetyError: there is no seccomp filter for this machine, or bubblewrap does not start.
@@ -165,25 +164,32 @@ class SandboxProcess:
         child_requests, requests = self._create_pipe()
         replies, child_replies = self._create_pipe()
         self._stderr, child_stderr = self._create_pipe()
-        info, child_info = self._create_pipe()
-        child_mounted, mounted = self._create_pipe()
+        self._info, child_info = self._create_pipe()
+        child_mounted, self._mounted = self._create_pipe()
         child_descriptors = child_requests, child_replies, child_stderr, child_info, child_mounted
-        fcntl.fcntl(mounted, fcntl.F_SETPIPE_SZ, _PIPE_SIZE)
-        os.write(mounted, b"ask --safe\n")  # the pipe is full until bubblewrap reads this
+        fcntl.fcntl(self._mounted, fcntl.F_SETPIPE_SZ, _PIPE_SIZE)
+        os.write(self._mounted, b"ask --safe\n")  # the pipe is full until bubblewrap reads this
+        self._channel = WorkerChannel(requests, replies)
         try:
             self._start_bubblewrap(config, filesystem, child_descriptors)
             for descriptor in child_descriptors:
                 self._close_descriptor(descriptor)
-            # This runs while bubblewrap starts.
-            mount_check = MountCheck(list_bind_mounts(config, filesystem), filesystem.hidden_folders)
-            worker_pid = self._open_worker_pidfd(info)
-            self._wait_for_mounts(mounted)
-            mount_check.run(worker_pid)
-            self._close_descriptor(mounted)
+            self._mount_check = MountCheck(list_bind_mounts(config, filesystem), filesystem.hidden_folders)
         except BaseException:
             self.kill()
             raise
-        self._channel = WorkerChannel(requests, replies)
+
+    def check_mounts(self) -> None:
+        """Wait until bubblewrap has mounted everything, check that, and start the worker.
+
+        Raises:
+            SafetyError: bubblewrap failed, or a mount is not the expected one.
+        """
+        worker_pid = self._open_worker_pidfd()
+        if not _wait_for(self._mounted, select.POLLOUT, _MOUNT_TIMEOUT):  # it has exited or hangs
+            raise self.explain_start_failure()
+        self._mount_check.run(worker_pid)
+        self._close_descriptor(self._mounted)  # bubblewrap waits for this
 
     def _create_pipe(self) -> tuple[int, int]:
         ends = os.pipe()
@@ -208,8 +214,10 @@ class SandboxProcess:
                 f"--safe does not support this processor architecture ({machine})", "run without it"
             ) from None
         self._descriptors.append(filter_fd)
-        descriptors = {"filter_fd": filter_fd, "info_fd": info, "mounted_fd": mounted}
-        arguments = build_bubblewrap_arguments(config, filesystem, build_worker_command(), **descriptors)
+        command = build_python_command("from ask.safety.worker import main; main()")
+        arguments = build_bubblewrap_arguments(
+            config, filesystem, command, filter_fd=filter_fd, info_fd=info, mounted_fd=mounted
+        )
         # A signal within Popen() would leave a process that is never killed.
         previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPT_SIGNALS)
         try:
@@ -229,10 +237,10 @@ class SandboxProcess:
             signal.pthread_sigmask(signal.SIG_SETMASK, previous_mask)
         self._close_descriptor(filter_fd)
 
-    def _open_worker_pidfd(self, info_fd: int) -> int:
+    def _open_worker_pidfd(self) -> int:
         """Read the worker's process id from bubblewrap, open its pidfd and return the id."""
-        self._descriptors.remove(info_fd)
-        with open(info_fd, "rb") as file:
+        self._descriptors.remove(self._info)
+        with open(self._info, "rb") as file:
             info = file.read()
         try:
             pid = int(json.loads(info)["child-pid"])
@@ -241,11 +249,6 @@ class SandboxProcess:
             raise self.explain_start_failure() from None
         self._descriptors.append(self._pidfd)
         return pid
-
-    def _wait_for_mounts(self, mounted_fd: int) -> None:
-        """Wait until bubblewrap has mounted everything. It continues when the descriptor is closed."""
-        if not _wait_for(mounted_fd, select.POLLOUT, _MOUNT_TIMEOUT):  # it has exited or hangs
-            raise self.explain_start_failure()
 
     def explain_start_failure(self) -> SafetyError:
         """Kill bubblewrap and explain why the sandbox did not start."""
@@ -288,10 +291,3 @@ def _wait_for(descriptor: int, event: int, timeout: float) -> bool:
     poll = select.poll()
     poll.register(descriptor, event)
     return poll.poll(timeout * 1000) == [(descriptor, event)]
-
-
-def build_worker_command() -> list[str]:
-    """Build the command of a worker: Python without site packages, user settings or the current folder."""
-    python = Path(getattr(sys, "_base_executable", sys.executable)).resolve()
-    root = str(Path(__file__).resolve().parents[2])
-    return [str(python), "-I", "-S", "-B", "-X", "utf8", "-c", _WORKER_CODE.format(root=root)]

@@ -47,11 +47,12 @@ def inspect_filesystem(
         SafetyError: a writable folder contains something that cannot be protected.
     """
     protected_paths = ProtectedPaths(config.writable_folders, by_mounts=bool(create_placeholders))
-    scan = FolderScan(config.writable_folders)
+    scan = FolderScan(config.writable_folders, protected_paths)
     git = find_git(config.user_environment, config.writable_folders)
     with GitReader(git, config.user_environment) if git else nullcontext() as git_reader:
         if git_reader:
-            git_reader.start_reading(config.writable_folders)
+            git_reader.start_reading(config.writable_folders)  # while the folders are scanned
+        private_paths = find_private_paths(Path("/etc"))
         for toolchain in config.readable_folders:
             for entry in _list_entries(toolchain):
                 scan.hide_secrets(entry, (toolchain,))
@@ -63,10 +64,6 @@ def inspect_filesystem(
                     else "the targets of .env links, and repositories,"
                 )
                 protected_paths.add_warning(f"{folder} is large: {unprotected} deep inside it are not protected")
-        for path in scan.protected_paths:
-            protected_paths.protect(path)
-        for path in scan.protected_links:
-            protected_paths.protect(path, "folder")
         _protect_git_paths(config, scan.repositories, protected_paths, git_reader)
     _protect_search_path(config, protected_paths)
     for name in find_placeholder_names(config.user_environment):
@@ -74,7 +71,7 @@ def inspect_filesystem(
             # A folder, because git status does not list empty folders.
             protected_paths.protect(folder / name, "folder")
     protected = [*_filter_existing(previous.protected_paths), *protected_paths.finalize(create_placeholders)]
-    hidden = [*find_private_paths(Path("/etc")), *scan.hidden_paths]
+    hidden = [*private_paths, *scan.hidden_paths]
     hidden += _filter_existing((*previous.hidden_files, *previous.hidden_folders))
     folders = [path for path in hidden if os.path.isdir(path)]
     files = [path for path in hidden if not os.path.isdir(path)]
@@ -162,14 +159,14 @@ def _protect_search_path(config: SandboxConfig, protected_paths: ProtectedPaths)
 
 
 class FolderScan:
-    """A search of the writable folders for protected names, secrets and repositories."""
+    """A search of the writable folders for protected names, secrets and repositories.
 
-    def __init__(self, writable_folders: Sequence[Path]) -> None:
+    Protected are files, folders and links with a protected name, links in protected folders, and bare repositories.
+    """
+
+    def __init__(self, writable_folders: Sequence[Path], protected_paths: ProtectedPaths) -> None:
         self._writable_folders = writable_folders
-        self.protected_paths: list[Path] = []
-        """Files and folders with a protected name, and bare repositories."""
-        self.protected_links: list[Path] = []
-        """Links with a protected name, and links in protected folders."""
+        self._protected_paths = protected_paths
         self.hidden_paths: list[Path] = []
         """Files and folders that may contain secrets."""
         self.repositories: list[Path] = []
@@ -189,7 +186,7 @@ class FolderScan:
             remaining_entries -= len(entries)
             is_bare = {entry.name for entry in entries}.issuperset(_BARE_REPOSITORY_NAMES)
             if is_bare and Path(current) not in self._writable_folders:
-                self.protected_paths.append(Path(current))
+                self._protected_paths.protect(Path(current))
                 self.repositories.append(Path(current))
                 continue
             for entry in entries:
@@ -202,13 +199,13 @@ class FolderScan:
         """Add an entry to the findings; return whether it is a folder to search."""
         has_protected_name, is_link = entry.name in PROTECTED_NAME_SET, entry.is_symlink()
         if is_link and (is_protected or has_protected_name):
-            self.protected_links.append(Path(entry.path))
+            self._protected_paths.protect(Path(entry.path), "folder")
         if self.hide_secrets(entry, self._writable_folders):
             return False
         if entry.name == ".git":
             self.repositories.append(Path(entry.path).parent)
         if has_protected_name and not is_link:
-            self.protected_paths.append(Path(entry.path))
+            self._protected_paths.protect(Path(entry.path))
         return entry.name != ".git" and entry.is_dir(follow_symlinks=False)
 
     def hide_secrets(self, entry: os.DirEntry[str], visible_folders: Sequence[Path]) -> bool:
@@ -251,6 +248,8 @@ def find_private_paths(folder: Path) -> list[Path]:
     pending = [str(folder)]
     while pending:
         for entry in _list_entries(pending.pop()):
+            if entry.is_symlink():
+                continue
             try:
                 mode = entry.stat(follow_symlinks=False).st_mode
             except OSError:  # deleted since the folder was read

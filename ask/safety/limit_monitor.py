@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
+from ask.process_tree import read_proc_file, read_stat_fields
 from ask.safety.sandbox_config import Limits
 
 _POLL_INTERVAL = 0.02
@@ -142,11 +143,9 @@ def _signal_all(signal_number: signal.Signals) -> bool:
 
 def _read_usage(pid: str) -> tuple[int, int]:
     """Return the number of threads and of resident pages of a process. Reaps it if it is an orphaned zombie."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
+    fields = read_stat_fields(pid)
+    if not fields:
         return 0, 0
-    fields = stat.rpartition(b")")[2].split()
     if fields[0] in (b"Z", b"X"):
         # Not a session leader: it may be the shell, which the tool itself waits for.
         if fields[1] == b"1" and fields[3] != pid.encode():
@@ -158,10 +157,7 @@ def _read_usage(pid: str) -> tuple[int, int]:
 
 def _read_proportional_memory(pid: str) -> int:
     """Return the memory of a process in bytes, with its proportional share of shared memory."""
-    try:
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_bytes().splitlines():
-            if line.startswith(b"Pss:"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass
+    for line in read_proc_file(pid, "smaps_rollup").splitlines():
+        if line.startswith(b"Pss:"):
+            return int(line.split()[1]) * 1024
     return _read_usage(pid)[1] * _PAGE_SIZE

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ask.errors import SafetyError
 from ask.records import NamedTuple
-from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
+from ask.safety.sandbox_config import HostFilesystem, SandboxConfig, select_outermost
 from ask.tools.file_access import open_existing_folder
 
 _OCTAL_ESCAPE = re.compile(rb"\\([0-7]{3})")
@@ -33,9 +33,7 @@ def list_bind_mounts(config: SandboxConfig, filesystem: HostFilesystem) -> list[
     readable = [
         path for path in sorted(config.readable_folders) if {path, *path.parents}.isdisjoint(config.writable_folders)
     ]
-    protected = [
-        path for path in sorted(filesystem.protected_paths) if {*path.parents}.isdisjoint(filesystem.protected_paths)
-    ]
+    protected = sorted(select_outermost(filesystem.protected_paths))
     return [
         *(BindMount(path, path) for path in (*filesystem.system_folders, *readable)),
         *(BindMount(path, path, writable=True) for path in writable if {*path.parents}.isdisjoint(protected)),

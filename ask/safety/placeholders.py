@@ -10,7 +10,6 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
-import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ask.atomic_files import lock_file
+from ask.safety.worker import build_python_command
 from ask.tools.file_access import open_existing_folder
 
 if TYPE_CHECKING:
@@ -26,12 +26,6 @@ if TYPE_CHECKING:
 _LOCK_NAME = "manifests"
 """Locks the folder in which it would be: nobody else creates or removes placeholders meanwhile."""
 _MANIFEST_SUFFIX = ".note"
-_CLEANER_CODE = """\
-import sys
-sys.path.append({root!r})
-from ask.safety.placeholders import clean_after_kill
-clean_after_kill({state!r})
-"""
 _WAIT_SCRIPT = 'read -r _; exec "$@"'
 """Waits until stdin closes, which happens when the run ends. A shell starts faster than Python."""
 _RETRY_DELAYS = (0.05, 0.2, 1.0, 4.0)
@@ -89,11 +83,13 @@ class MountPlaceholders:
             return
         from subprocess import DEVNULL, PIPE, Popen
 
-        python = str(Path(getattr(sys, "_base_executable", sys.executable)).resolve())
-        code = _CLEANER_CODE.format(root=str(Path(__file__).resolve().parents[2]), state=str(self._state_folder))
+        state_folder = str(self._state_folder)
+        command = build_python_command(
+            f"from ask.safety.placeholders import clean_after_kill; clean_after_kill({state_folder!r})"
+        )
         with suppress(OSError):  # then the next run cleans up
             self._cleaner = Popen(
-                ["/bin/sh", "-c", _WAIT_SCRIPT, "sh", python, "-I", "-S", "-B", "-c", code],
+                ["/bin/sh", "-c", _WAIT_SCRIPT, "sh", *command],
                 stdin=PIPE,
                 stdout=DEVNULL,
                 stderr=DEVNULL,

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ask.errors import SafetyError
 from ask.records import NamedTuple
+from ask.safety.sandbox_config import select_outermost
 from ask.tools.file_access import is_empty
 
 PlaceholderCreator = Callable[[Mapping[Path, bool]], None]
@@ -182,8 +183,7 @@ class ProtectedPaths:
                 self.add_warning(
                     f"{link.parent} is read-only in this run: it contains {link.name}, a link used by {used_by}"
                 )
-        known = set(paths)
-        return [path for path in dict.fromkeys(paths) if known.isdisjoint(path.parents)]
+        return select_outermost(paths)
 
 
 def is_in_any(path: Path, folders: Iterable[Path]) -> bool:

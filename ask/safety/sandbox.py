@@ -22,7 +22,7 @@ from ask.safety.folder_scan import inspect_filesystem
 from ask.safety.path_policy import check_folders_unmoved
 from ask.safety.placeholders import MountPlaceholders
 from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
-from ask.safety.self_test import SelfTestHost, SelfTestResult
+from ask.safety.self_test import SelfTestHost, SelfTestResult, encode_pairs
 from ask.tools.base import Tool, ToolContext, ToolError, ToolResult
 from ask.worker_channel import WorkerDiedError, WorkerTimeoutError
 
@@ -66,7 +66,6 @@ class Sandbox:
             raise SafetyError(f"--safe cannot use {path} ({error.strerror})", "make it writable") from error
         try:
             self._process = self._start_process()
-            self._placeholders.start_cleaner()
         except BaseException:
             self.close()
             raise
@@ -122,39 +121,33 @@ class Sandbox:
 
     def _start_tested_process(self, filesystem: HostFilesystem) -> SandboxProcess:
         """Start a worker with these mounts and run the self-test."""
-        with SelfTestHost(self._config) as host:
-            process = SandboxProcess(self._bubblewrap_path, self._config, filesystem)
-            try:
+        process = SandboxProcess(self._bubblewrap_path, self._config, filesystem)
+        try:
+            with SelfTestHost(self._config) as host:
+                self._placeholders.start_cleaner()
+                process.check_mounts()
                 self.self_test_results = host.evaluate(self._initialize_worker(process, host.tasks))
-            except BaseException:
-                process.kill()
-                raise
-        details = "; ".join(f"{result.name}: {result.detail}" for result in self.self_test_results if not result.passed)
-        if details:
+        except BaseException:
             process.kill()
-            raise SafetyError(
-                f"the sandbox failed its self-test ({details})", "run without --safe only if you trust the model"
-            )
+            raise
         return process
 
-    def _initialize_worker(self, process: SandboxProcess, tasks: Mapping[str, Any]) -> Any:
-        """Send the start message to a worker and return its self-test report, None if that is invalid."""
-        start_message = {
+    def _initialize_worker(self, process: SandboxProcess, tasks: Sequence[tuple[str, str]]) -> bytes:
+        """Send the start message to a worker and return its self-test report."""
+        settings = {
             "directory": str(self._config.working_directory),
             "overflow_directory": str(self._config.overflow_directory),
             "limits": list(self._config.limits),
             "placeholders": [str(path) for path in self._placeholders.paths],
-            "tasks": tasks,
         }
+        start_message = encode_pairs([("settings", json.dumps(settings)), *tasks])
         try:
-            replies = process.exchange_frames(worker_channel.START, json.dumps(start_message).encode(), _START_TIMEOUT)
+            replies = process.exchange_frames(worker_channel.START, start_message, _START_TIMEOUT)
             self._during_start()
-            kind, payload = next(replies)
-            return json.loads(payload) if kind == worker_channel.READY else None
+            kind, report = next(replies)
         except (WorkerDiedError, WorkerTimeoutError):
             raise process.explain_start_failure() from None
-        except ValueError:
-            return None
+        return report if kind == worker_channel.READY else b""
 
     def _run_tool(self, tool_name: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         """Run a call in the sandbox. Any error other than a failed tool kills the worker.

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
 from ask.records import NamedTuple
+
+
+def select_outermost(paths: Iterable[Path]) -> list[Path]:
+    """Return the paths that are not inside another one, each once."""
+    unique = dict.fromkeys(paths)
+    return [path for path in unique if unique.keys().isdisjoint(path.parents)]
 
 
 class Limits(NamedTuple):
@@ -56,10 +62,7 @@ class SandboxConfig(NamedTuple):
     @property
     def outermost_folders(self) -> tuple[Path, ...]:
         """The writable folders that are not inside another one."""
-        folders = self.writable_folders
-        return tuple(
-            folder for folder in folders if not any(folder.is_relative_to(other) for other in {*folders} - {folder})
-        )
+        return tuple(select_outermost(self.writable_folders))
 
 
 class HostFilesystem(NamedTuple):

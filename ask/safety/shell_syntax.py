@@ -78,8 +78,8 @@ class _CommandLineParser:
         self._text = text.strip(" \t\n")
         self._commands: list[tuple[ShellWord, ...]] = []
         self._command: list[ShellWord] = []
-        self._word_parts: list[str] = []
-        self._is_in_word = self._is_expanded = False
+        self._word_parts: list[ShellWord] = []
+        """The parts of the current word, which may be empty, as in `''`; [] between words."""
         self._written_files: list[str] = []
         self._redirect = ""
         """The redirection whose target is the next word."""
@@ -113,7 +113,7 @@ class _CommandLineParser:
             self._extend_word(text[1:-1])
         elif kind == "double":
             self._add_double_quoted(text[1:-1])
-        elif kind == "harmless" and not (self._is_in_word and text[0].isdigit()):
+        elif kind == "harmless" and not (self._word_parts and text[0].isdigit()):
             self._end_word()
         else:
             self._is_exact = False
@@ -144,16 +144,14 @@ class _CommandLineParser:
         self._extend_word(content, is_expanded=True)
 
     def _extend_word(self, text: str, *, is_expanded: bool = False) -> None:
-        self._word_parts.append(text)
-        self._is_in_word = True
-        self._is_expanded |= is_expanded
+        self._word_parts.append(ShellWord(text, is_expanded))
 
     def _end_word(self) -> None:
-        if not self._is_in_word:
+        if not self._word_parts:
             return
-        word = ShellWord("".join(self._word_parts), self._is_expanded)
+        texts, expansions = zip(*self._word_parts, strict=True)
+        word = ShellWord("".join(texts), any(expansions))
         self._word_parts = []
-        self._is_in_word = self._is_expanded = False
         if self._redirect:
             if ">" in self._redirect:
                 self._written_files.append(word.text)

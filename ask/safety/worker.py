@@ -1,96 +1,100 @@
 """The worker: process 1 of the sandbox, which runs calls of the built-in tools.
 
-Outside, its messages are not trusted. It runs on `python -I -S` and imports the tools only after the self-test, because
-ask sends no prompt before it has the results, and there is no call before the model has answered.
+Outside, its messages are not trusted. It runs on `python -I -S`. Until the self-test has ended, ask sends no prompt, so
+everything that loads slowly is imported after it: there is no call before the model has answered.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+import sys
 
 from ask import worker_channel
-from ask.safety.self_test import clean_up_self_test, run_self_test
+from ask.safety.self_test import clean_up_self_test, decode_pairs, encode_pairs, run_self_test
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import Any, TypeAlias
 
     from ask.safety.limit_monitor import LimitMonitor
-    from ask.tools.base import ApprovedFile, Tool, ToolContext
+    from ask.tools.base import Tool, ToolContext
+
+    FrameSender: TypeAlias = Callable[[bytes, bytes], None]
 
 _REQUESTS_FD, _REPLIES_FD, _STDERR_FD = 0, 1, 2
-_MAX_CALL_SIZE = 1 << 28
-_READ_SIZE = 1 << 20
 _PR_GET_DUMPABLE, _PR_SET_DUMPABLE = 3, 4
 _MAX_CHARACTER_SIZE = 4
 """Maximum number of bytes of a character in UTF-8."""
 _KILLED_NOTE = "[background processes were killed: in safe mode, no process outlives its call]"
 _TRUNCATED_NOTE = b"\n[more output is not shown]\n"
 
-FrameSender = Callable[[bytes, bytes], None]
+
+def build_python_command(statement: str) -> list[str]:
+    """Build a command that runs ask's code on Python without site packages, user settings or the current folder."""
+    python = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+    return [python, "-I", "-S", "-B", "-X", "utf8", "-c", f"import sys; sys.path.append({root!r}); {statement}"]
 
 
 def main() -> None:
     """Serve calls until the request pipe is closed."""
     _protect_memory()
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # ask blocks some while it starts this process
-    # So that no call can send it: the kernel drops signals that process 1 has no handler for.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
     requests, replies = _isolate_channel()
-    frames = _read_frames(requests)
-    start_message = json.loads(next(frames)[1])
-    send_frame = partial(worker_channel.write_frame, replies)
-    send_frame(worker_channel.READY, json.dumps(run_self_test(start_message["tasks"])).encode())
+    frames = worker_channel.read_frames(requests)
+    start_message = decode_pairs(next(frames)[1])
+    worker_channel.write_frame(replies, worker_channel.READY, encode_pairs(run_self_test(start_message)))
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, _STDERR_FD)
     os.close(null)
-    _serve_calls(start_message, (json.loads(payload) for _, payload in frames), send_frame)
+    _serve_calls(frames, replies, start_message)
 
 
-def _serve_calls(start_message: Mapping[str, Any], calls: Iterator[Any], send_frame: FrameSender) -> None:
+def _serve_calls(frames: Iterator[tuple[bytes, bytes]], replies: int, start_message: Sequence[tuple[str, str]]) -> None:
+    """Serve calls. What this needs is imported while ask waits for the model."""
+    import json
+    import signal
+    from functools import partial
     from pathlib import Path
 
     import ask.tools.files
-    import ask.tools.shell  # noqa: F401 - loaded before the first call, while ask waits for the model
+    import ask.tools.shell  # noqa: F401 - loaded before the first call
     from ask.safety.limit_monitor import NICENESS, LimitMonitor, set_limits
     from ask.safety.sandbox_config import Limits
-    from ask.tools.base import ToolContext
+    from ask.tools.base import ApprovedFile, ToolContext
     from ask.tools.builtin import BUILTIN_TOOLS
 
-    limits = Limits(*start_message["limits"])
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # ask blocks some while it starts this process
+    # So that no call can send it: the kernel drops signals that process 1 has no handler for.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    send_frame = partial(worker_channel.write_frame, replies)
+    settings = json.loads(dict(start_message)["settings"])
+    limits = Limits(*settings["limits"])
     set_limits(limits)
     monitor = LimitMonitor(limits)
     tools = {tool.spec.name: tool for tool in BUILTIN_TOOLS}
-    for number, call in enumerate(calls):
+    for number, (_, payload) in enumerate(frames):
+        call = json.loads(payload)
+        approved_file = None
+        if call["approved_file"] is not None:
+            path, ids, digest = call["approved_file"]
+            approved_file = ApprovedFile(path, tuple(ids), digest)
         if number == 0:  # ask sends the first call after it has evaluated the self-test
-            clean_up_self_test(start_message["tasks"])
+            clean_up_self_test(start_message)
         context = ToolContext(
-            directory=Path(start_message["directory"]),
+            directory=Path(settings["directory"]),
             environment=dict(os.environ),
             command_timeout=call["timeout"],
-            overflow_directory=Path(start_message["overflow_directory"]),
+            overflow_directory=Path(settings["overflow_directory"]),
             on_output=_OutputForwarder(send_frame, limits.output_size),
             max_result_length=limits.output_size // _MAX_CHARACTER_SIZE,  # ask shortens it, and saves the rest
             niceness=NICENESS,
-            placeholders=frozenset(map(Path, start_message["placeholders"])),
-            approved_file=_parse_approved_file(call["approved_file"]),
+            placeholders=frozenset(map(Path, settings["placeholders"])),
+            approved_file=approved_file,
             keep_hard_links=False,  # another name of the file may be outside the writable folders
         )
         result = _execute_call(tools.get(call["tool"]), call["arguments"], context, monitor)
         send_frame(worker_channel.DONE, json.dumps(result).encode())
-
-
-def _parse_approved_file(fields: Sequence[Any] | None) -> ApprovedFile | None:
-    from ask.tools.base import ApprovedFile
-
-    if fields is None:
-        return None
-    path, ids, digest = fields
-    return ApprovedFile(path, tuple(ids), digest)
 
 
 def _protect_memory() -> None:
@@ -116,12 +120,6 @@ def _isolate_channel() -> tuple[int, int]:
     os.dup2(null, _REPLIES_FD)
     os.close(null)
     return requests, replies
-
-
-def _read_frames(requests_fd: int) -> Iterator[tuple[bytes, bytes]]:
-    reader = worker_channel.FrameReader(_MAX_CALL_SIZE)
-    while data := os.read(requests_fd, _READ_SIZE):
-        yield from reader.feed(data)
 
 
 def _execute_call(

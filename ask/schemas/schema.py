@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
-from ask.errors import UsageError
+from ask.errors import IncompleteResponseError, UsageError
 from ask.text import format_one_line
 
 if TYPE_CHECKING:
@@ -46,6 +47,35 @@ class JsonSchema:
         except OverflowError:
             return "$: it contains a number that is too large"
         return "; ".join(format_validation_error(find_innermost(error)) for error in errors)
+
+
+class ResponseSchema(JsonSchema):
+    """The schema that an answer must match."""
+
+    @property
+    def text(self) -> str:
+        """The schema as it is included in the system prompt."""
+        return json.dumps(self.value, ensure_ascii=False)
+
+    def find_problem(self, answer: str) -> str:
+        """Return why an answer does not match, on one line; "" if it does."""
+        from ask.answer_extraction import extract_json
+
+        return extract_json(answer, self.describe_problems)[1]
+
+    def extract_json(self, answer: str, indent: int | None = None) -> str:
+        """Return the JSON value in an answer, on one line or indented.
+
+        Raises:
+            IncompleteResponseError: there is none that matches.
+        """
+        from ask.answer_extraction import extract_json
+
+        value, problem = extract_json(answer, self.describe_problems)
+        if problem:
+            raise IncompleteResponseError(f"the answer does not match the schema ({problem})")
+        separators = None if indent else (",", ":")
+        return json.dumps(value, ensure_ascii=False, indent=indent, separators=separators)
 
 
 class LenientSchema(JsonSchema):
@@ -124,13 +154,13 @@ def format_validation_error(error: ValidationError | SchemaError) -> str:
     return format_one_line(f"{error.json_path}: {error.message}", MAX_PROBLEM_LENGTH)
 
 
-def parse_schema(value: Any) -> JsonSchema:
+def parse_schema(value: Any) -> ResponseSchema:
     """Parse the value of `--schema`; an invalid schema is a UsageError that says where."""
     from jsonschema import SchemaError
     from referencing.exceptions import Unresolvable
 
     if value is True or value == {}:
-        return JsonSchema({})
+        return ResponseSchema({})
     if value is False:
         raise UsageError("--schema: nothing matches false", "true matches any JSON value")
     if not isinstance(value, dict):
@@ -157,7 +187,7 @@ def parse_schema(value: Any) -> JsonSchema:
         raise UsageError(f"--schema: {error.ref!r} does not exist in it", hint) from None
     except RecursionError:
         raise UsageError("--schema: it is nested too deeply") from None
-    return JsonSchema(value)
+    return ResponseSchema(value)
 
 
 def check_references(schema: Mapping[str, Any], validator_class: type[Validator]) -> None:

@@ -1,4 +1,4 @@
-"""Templates: files of the user, and those that come with ask.
+"""`-t` and `--var`: templates, which are files of the user or come with ask, and the values of their placeholders.
 
 A file has TOML front matter between two lines of +++, followed by the text of the prompt, or only the text. A template
 of the user replaces a built-in one with the same name.
@@ -7,19 +7,25 @@ of the user replaces a built-in one with the same name.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ask_prompts
 from ask.errors import AskError, ConfigError, UsageError
-from ask.messages import EMPTY_MAPPING
+from ask.messages import EMPTY_MAPPING, Message
 from ask.records import NamedTuple
-from ask.settings import check_options, format_unknown_key
+from ask.settings import check_model_option, check_options, format_unknown_key
 from ask.suggestions import format_suggestion
-from ask.templates.placeholders import INPUT_NAME, find_placeholders
+from ask.templates.placeholders import INPUT_NAME, fill_placeholders, find_placeholders
+from ask.text import decode_argument
+
+if TYPE_CHECKING:
+    from ask.inputs.prompt_inputs import PromptInputs
 
 BUILTIN_FOLDER = Path(str(ask_prompts.__file__)).parent
+NEW_TEMPLATE_FILE = BUILTIN_FOLDER / "new_prompt.txt"
+"""The initial text of a new template, which explains the format; NAME in it stands for its name."""
 SUFFIX = ".md"
 MAX_FILE_SIZE = 1_000_000
 """In bytes."""
@@ -57,6 +63,12 @@ class Template(NamedTuple):
     """Model parameters."""
     tasks: Mapping[str, str] = EMPTY_MAPPING
     """Alternative texts by task name, each replacing `prompt`."""
+    values: Mapping[str, str] = EMPTY_MAPPING
+    """The values given by --var."""
+    inputs: PromptInputs | None = None
+    """The resources, images and audio of a prompt of an MCP server; None for none."""
+    opening_messages: tuple[Message, ...] = ()
+    """The messages of a prompt of an MCP server that precede the user's."""
 
     @property
     def variables(self) -> list[str]:
@@ -64,6 +76,91 @@ class Template(NamedTuple):
         texts = (self.system, self.prompt, *self.tasks.values())
         names = dict.fromkeys(placeholder.name for text in texts for placeholder in find_placeholders(text))
         return [name for name in names if name != INPUT_NAME]
+
+    @property
+    def system_prompt(self) -> str:
+        """The addition to the system prompt, with the values filled in."""
+        return fill_placeholders(self.system, self.values).strip()
+
+    def render_prompt(self, user_input: str) -> str:
+        """Fill the placeholders; insert the user's input at {{input}}, or append it.
+
+        `user_input` is the text, files and piped text; "" for none.
+
+        Raises:
+            UsageError: the prompt requires input and there is none.
+        """
+        placeholders = [placeholder for placeholder in find_placeholders(self.prompt) if placeholder.name == INPUT_NAME]
+        if not user_input and any(placeholder.default is None for placeholder in placeholders):
+            raise UsageError(f"the template {self.name} needs input", "pipe text in, or add it as an argument")
+        rendered = fill_placeholders(
+            self.prompt, {**self.values, INPUT_NAME: user_input} if user_input else self.values
+        )
+        return rendered if placeholders or not user_input else f"{rendered}\n\n{user_input}"
+
+    def select_tools(self, names: Sequence[str]) -> frozenset[str]:
+        """Return which of the named tools the prompt allows.
+
+        Raises:
+            ConfigError: it names a tool that does not exist.
+        """
+        if isinstance(self.tools, bool):
+            return frozenset(names if self.tools else ())
+        for name in self.tools:
+            if name not in names:
+                hint = format_suggestion(name, names, "ask tools lists them")
+                raise ConfigError(f"{self.file}: unknown tool {name!r}", hint)
+        return frozenset(self.tools)
+
+
+def select_template(
+    template_name: str | None, variables: Iterable[str], user_folder: Path, *, has_columns: bool = False
+) -> Template:
+    """Find a template and check it, before any input is read.
+
+    Args:
+        template_name: the value of -t; None if it is not given.
+        variables: the values of --var, as NAME=VALUE.
+        user_folder: the folder of the user's own prompts.
+        has_columns: whether the columns of rows fill in the placeholders of its text that have no value.
+
+    Raises:
+        UsageError: there is no such prompt, a value is missing, or it has no placeholder for one.
+        ConfigError: the prompt is invalid.
+    """
+    if template_name is None:
+        raise UsageError("--var needs a template", "add -t NAME (ask templates list shows them)")
+    template = find_template(decode_argument(template_name), user_folder)
+    values = parse_variables(map(decode_argument, variables), template.name, template.variables)
+    for text in (template.system, "" if has_columns else template.prompt):
+        for name, default in find_placeholders(text):
+            if default is None and name not in values and name != INPUT_NAME:
+                raise UsageError(f"the template {template.name} needs a value for {name}", f"add --var {name}=VALUE")
+    try:
+        for key, value in template.options.items():
+            check_model_option(key, value)
+    except AskError as error:
+        raise ConfigError(f"{template.file}: in [options], {error.message}", error.hint) from None
+    return template._replace(values=values)
+
+
+def parse_variables(pairs: Iterable[str], template_name: str, names: Sequence[str]) -> dict[str, str]:
+    """Parse the values of --var into a dictionary; `names` are the template's placeholders.
+
+    Raises:
+        UsageError: it is not NAME=VALUE, or the prompt has no such placeholder.
+    """
+    values: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not name or not equals:
+            raise UsageError(f"--var must be NAME=VALUE, not {pair!r}", "for example --var to=German")
+        if name not in names:
+            all_names = f"its placeholders: {', '.join(names)}" if names else "it has no placeholders"
+            hint = format_suggestion(name, names, otherwise=all_names)
+            raise UsageError(f"the template {template_name} has no placeholder {name!r}", hint)
+        values[name] = value
+    return values
 
 
 def find_template(reference: str, user_folder: Path) -> Template:
@@ -80,7 +177,7 @@ def find_template(reference: str, user_folder: Path) -> Template:
             task, template.tasks, f"its tasks: {', '.join(template.tasks) or 'none'}", prefix=f"{name}:"
         )
         raise UsageError(f"the template {name} has no task {task!r}", hint)
-    return template._replace(prompt=template.tasks[task])
+    return template._replace(prompt=template.tasks[task].strip())
 
 
 def find_template_file(name: str, user_folder: Path) -> Path:
@@ -99,7 +196,7 @@ def list_template_files(user_folder: Path, warn: Callable[[str], object] = str) 
 
     `warn` is called with a message for each file whose name could not be given to -t.
     """
-    files = {file.stem: file for file in BUILTIN_FOLDER.glob(f"*{SUFFIX}") if is_builtin_template(file)}
+    files = {file.stem: file for file in BUILTIN_FOLDER.glob(f"*{SUFFIX}")}
     try:
         user_files = [file for file in sorted(user_folder.iterdir()) if file.suffix == SUFFIX]
     except FileNotFoundError:
@@ -114,31 +211,9 @@ def list_template_files(user_folder: Path, warn: Callable[[str], object] = str) 
     return dict(sorted(files.items()))
 
 
-def is_builtin_template(file: Path) -> bool:
-    """Check that a file of ask is a template, not a part of the system prompt."""
-    with file.open(encoding="utf-8") as stream:
-        return stream.readline().rstrip() == FENCE
-
-
 def read_template(file: Path) -> Template:
     """Read and parse the file of a prompt; an invalid file is a ConfigError."""
     return parse_template(file, read_template_text(file))
-
-
-def get_user_template_path(name: str, user_folder: Path) -> Path:
-    """Return the path of the user's prompt with this name, which may not exist yet."""
-    return user_folder / f"{name}{SUFFIX}"
-
-
-def read_new_template_text(name: str) -> str:
-    """Return the initial text of a new prompt, which explains the format."""
-    return read_template_text(BUILTIN_FOLDER / "new_prompt.txt").replace("NAME", name)
-
-
-def validate_template_file(file: Path) -> tuple[()]:
-    """Validate the file of a prompt for `edit_file`, which expects a list of warnings."""
-    read_template(file)
-    return ()
 
 
 def read_template_text(file: Path) -> str:

@@ -12,25 +12,23 @@ and `Responses` are also tested with sample answers; other providers supply thei
 
 from __future__ import annotations
 
+from pkgutil import iter_modules
+
 import pytest
 
-for _module in (
-    "answer_tests",
-    "batch_tests",
-    "conversation",
-    "failure_tests",
-    "request_tests",
-    "structure_tests",
-    "tool_contract",
-):
-    pytest.register_assert_rewrite(f"{__name__}.{_module}")
+pytest.register_assert_rewrite(*(f"{__name__}.{module.name}" for module in iter_modules(__path__)))
 
 from ask.testing.answer_tests import AnswerTests  # noqa: E402 - imported after the registration
-from ask.testing.batch_tests import BatchTests  # noqa: E402
 from ask.testing.failure_tests import FailureTests  # noqa: E402
 from ask.testing.request_tests import RequestTests  # noqa: E402
-from ask.testing.responses_samples import RESPONSES_SAMPLES, RESPONSES_WHOLE  # noqa: E402
-from ask.testing.samples import CHAT_COMPLETIONS_SAMPLES, CHAT_COMPLETIONS_WHOLE, EXPECTED, Expected  # noqa: E402
+from ask.testing.samples import (  # noqa: E402
+    CHAT_COMPLETIONS_SAMPLES,
+    CHAT_COMPLETIONS_WHOLE,
+    EXPECTED,
+    RESPONSES_SAMPLES,
+    RESPONSES_WHOLE,
+    Expected,
+)
 from ask.testing.structure_tests import StructureTests  # noqa: E402
 from ask.testing.tool_contract import ToolContract  # noqa: E402
 from ask.tools.plugins.functions import create_tool  # noqa: E402
@@ -48,7 +46,7 @@ __all__ = [
 ]
 
 
-class ProviderContract(FailureTests, AnswerTests, RequestTests, BatchTests, StructureTests):
+class ProviderContract(FailureTests, AnswerTests, RequestTests, StructureTests):
     """The complete test suite. Subclass it under a name that begins with `Test`, and set `provider`.
 
     Attributes:

@@ -20,9 +20,8 @@ from ask import (
     ToolCallDelta,
 )
 from ask.parsing import parse_json, read_dict, read_first_choice
-from ask.testing.base import ContractBase
+from ask.testing.base import ContractBase, fail
 from ask.testing.conversation import SHORT_CONVERSATION, TOOLS, check_once, find_occurrences, iterate_leaves
-from ask.testing.hook_guard import fail
 from ask.testing.samples import CALL_KINDS, EXPECTED, find_second_call_ids, find_state_texts
 
 if TYPE_CHECKING:

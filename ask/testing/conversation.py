@@ -70,23 +70,20 @@ def iterate_leaves(value: Any) -> Iterator[Any]:
     return (leaf for _, leaf in iterate_fields(value))
 
 
-def iterate_fields(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+def iterate_fields(value: Any) -> Iterator[tuple[str, Any]]:
     """Yield all scalar values inside a JSON value, each with the name of the innermost field that contains it."""
+    return ((key, part) for key, part in iterate_parts(value) if not isinstance(part, Mapping | list | tuple))
+
+
+def iterate_parts(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield a JSON value and all values inside it, each with the name of the innermost field that contains it."""
+    yield key, value
     if isinstance(value, Mapping):
         for name, part in value.items():
-            yield from iterate_fields(part, name)
+            yield from iterate_parts(part, name)
     elif isinstance(value, list | tuple):
         for part in value:
-            yield from iterate_fields(part, key)
-    else:
-        yield key, value
-
-
-def iterate_parts(value: Any) -> Iterator[Any]:
-    """Yield a JSON value and all values inside it."""
-    yield value
-    for part in value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ():
-        yield from iterate_parts(part)
+            yield from iterate_parts(part, key)
 
 
 def find_occurrences(text: str, body: Any) -> list[int]:

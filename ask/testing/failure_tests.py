@@ -22,6 +22,7 @@ GARBAGE_BODIES = (
     *("", "no JSON", "{", "null", "true", "-1", "1e999", '"x"', "[]", "[null]", "{}", '{"error": null}'),
     *("[" * 600 + "]" * 600, "[" * 10_000),
 )
+UNEXPECTED_VALUES: tuple[Any, ...] = (None, [], {}, "x", {"id": None}, {"data": [None]}, {"results": [{}]})
 TEMPORARY_STATUSES, REJECTED_STATUSES = (429, 503), (400, 401)
 ERROR_BODY = {
     "error": {"message": "No.\nReally.", "code": 400, "metadata": {"raw": '{"error": ["x\\ny"]}'}},
@@ -138,6 +139,15 @@ class FailureTests(ContractBase):
                 assert all(model.id for model in models), (
                     f"provider_parse_models returned an empty id for {body}. Leave out entries without a name."
                 )
+
+    def test_unexpected_batch_responses_raise_nothing(self) -> None:
+        api = self.get_batch_api()
+        if api is None:
+            return
+        for value in UNEXPECTED_VALUES:
+            api.parse_batch(value)
+            api.parse_list(value)
+            api.parse_results(value)
 
     def read_damaged_stream(self, events: Sequence[RawEvent]) -> None:
         reader = self.open_reader()

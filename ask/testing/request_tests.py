@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from ask import ChatRequest, ProviderState
-from ask.testing.base import ContractBase
+from ask.batches import Batch, BatchRequest
+from ask.testing.base import ContractBase, fail
 from ask.testing.conversation import (
     ATTACHMENTS,
     FOREIGN_STATE,
@@ -29,12 +30,13 @@ from ask.testing.conversation import (
     iterate_leaves,
     remove_cache_markers,
 )
-from ask.testing.hook_guard import fail
 from ask.testing.samples import ADD_2_3, find_second_call_ids, sends_object, sends_text
+
+BATCH_TAG = "ask-0123456789abcdef"
 
 
 class RequestTests(ContractBase):
-    """The contract for `provider_build_request`, the tool formats and the models request."""
+    """The contract for `provider_build_request`, the tool formats, the models request and the requests of a batch."""
 
     def test_request_contains_each_message_once(self) -> None:
         for stream in (True, False):
@@ -309,3 +311,24 @@ class RequestTests(ContractBase):
             f"The path of the models request is {request.path!r}. Begin it with a slash: it is appended to the "
             f"base URL."
         )
+
+    def test_batch_requests_contain_the_chat_requests_and_the_key(self) -> None:
+        api = self.get_batch_api()
+        if api is None:
+            return
+        built = self.build(stream=False)
+        assert built.body is not None, "a provider with a batch API sends JSON"
+        requests = [BatchRequest(f"{BATCH_TAG}-{number}", built.path, built.body) for number in range(2)]
+        upload = api.build_upload_request(requests, BATCH_TAG, KEY)
+        created = [upload] if upload else []
+        created.append(api.build_create_request(requests, BATCH_TAG, "file-1" if upload else "", KEY))
+        sent = b"".join(request.content or json.dumps(request.body).encode() for request in created)
+        for request in requests:
+            assert request.custom_id.encode() in sent, "each request is sent with its custom_id"
+        others = [api.build_poll_request("batch-1", KEY), api.build_list_request("", KEY)]
+        others += [one.request for one in api.build_results_requests(Batch("batch-1", is_complete=True), KEY)]
+        others += filter(None, [api.build_cancel_request("batch-1", KEY)])
+        for http_request in (*created, *others):
+            assert KEY in f"{http_request.path} {http_request.headers}", "each batch request contains the key"
+        assert api.max_requests > 0
+        assert api.max_bytes > 0

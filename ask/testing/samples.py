@@ -1,4 +1,4 @@
-"""Sample answers: the content required of each kind, and the samples for the Chat Completions API."""
+"""Sample answers: the content required of each kind, and the samples for Chat Completions and the Responses API."""
 
 from __future__ import annotations
 
@@ -55,6 +55,8 @@ STATE_KEYS = re.compile("signature|encrypted|redacted|opaque|seal|proof", re.IGN
 """Names of fields for data that services need back verbatim."""
 
 
+# Chat Completions
+
 FINISH_REASONS = {
     FinishReason.TOOL_CALLS: "tool_calls",
     FinishReason.LENGTH: "length",
@@ -97,14 +99,92 @@ def make_chat_stream(response: Mapping[str, Any], *, is_cut: bool = False) -> li
     return [RawEvent(None, json.dumps({"id": "1", "model": "alpha/one"} | chunk)) for chunk in chunks]
 
 
-_RESPONSES = {kind: make_chat_response(expected) for kind, expected in EXPECTED.items()}
-CHAT_COMPLETIONS_WHOLE: dict[str, dict[str, Any]] = {kind: _RESPONSES[kind] for kind in _RESPONSES if kind != "cut"} | {
-    "error": OVERLOADED_ERROR
-}
+CHAT_COMPLETIONS_WHOLE: dict[str, dict[str, Any]] = {
+    kind: make_chat_response(expected) for kind, expected in EXPECTED.items() if not expected.cut
+} | {"error": OVERLOADED_ERROR}
 CHAT_COMPLETIONS_SAMPLES: dict[str, list[RawEvent]] = {
-    kind: make_chat_stream(response, is_cut=kind in ("cut", "error")) for kind, response in _RESPONSES.items()
+    kind: make_chat_stream(make_chat_response(expected), is_cut=kind in ("cut", "error"))
+    for kind, expected in EXPECTED.items()
 }
 CHAT_COMPLETIONS_SAMPLES["error"].append(RawEvent(None, json.dumps(OVERLOADED_ERROR)))
+
+
+# Responses API
+
+RESPONSES_USAGE = {
+    "input_tokens": 12,
+    "input_tokens_details": {"cached_tokens": 4},
+    "output_tokens": 7,
+    "output_tokens_details": {"reasoning_tokens": 2},
+    "total_tokens": 19,
+}
+RESPONSES_ERROR = {"message": "The model is overloaded", "code": "server_error"}
+
+
+def make_output(expected: Expected) -> list[dict[str, Any]]:
+    """Return the items of a response with the expected content; its reasoning is always encrypted, too."""
+    items: list[dict[str, Any]] = []
+    if expected.reasoning or expected.calls:
+        summary = [{"type": "summary_text", "text": expected.reasoning}] if expected.reasoning else []
+        items.append({"type": "reasoning", "id": "rs_1", "summary": summary, "encrypted_content": "c2VjcmV0"})
+    text = expected.text
+    if text != "":
+        part = {"type": "refusal", "refusal": "No."} if text is None else {"type": "output_text", "text": text}
+        items.append({"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [part]})
+    for i, (name, arguments) in enumerate(expected.calls, 1):
+        call = {"type": "function_call", "id": f"fc_{i}", "call_id": f"call_{i}", "status": "completed", "name": name}
+        items.append(call | {"arguments": json.dumps(arguments)})
+    return items
+
+
+def make_responses_answer(expected: Expected, status: str = "completed", **fields: Any) -> dict[str, Any]:
+    """Return a response without streaming."""
+    response: dict[str, Any] = {
+        "id": "resp_1",
+        "object": "response",
+        "model": "alpha/one",
+        "status": status,
+        "error": None,
+    }
+    if expected.finish is FinishReason.LENGTH:
+        response |= {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
+    return response | {"output": make_output(expected), "usage": RESPONSES_USAGE} | fields
+
+
+def make_responses_stream(response: dict[str, Any], *, is_cut: bool = False) -> list[RawEvent]:
+    """Return the events that stream a response, without the final one if it is cut off."""
+    events: list[dict[str, Any]] = [{"type": "response.created", "response": response | {"output": []}}]
+    for index, item in enumerate(response["output"]):
+        place = {"output_index": index, "item_id": item["id"]}
+        empty = item | {name: type(item[name])() for name in ("content", "summary", "arguments") if name in item}
+        events.append({"type": "response.output_item.added", "output_index": index, "item": empty})
+        for kind, text in list_texts(item):
+            events += [place | {"type": f"response.{kind}.delta", "delta": half} for half in (text[:5], text[5:])]
+        if not is_cut:
+            events.append({"type": "response.output_item.done", "output_index": index, "item": item})
+    if not is_cut:
+        events.append({"type": f"response.{response['status']}", "response": response})
+    return [RawEvent(event["type"], json.dumps(event)) for event in events]
+
+
+def list_texts(item: dict[str, Any]) -> list[tuple[str, str]]:
+    """List the texts of an item, each with the name of its delta event."""
+    summary = [("reasoning_summary_text", part["text"]) for part in item.get("summary", ())]
+    content = [(part["type"], part.get("text") or part["refusal"]) for part in item.get("content", ())]
+    arguments = [("function_call_arguments", item["arguments"])] if "arguments" in item else []
+    return summary + content + arguments
+
+
+RESPONSES_WHOLE: dict[str, dict[str, Any]] = {
+    kind: make_responses_answer(expected) for kind, expected in EXPECTED.items() if not expected.cut
+} | {"error": {"error": RESPONSES_ERROR}}
+RESPONSES_SAMPLES: dict[str, list[RawEvent]] = {
+    kind: make_responses_stream(make_responses_answer(expected), is_cut=expected.cut)
+    for kind, expected in EXPECTED.items()
+} | {"error": make_responses_stream(make_responses_answer(EXPECTED["error"], "failed", error=RESPONSES_ERROR))}
+
+
+# Searching samples
 
 
 def find_second_call_ids(whole: Mapping[str, Mapping[str, Any]]) -> set[str]:
@@ -114,7 +194,7 @@ def find_second_call_ids(whole: Mapping[str, Mapping[str, Any]]) -> set[str]:
     """
     parts = iterate_parts(whole.get("parallel", {}))
     call: Any = next(
-        (part for part in parts if has_arguments(part, ADD_4_5[1]) and not has_arguments(part, ADD_2_3[1])), {}
+        (part for _, part in parts if has_arguments(part, ADD_4_5[1]) and not has_arguments(part, ADD_2_3[1])), {}
     )
     first_call = set(iterate_leaves(whole.get("call", {})))
     texts = {leaf for key, leaf in iterate_fields(call) if isinstance(leaf, str) and not STATE_KEYS.search(key)}
@@ -127,7 +207,7 @@ def has_arguments(value: Any, arguments: Mapping[str, Any]) -> bool:
 
 
 def sends_object(value: Any, arguments: Mapping[str, Any]) -> bool:
-    return any(part == arguments for part in iterate_parts(value))
+    return any(part == arguments for _, part in iterate_parts(value))
 
 
 def sends_text(value: Any, arguments: Mapping[str, Any]) -> bool:

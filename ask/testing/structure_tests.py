@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache, partial
@@ -18,9 +20,8 @@ from ask import ChatRequest, Provider, ProviderError
 from ask.errors import ConfigError
 from ask.plugin_api.loaded_provider import FEED
 from ask.plugin_api.loader import list_hook_names
-from ask.testing.base import ContractBase
+from ask.testing.base import ContractBase, fail, load_provider
 from ask.testing.conversation import KEY, SHORT_CONVERSATION, TOOL_CONVERSATION, TOOLS
-from ask.testing.hook_guard import MAX_WAIT, fail, load_provider, measure_waiting
 from ask.testing.samples import CALL_KINDS, EXPECTED, REASONING_KINDS
 
 MODELS_BODY = {
@@ -28,6 +29,8 @@ MODELS_BODY = {
     "models": [{"id": "m", "name": "m", "model": "m", "slug": "m", "details": {}}],
 }
 """A models list in the formats of most services."""
+MAX_WAIT = 0.05
+"""Seconds that a hook may wait."""
 SIMILARITY = 0.85
 """How similar a name must be to that of a hook to be taken for a misspelling."""
 
@@ -209,6 +212,18 @@ class StructureTests(ContractBase):
         assert (answer.text, answer.reasoning, calls) == ("", "", []), (
             "A new stream reader has parts of an answer. Create a new reader, with new containers, for each stream."
         )
+
+
+def measure_waiting(function: Callable[[], Any]) -> float:
+    """Return the seconds that a function spends waiting, the shortest of several calls if the first one waits."""
+    shortest = math.inf
+    for _ in range(10):  # a busy machine may delay some of them
+        start, cpu_start = time.monotonic(), time.thread_time()
+        function()
+        shortest = min(shortest, time.monotonic() - start - (time.thread_time() - cpu_start))
+        if shortest <= MAX_WAIT:
+            break
+    return shortest
 
 
 STRUCTURE_TESTS = (

@@ -15,8 +15,8 @@ import pytest
 
 from ask import Provider, Tool, ToolContext, ToolError, ToolResult
 from ask.secrets import Redactor
+from ask.testing.base import fail
 from ask.testing.conversation import KEY
-from ask.testing.hook_guard import fail
 from ask.tools.arguments import parse_arguments
 from ask.tools.plugins.source import PluginEnvironment, PluginLoadError, ToolPlugin
 from ask.tools.plugins.worker import UNEXPECTED_ERROR_PREFIX

@@ -67,7 +67,7 @@ class ToolContext(NamedTuple):
         max_result_length: The length to which commands shorten their own output, in characters.
         redactor: Replaces secrets in a command's output before it is shown or saved.
         restrict_hosts: None allows all hosts. Otherwise only public addresses may be reached, and a redirect may lead
-            to another host only if it is in this set, in the form that `network_policy.parse_host` returns.
+            to another host only if it is in this set, in the form of `network_policy.HttpTarget.host`.
         niceness: Added to the niceness of commands (0 to 19); higher means lower priority.
         approved_file: The only file that this call may write, as long as it is unchanged; None allows any file.
         keep_hard_links: Rewrite a file with several hard links in place; otherwise the path written gets its own copy.

@@ -26,6 +26,17 @@ def _load_on_call(module: str, function: str) -> Callable[..., Any]:
     return call
 
 
+def _get_host(url: str) -> str:
+    """Return the host of an http(s) URL.
+
+    Raises:
+        ToolError: The URL is invalid or ambiguous.
+    """
+    from ask.tools.network_policy import parse_url
+
+    return parse_url(url).host
+
+
 _STRING_SCHEMA = {"type": "string"}
 
 READ_FILE = Tool(
@@ -103,7 +114,7 @@ FETCH_URL = Tool(
     ),
     _load_on_call("fetch_url", "run_fetch_url"),
     has_side_effects=False,
-    get_host=_load_on_call("fetch_url", "get_fetch_host"),
+    get_host=lambda arguments: _get_host(arguments["url"]),
     is_sandboxed=False,
 )
 
@@ -152,7 +163,7 @@ def create_search_tool(engine: SearchEngine) -> Tool:
         SEARCH_WEB,
         partial(_load_on_call("web_search", "search_web"), engine),
         has_side_effects=False,
-        get_host=partial(_load_on_call("web_search", "get_engine_host"), engine),
+        get_host=lambda arguments: _get_host(engine.base_url),
         is_sandboxed=False,
     )
 

@@ -38,17 +38,6 @@ _SNIFF_LENGTH = 4_096
 """Bytes at the start of a body that are searched for its encoding."""
 
 
-def get_fetch_host(arguments: Mapping[str, Any]) -> str:
-    """Return the host that a call reaches.
-
-    Raises:
-        ToolError: The URL is invalid or ambiguous.
-    """
-    from ask.tools.network_policy import parse_host
-
-    return parse_host(arguments["url"])
-
-
 def run_fetch_url(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     """Fetch a URL and return its text below a status line.
 
@@ -58,18 +47,18 @@ def run_fetch_url(arguments: Mapping[str, Any], context: ToolContext) -> ToolRes
         ToolError: The request failed or is not allowed, or the server returned an error status; the message then
             includes the error page's text.
     """
-    from ask.tools.http_get import fetch_response
+    from ask.tools.http_get import Fetcher
     from ask.tools.network_policy import NetworkPolicy
 
     deadline = time.monotonic() + context.command_timeout
     policy = None if context.restrict_hosts is None else NetworkPolicy(context.restrict_hosts)
-    response = fetch_response(
-        arguments["url"],
+    fetcher = Fetcher(
         context.command_timeout,
         policy,
         lambda content_type: not _BINARY_TYPE_PATTERN.match(_parse_media_type(content_type)),
         body_timeout=context.command_timeout * _BODY_TIME_SHARE,
     )
+    response = fetcher.fetch(arguments["url"])
     text = f"{_format_status_line(response)}\n\n{extract_text(response, deadline, context.environment)}"
     if response.is_error:
         raise ToolError(text)

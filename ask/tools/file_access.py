@@ -7,6 +7,7 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -56,20 +57,19 @@ def resolve_path(path_argument: str, context: ToolContext) -> Path:
 
 
 @contextmanager
-def translate_os_errors(
-    display_name: str, path: Path, context: ToolContext, expected_type: str = "file"
-) -> Iterator[None]:
-    """Convert the operating system's errors to a `ToolError` that helps the model."""
+def use_path(path_argument: str, context: ToolContext, expected_type: str = "file") -> Iterator[Path]:
+    """Yield the path that the model means, and convert the operating system's errors to a `ToolError` that helps it."""
+    path = resolve_path(path_argument, context)
     try:
-        yield
+        yield path
     except FileNotFoundError:
-        raise ToolError(_describe_missing_path(display_name, path, context, expected_type)) from None
+        raise ToolError(_describe_missing_path(path_argument, path, context, expected_type)) from None
     except (NotADirectoryError, FileExistsError):
-        raise ToolError(f"{display_name}: part of this path is a file, not a directory") from None
+        raise ToolError(f"{path_argument}: part of this path is a file, not a directory") from None
     except PermissionError:
-        raise ToolError(f"{display_name}: permission denied") from None
+        raise ToolError(f"{path_argument}: permission denied") from None
     except OSError as error:
-        raise ToolError(f"{display_name}: {error.strerror}") from None
+        raise ToolError(f"{path_argument}: {error.strerror}") from None
 
 
 @contextmanager
@@ -140,9 +140,9 @@ class FileTarget(NamedTuple):
     path: Path
     name: str
     dir_fd: int
-    missing_folders: Sequence[str]
-    stat_result: os.stat_result | None
-    is_hidden_file: Callable[[os.stat_result], bool] | None
+    missing_folders: Sequence[str] = ()
+    stat_result: os.stat_result | None = None
+    is_hidden_file: Callable[[os.stat_result], bool] | None = None
 
     def to_approved_file(self, digest: str | None = None) -> ApprovedFile:
         """Describe the file as one that the user was shown, with the digest of its content if that was shown."""
@@ -194,33 +194,29 @@ def open_target(path: Path, context: ToolContext, *, for_writing: bool = False) 
         ToolError: Safe mode does not allow access.
         OSError: Part of the path has become a link or a file, or cannot be opened.
     """
-    path, name, folder, missing = _open_folder_of(path, context.confinement, for_writing=for_writing)
+    target = _find_target(path, context.confinement, for_writing=for_writing)
     try:
         status = None
-        if not missing:
+        if not target.missing_folders:
             with suppress(FileNotFoundError):
-                status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                status = os.stat(target.name, dir_fd=target.dir_fd, follow_symlinks=False)
         is_hidden_file = context.confinement.is_hidden_file if context.confinement else None
-        yield FileTarget(path, name, folder, missing, status, is_hidden_file)
+        yield target._replace(stat_result=status, is_hidden_file=is_hidden_file)
     finally:
-        os.close(folder)
+        os.close(target.dir_fd)
 
 
-def _open_folder_of(
-    path: Path, confinement: FolderConfinement | None, *, for_writing: bool
-) -> tuple[Path, str, int, Sequence[str]]:
+def _find_target(path: Path, confinement: FolderConfinement | None, *, for_writing: bool) -> FileTarget:
     """Resolve a path, below one of the folders if it is confined, and open the folder it is in.
 
     The kernel follows no link: each is read, and the path that it leads to is checked and walked from the start. This
     is what RESOLVE_BENEATH of openat2(2) does, which only Linux has.
 
-    Returns:
-        The resolved path, its name in the open folder, the descriptor, and the names of missing folders.
-
     Raises:
         ToolError: The path, or a link on it, must not be accessed.
         OSError: A part of the path is a file, has become a link, or cannot be opened.
     """
+    check_access = partial(_check_access, confinement=confinement, for_writing=for_writing)
     for _ in range(_MAX_PATH_STEPS):
         root, names = _split_path(path, confinement)
         folder = os.dup(confinement.folders[root]) if confinement else os.open(root, _OPEN_FOLDER_FLAGS)
@@ -231,21 +227,20 @@ def _open_folder_of(
                     path = current.parent.joinpath(*rest)
                     break
                 if link_target := _read_link(name, folder):
-                    _check_access(current / name, confinement, for_writing=for_writing)
+                    check_access(current / name)
                     path = current.joinpath(link_target, *rest)
                     break
                 if not rest:
-                    return _check_access(path, confinement, for_writing=for_writing), name, os.dup(folder), ()
+                    return FileTarget(check_access(path), name, os.dup(folder))
                 inner, missing = open_folders(folder, [name])
                 os.close(folder)
                 folder = inner
                 if missing:
                     if ".." in rest:
                         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-                    _check_access(path, confinement, for_writing=for_writing)
-                    return path, path.name, os.dup(folder), names[index:-1]
+                    return FileTarget(check_access(path), path.name, os.dup(folder), names[index:-1])
             else:
-                return _check_access(root, confinement, for_writing=for_writing), ".", os.dup(folder), ()
+                return FileTarget(check_access(root), ".", os.dup(folder))
         finally:
             os.close(folder)
     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))

@@ -14,8 +14,7 @@ from ask.tools.file_access import (
     escape_for_display,
     open_listing,
     read_allowed_file,
-    resolve_path,
-    translate_os_errors,
+    use_path,
     write_regular_file,
 )
 
@@ -31,8 +30,7 @@ def read_file(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         ToolError: It is not a readable text file, or has no such lines.
     """
     name = arguments["filepath"]
-    path = resolve_path(name, context)
-    with translate_os_errors(name, path, context):
+    with use_path(name, context) as path:
         data = read_allowed_file(name, path, context)
     if b"\0" in data:
         raise ToolError(_describe_binary_file(name, data))
@@ -47,12 +45,11 @@ def write_file(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult
         ToolError: It cannot be written.
     """
     name = arguments["filepath"]
-    path = resolve_path(name, context)
-    if name.endswith("/"):
-        raise ToolError(f"{name} is a directory, not a file")
     content, note = _replace_lone_surrogates(arguments["content"])
     data = content.encode()
-    with translate_os_errors(name, path, context):
+    with use_path(name, context) as path:
+        if name.endswith("/"):
+            raise ToolError(f"{name} is a directory, not a file")
         created = write_regular_file(name, path, data, context)
     return ToolResult(f"{'created' if created else 'overwrote'} {name}: {len(data):,} bytes{note}")
 
@@ -64,9 +61,8 @@ def edit_file(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         ToolError: The text does not occur exactly once, or the file cannot be read or written.
     """
     name = arguments["filepath"]
-    path = resolve_path(name, context)
     new_text, note = _replace_lone_surrogates(arguments["new_text"])
-    with translate_os_errors(name, path, context):
+    with use_path(name, context) as path:
         old_content = read_allowed_file(name, path, context)
         text = old_content.decode("utf-8", "surrogateescape")
         try:
@@ -84,8 +80,7 @@ def list_dir(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         ToolError: It is not a directory, or cannot be read.
     """
     name = arguments["dirpath"]
-    path = resolve_path(name, context)
-    with translate_os_errors(name, path, context, "directory"):
+    with use_path(name, context, "directory") as path:
         try:
             with open_listing(path, context) as (folder, entries):
                 entries.sort(key=lambda entry: entry.name)

@@ -19,7 +19,6 @@ from ask.client.decoding import GzipDecoder
 from ask.client.http_adapter import ConnectionCounter, create_adapter
 from ask.client.network_errors import find_connect_reason
 from ask.errors import ConfigError
-from ask.messages import EMPTY_MAPPING
 from ask.records import NamedTuple
 from ask.tools.base import ToolError
 from ask.tools.network_policy import HttpTarget, NetworkPolicy, is_ip_address, parse_url
@@ -66,21 +65,11 @@ class FetchResponse(NamedTuple):
     content_length: int | None
 
 
-def fetch_response(
-    url: str,
-    timeout: float,
-    policy: NetworkPolicy | None,
-    should_read_body: Callable[[str], bool] = lambda content_type: True,
-    *,
-    headers: Mapping[str, str] = EMPTY_MAPPING,
-    data: bytes | None = None,
-    max_redirects: int = MAX_REDIRECTS,
-    body_timeout: float | None = None,
-) -> FetchResponse:
-    """Fetch a URL.
+@dataclass
+class Fetcher:
+    """Fetches one URL.
 
-    Args:
-        url: The URL as the model wrote it.
+    Attributes:
         timeout: Time limit for everything, DNS lookups included, in seconds.
         policy: The hosts that may be reached; None allows all of them, and proxies from the environment.
         should_read_body: Decides by content type whether to read the body.
@@ -88,53 +77,50 @@ def fetch_response(
         data: Body of a POST request; None sends a GET request.
         max_redirects: How many redirects to follow.
         body_timeout: Seconds from the start after which a body that has begun is truncated; None means `timeout`.
-
-    Raises:
-        ToolError: The request failed or is not allowed.
     """
-    target = parse_url(url)
-    all_headers = {**_DEFAULT_HEADERS, **headers}
-    fetcher = _Fetcher(timeout, body_timeout or timeout, policy, should_read_body, all_headers, data, max_redirects)
-    result: Future[FetchResponse] = Future()
-
-    def run_fetcher() -> None:
-        try:
-            result.set_result(fetcher.follow_redirects(target))
-        except BaseException as error:  # noqa: BLE001 - raised again in the calling thread
-            result.set_exception(error)
-
-    try:
-        # A thread, because nothing else limits a DNS lookup, or headers that arrive byte by byte.
-        threading.Thread(target=run_fetcher, daemon=True).start()
-        return result.result(timeout + _GRACE_PERIOD)
-    except TimeoutError:
-        raise fetcher.make_timeout_error(target) from None
-    finally:
-        fetcher.canceled = True
-
-
-@dataclass
-class _Fetcher:
-    """Follows the redirects of one call; setting `canceled` stops it."""
 
     timeout: float
-    body_timeout: float
     policy: NetworkPolicy | None
-    should_read_body: Callable[[str], bool]
-    headers: Mapping[str, str]
-    data: bytes | None
-    max_redirects: int
-    canceled: bool = False
-    start_time: float = field(default_factory=time.monotonic)
+    should_read_body: Callable[[str], bool] = lambda content_type: True
+    headers: Mapping[str, str] = field(default_factory=dict)
+    data: bytes | None = None
+    max_redirects: int = MAX_REDIRECTS
+    body_timeout: float | None = None
 
-    def get_time_left(self, timeout: float) -> float:
+    def fetch(self, url: str) -> FetchResponse:
+        """Fetch a URL, as the model wrote it.
+
+        Raises:
+            ToolError: The request failed or is not allowed.
+        """
+        target = parse_url(url)
+        self._start_time = time.monotonic()
+        self._canceled = False
+        result: Future[FetchResponse] = Future()
+
+        def run() -> None:
+            try:
+                result.set_result(self._follow_redirects(target))
+            except BaseException as error:  # noqa: BLE001 - raised again in the calling thread
+                result.set_exception(error)
+
+        try:
+            # A thread, because nothing else limits a DNS lookup, or headers that arrive byte by byte.
+            threading.Thread(target=run, daemon=True).start()
+            return result.result(self.timeout + _GRACE_PERIOD)
+        except TimeoutError:
+            raise self._make_timeout_error(target) from None
+        finally:
+            self._canceled = True
+
+    def _get_time_left(self, timeout: float) -> float:
         """Return the seconds until a timeout, none if the caller has stopped waiting."""
-        return 0.0 if self.canceled else self.start_time + timeout - time.monotonic()
+        return 0.0 if self._canceled else self._start_time + timeout - time.monotonic()
 
-    def make_timeout_error(self, target: HttpTarget) -> ToolError:
+    def _make_timeout_error(self, target: HttpTarget) -> ToolError:
         return ToolError(f"{target.url} did not arrive within {self.timeout:g} s")
 
-    def follow_redirects(self, target: HttpTarget) -> FetchResponse:
+    def _follow_redirects(self, target: HttpTarget) -> FetchResponse:
         import requests
 
         allowed_hosts = {target.host, *(self.policy.redirect_hosts if self.policy else ())}
@@ -172,14 +158,14 @@ class _Fetcher:
         import requests
         from urllib3.exceptions import HTTPError
 
-        time_left = self.get_time_left(self.timeout)
+        time_left = self._get_time_left(self.timeout)
         if time_left <= 0:
-            raise self.make_timeout_error(target)
+            raise self._make_timeout_error(target)
         bundle = None
         try:
             bundle = find_ca_bundle() if target.scheme == "https" else None
             url = target._replace(host=address).url
-            headers = {**self.headers, "Host": target.authority}
+            headers = {**_DEFAULT_HEADERS, **self.headers, "Host": target.authority}
             method = "GET" if self.data is None else "POST"
             # The function adds no authentication; without it, `requests` sends credentials from .netrc.
             request = requests.Request(method, url, headers=headers, data=self.data, auth=lambda request: request)
@@ -194,8 +180,8 @@ class _Fetcher:
                 proxies=settings["proxies"],
             )
         except (requests.RequestException, HTTPError, OSError, ValueError, ConfigError) as error:
-            if self.get_time_left(self.timeout) <= 0:
-                raise self.make_timeout_error(target) from None
+            if self._get_time_left(self.timeout) <= 0:
+                raise self._make_timeout_error(target) from None
             reason = _explain_connection_error(error, bundle)
             raise ToolError(f"cannot connect to {target.authority}: {reason}") from None
 
@@ -226,10 +212,10 @@ class _Fetcher:
             raise ToolError(f"{target.url} was compressed with {encoding}, which was not requested")
         decoder = GzipDecoder() if encoding.endswith("gzip") else None
         body = bytearray()
-        note, timeout = "", self.body_timeout
+        note, timeout = "", self.body_timeout or self.timeout
         try:
-            raw_response.reader.deadline = self.start_time + timeout
-            while self.get_time_left(timeout) > 0 and (chunk := response.raw.read1(_READ_SIZE, decode_content=False)):
+            raw_response.reader.deadline = self._start_time + timeout
+            while self._get_time_left(timeout) > 0 and (chunk := response.raw.read1(_READ_SIZE, decode_content=False)):
                 remaining = MAX_BODY_SIZE + 1 - len(body)
                 body += decoder.decode(chunk, remaining) if decoder else chunk[:remaining]
                 if len(body) > MAX_BODY_SIZE:
@@ -240,9 +226,9 @@ class _Fetcher:
             note = "cut off at an error in the compressed data"
         except (HTTPError, HTTPException, OSError):
             note = "cut off when the connection was lost"
-        if self.get_time_left(timeout) <= 0:
+        if self._get_time_left(timeout) <= 0:
             if not body:
-                raise self.make_timeout_error(target)
+                raise self._make_timeout_error(target)
             note = f"cut off after {timeout:g} s"
         return bytes(body), note
 

@@ -102,15 +102,6 @@ def _parse_url(url: str) -> HttpTarget:
     return HttpTarget(scheme, host, port, path if path.startswith("/") else f"/{path}")
 
 
-def parse_host(url: str) -> str:
-    """Return the normalized host of an http(s) URL; an IPv6 address without brackets.
-
-    Raises:
-        ToolError: As `parse_url`.
-    """
-    return parse_url(url).host
-
-
 def is_ip_address(host: str) -> bool:
     """Check whether the host of an `HttpTarget` is an IP address."""
     return ":" in host or host.rpartition(".")[2].isdecimal()

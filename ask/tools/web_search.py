@@ -39,17 +39,6 @@ class WebSearchResult(NamedTuple):
     snippet: str
 
 
-def get_engine_host(engine: SearchEngine, arguments: Mapping[str, Any]) -> str:
-    """Return the engine's host, which every call reaches regardless of its arguments.
-
-    Raises:
-        ToolError: The engine's base URL is invalid.
-    """
-    from ask.tools.network_policy import parse_host
-
-    return parse_host(engine.base_url)
-
-
 def search_web(engine: SearchEngine, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     """Search the web and return numbered results.
 
@@ -124,7 +113,7 @@ def _search_api(engine: SearchEngine, query: str, max_results: int, timeout: flo
 def _send_search(engine: SearchEngine, key: str, query: str, max_results: int, deadline: float) -> FetchResponse:
     from urllib.parse import urlencode
 
-    from ask.tools.http_get import fetch_response
+    from ask.tools.http_get import Fetcher
 
     if not (key.isascii() and key.isprintable()):
         raise ToolError(f"the key for {engine.name} contains an invalid character: {_format_key_hint(engine.name)}")
@@ -141,7 +130,7 @@ def _send_search(engine: SearchEngine, key: str, query: str, max_results: int, d
     time_left = max(deadline - time.monotonic(), 0.1)
     try:
         # No redirects: the key would be sent to the new host.
-        return fetch_response(url, time_left, None, headers=headers, data=data, max_redirects=0)
+        return Fetcher(time_left, None, headers=headers, data=data, max_redirects=0).fetch(url)
     except ToolError as error:
         raise ToolError(f"cannot reach {engine.name}: {error}") from None
 

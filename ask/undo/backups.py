@@ -5,143 +5,73 @@ from __future__ import annotations
 import errno
 import json
 import os
-import stat
 import time
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ask.atomic_files import Ownership, create_private_folder
+from ask.atomic_files import create_private_folder
+from ask.settings import get_working_directory
 from ask.tools.file_access import escape_for_display
 from ask.undo.journal import (
-    ABSENT,
     BACKUPS_FOLDER,
+    FOLDERS_COMPARED,
+    FOLDERS_COPIED,
     JOURNAL_NAME,
-    MAX_BACKUP_SIZE,
-    MAX_FILES,
-    MAX_TOTAL_BYTES,
+    MANIFEST_NAME,
+    UNFINISHED_MANIFEST_NAME,
     JournalHeader,
     PathChange,
-    PathState,
+    find_folder_changes,
     try_lock,
 )
 from ask.undo.pruning import prune, remove_backup_set
 from ask.undo.trees import (
     FILE_FLAGS,
-    compute_digest,
+    MAX_BACKUP_SIZE,
+    MAX_FILES,
+    MAX_TOTAL_BYTES,
+    OpenEntry,
+    PathState,
+    SavedEntry,
     copy_content,
     create_private_file,
-    make_stat_digest,
-    open_parent,
+    open_entry,
     read_entry_state,
+    stat_entry,
+    walk_folders,
 )
 
-_TOO_LARGE = f"it is larger than {MAX_BACKUP_SIZE:,} bytes"
-_TOO_MUCH = f"all backups together exceed {MAX_TOTAL_BYTES:,} bytes or {MAX_FILES:,} files"
+MAX_NAMES = 5
+"""Maximum number of names in a message."""
 
 
-class Journal:
-    """Writes one backup set. Its folder is created, and locked, when there is something to back up."""
-
-    def __init__(self, data_dir: Path, header: JournalHeader) -> None:
-        self._data_dir = data_dir
-        self._header = header
-        self._folder = Path()
-        self._descriptor: int | None = None
-        self.line_count = 0
-        """The number of lines after the header."""
-
-    def ensure_folder(self) -> Path:
-        """Return the folder of the backup set, creating it if necessary."""
-        self._ensure_open()
-        return self._folder
-
-    def add_line(self, **fields: Any) -> None:
-        """Append a line to the journal; on an OSError the journal is unchanged."""
-        append_line(self._ensure_open(), fields)
-        self.line_count += 1
-
-    def close(self) -> None:
-        """Close and unlock the journal; others can now restore or remove the backup set."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
-
-    def discard(self) -> None:
-        """Remove the backup set, if it was created."""
-        if self._descriptor is not None:
-            self.close()
-            remove_backup_set(self._folder)
-
-    def _ensure_open(self) -> int:
-        if self._descriptor is not None:
-            return self._descriptor
-        backups_folder = self._data_dir / BACKUPS_FOLDER
-        create_private_folder(backups_folder)
-        self._folder = backups_folder / f"{time.time_ns():020d}-{os.urandom(4).hex()}"
-        self._folder.mkdir(mode=0o700)
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        try:
-            self._descriptor = os.open(self._folder / JOURNAL_NAME, flags, 0o600)
-            try_lock(self._descriptor)
-            append_line(self._descriptor, self._header._asdict())
-        except BaseException:
-            self.close()
-            with suppress(OSError):
-                (self._folder / JOURNAL_NAME).unlink(missing_ok=True)
-                self._folder.rmdir()
-            raise
-        prune(self._data_dir)
-        return self._descriptor
+class FoldersTooLargeError(Exception):
+    """The folders are too large for a copy; the message names the limit that they exceed."""
 
 
-def append_line(descriptor: int, line: dict[str, Any]) -> None:
-    """Append a line to a journal; on an OSError the journal is unchanged."""
-    data = json.dumps(line).encode() + b"\n"
-    original_size = os.fstat(descriptor).st_size
-    written = 0
-    try:
-        written = os.write(descriptor, data)
-    finally:
-        if written < len(data):
-            os.ftruncate(descriptor, original_size)
-    if written < len(data):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+class BackupWriter:
+    """Writes one backup set: backs up each path before a tool of this run, or an undo, first changes it.
 
-
-class BackupBudget:
-    """The number of files and bytes that may still be backed up."""
-
-    def __init__(self) -> None:
-        self._files_left = MAX_FILES
-        self._bytes_left = MAX_TOTAL_BYTES
-
-    def reserve(self, size: int) -> str:
-        """Subtract a file of this size; return why it cannot be backed up, or ""."""
-        if size > MAX_BACKUP_SIZE:
-            return _TOO_LARGE
-        if not self._files_left or size > self._bytes_left:
-            return _TOO_MUCH
-        self._files_left -= 1
-        self._bytes_left -= size
-        return ""
-
-
-class FileBackups:
-    """Back up each path before a tool of this run, or an undo, first changes it.
-
-    The backup folder is created on the first backup, so a run that changes no file leaves no trace.
+    Its folder is created, and its journal locked, on the first backup, so a run that changes no file leaves no trace.
     """
 
     def __init__(self, data_dir: Path, header: JournalHeader, warn: Callable[[str], None]) -> None:
-        self.journal = Journal(data_dir, header)
+        self._data_dir = data_dir
+        self._header = header
         self._warn = warn
-        self._budget = BackupBudget()
-        self._copy_count = 0
-        self._backed_up: set[Path] = set()
+        self._folder = Path()
+        self._journal_fd = -1
+        self._copied_folders: tuple[Path, ...] = ()
+        self._file_count = self._total_size = 0
+        """The number and size of the single files that were copied."""
+        self._copy_names: dict[tuple[int, ...], str] = {}
+        """The copies by device, inode and status: a file with several hard links is copied once."""
         self._failed: set[Path] = set()
+        self._recorded_paths: set[Path] = set()
+        """The paths with a change in the journal."""
 
     def before_write(self, path: Path, new_content: bytes, folder_fd: int | None) -> None:
         """Back up a file that a tool is about to overwrite with `new_content`.
@@ -153,13 +83,19 @@ class FileBackups:
             new_content: What the tool will write.
             folder_fd: The descriptor of its folder, through which the tool writes; None if the folder does not exist.
         """
+        if any(map(path.is_relative_to, self._copied_folders)):
+            return
         new_state = PathState(sha256(new_content).hexdigest())
         try:
-            reason = self._back_up(path, new_state, folder_fd)
+            entry = None
+            if folder_fd is not None:
+                with suppress(FileNotFoundError):
+                    entry = stat_entry(str(path), folder_fd)
+            reason = self._back_up(path, new_state, entry)
         except OSError as error:
             reason = error.strerror or type(error).__name__
             with suppress(OSError):
-                self._add_line(path, new_state, lost=reason)
+                self._record(PathChange(path, self._folder, None, frozenset([new_state]), backup_error=reason))
         if reason and path not in self._failed:
             self._failed.add(path)
             name = escape_for_display(str(path))
@@ -173,77 +109,217 @@ class FileBackups:
         Raises:
             OSError: The backup set cannot be written; nothing was recorded.
         """
-        with ExitStack() as stack:
-            folder_fd = None
-            with suppress(FileNotFoundError, NotADirectoryError):
-                folder_fd, _ = stack.enter_context(open_parent(path, root or path.parent))
-            self._back_up(path, new_state, folder_fd, root)
+        with open_entry(path, root or path.parent) as entry:
+            self._back_up(path, new_state, entry, root)
 
-    def _back_up(self, path: Path, new_state: PathState, folder_fd: int | None, root: Path | None = None) -> str:
+    def _back_up(self, path: Path, new_state: PathState, entry: OpenEntry | None, root: Path | None = None) -> str:
         """Back up a path, unless this was done before, and record its new state.
 
         Returns why the content could not be copied, or "".
         """
-        self.journal.ensure_folder()
-        if path in self._backed_up:
-            self.journal.add_line(kind="again", path=str(path), wrote=new_state)
-            return ""
-        fields: dict[str, Any] = {}
-        if folder_fd is not None:
-            with suppress(FileNotFoundError):
-                fields = self._copy_entry(folder_fd, path.name)
-        if not fields:
-            missing_folders = [] if root else [folder for folder in reversed(path.parents) if not folder.exists()]
-            fields = {"folders": list(map(str, missing_folders))}
-        self._add_line(path, new_state, root, **fields)
-        return str(fields.get("lost", ""))
+        change = PathChange(path, self._ensure_folder(), None, frozenset([new_state]), root)
+        if path not in self._recorded_paths:
+            if entry is not None:
+                reason = find_size_error(entry, self._file_count, self._total_size)
+                if reason:
+                    saved = SavedEntry.from_status(entry.path, entry.status, error=reason)
+                else:
+                    saved = self._copy_entry(entry).hash_copy(self._folder)
+                    self._file_count += entry.is_regular_file
+                    self._total_size += entry.status.st_size if entry.is_regular_file else 0
+                change = change._replace(original=saved, backup_error=saved.error)
+            elif root is None:
+                missing_folders = (parent for parent in reversed(path.parents) if not parent.exists())
+                change = change._replace(created_folders=tuple(missing_folders))
+        self._record(change)
+        return change.backup_error
 
-    def _add_line(self, path: Path, new_state: PathState, root: Path | None = None, **fields: Any) -> None:
-        defaults = {"copy": 0, "digest": ABSENT, "owned": None, "modified": None, "inode": 0, "lost": "", "folders": []}
-        line = {**defaults, **fields, "path": str(path), "root": str(root) if root else None, "wrote": new_state}
-        if root is None:
-            line["modified"] = None  # make and other programs have to see that the file changes once more
-        self.journal.add_line(kind="file", **line)
-        self._backed_up.add(path)
+    def back_up_folders(
+        self, roots: Sequence[Path], excluded_paths: Collection[str], on_progress: Callable[[], None]
+    ) -> dict[Path, str]:
+        """Copy folders, none of which contains another, before a safe run; on an error the backup set is removed.
 
-    def _copy_entry(self, parent_fd: int, name: str) -> dict[str, Any]:
-        status = os.stat(name, dir_fd=parent_fd, follow_symlinks=False)
-        fields: dict[str, Any] = {"owned": Ownership.from_status(status), "modified": status.st_mtime_ns}
-        if not stat.S_ISREG(status.st_mode):
-            return {**fields, "digest": read_entry_state(parent_fd, name, status).content}
-        lost = {**fields, "digest": make_stat_digest(status.st_size, status.st_mtime_ns)}
-        if reason := self._budget.reserve(status.st_size):
-            return {**lost, "lost": reason}
+        Excluded paths are left out because no tool call can change them. No tool call may be running; changes by the
+        user while copying do no harm. `on_progress` is called before each file. Returns the subfolders that could not
+        be copied although a tool call may change their content, with the reason.
+
+        Raises:
+            FoldersTooLargeError: They exceed the limits of a copy.
+            OSError: They cannot be copied.
+        """
+        check_folder_sizes(roots, excluded_paths)
+        uncopied_folders: dict[str, str] = {}
         try:
-            descriptor = os.open(name, FILE_FLAGS, dir_fd=parent_fd)
-        except PermissionError as error:
-            return {**lost, "lost": error.strerror}
+            unfinished = self._ensure_folder() / UNFINISHED_MANIFEST_NAME
+            with create_private_file(unfinished, "x") as manifest:
+                manifest.write(json.dumps([list(map(str, roots)), sorted(excluded_paths), time.time_ns()]) + "\n")
+                for entry in walk_folders(roots, excluded_paths):
+                    on_progress()
+                    with suppress(FileNotFoundError):
+                        manifest.write(json.dumps(self._copy_entry(entry)) + "\n")
+                    if entry.is_changeable_folder:
+                        uncopied_folders[entry.path] = entry.skip_reason
+            unfinished.rename(unfinished.with_name(MANIFEST_NAME))
+            self.add_lines({"kind": FOLDERS_COPIED, "uncopied": uncopied_folders})
+        except BaseException:
+            self.discard()
+            raise
+        self._copied_folders = tuple(roots)
+        return {Path(path): reason for path, reason in uncopied_folders.items()}
+
+    def record_folder_changes(self) -> None:
+        """Record how the run changed its copied folders; discard the backup set if it did not change anything.
+
+        Raises OSError or ValueError if the changes cannot be recorded. Undo then compares with the state at that time.
+        """
+        if not self._copied_folders:
+            return
+        changes = find_folder_changes(self._folder)
+        if changes or self._recorded_paths:
+            self.add_lines(*(change.to_line() for change in changes), {"kind": FOLDERS_COMPARED})
+        else:
+            self.discard()
+
+    def _record(self, change: PathChange) -> None:
+        self.add_lines(change.to_line())
+        self._recorded_paths.add(change.path)
+
+    def _copy_entry(self, entry: OpenEntry) -> SavedEntry:
+        """Describe what is at a path, and copy it if it is a file.
+
+        Raises:
+            OSError: It does not exist any more, or cannot be copied.
+        """
+        if not entry.is_regular_file:
+            content = read_entry_state(entry).content
+            return SavedEntry.from_status(entry.path, entry.status, content, error=entry.skip_reason)
+        try:
+            descriptor = os.open(entry.name, FILE_FLAGS, dir_fd=entry.parent_fd)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            return SavedEntry.from_status(entry.path, entry.status, error=os.strerror(error.errno or 0))
         with os.fdopen(descriptor, "rb") as original:
-            digest = self._copy_file(original, status.st_size)
-        inode = status.st_ino if status.st_nlink > 1 else 0
-        return {**fields, "copy": self._copy_count, "digest": digest, "inode": inode}
+            status = os.fstat(descriptor)
+            identity = status.st_dev, status.st_ino, status.st_ctime_ns, status.st_mtime_ns, status.st_size
+            if identity not in self._copy_names:
+                self._copy_names[identity] = self._copy_file(original, status.st_size)
+        return SavedEntry.from_status(entry.path, status, copy=self._copy_names[identity])
 
-    def _copy_file(self, source: BinaryIO, size: int) -> str:
-        """Copy a file into the backup set, and return the digest of the copy."""
-        path = self.journal.ensure_folder() / str(self._copy_count + 1)
+    def _copy_file(self, original: BinaryIO, size: int) -> str:
+        """Copy a file into the backup set, and return the name of the copy."""
+        path = self._ensure_folder() / str(len(self._copy_names) + 1)
         try:
-            with create_private_file(path, "xb+") as copy:
-                copy_content(source, copy, size)
-                copy.seek(0)
-                digest = compute_digest(copy)
+            with create_private_file(path, "xb") as copy:
+                copy_content(original, copy, size)
         except BaseException:
             path.unlink(missing_ok=True)
             raise
-        self._copy_count += 1
-        return digest
+        return path.name
+
+    def _ensure_folder(self) -> Path:
+        """Return the folder of the backup set, creating it if necessary."""
+        if self._journal_fd < 0:
+            backups_folder = self._data_dir / BACKUPS_FOLDER
+            create_private_folder(backups_folder)
+            self._folder = backups_folder / f"{time.time_ns():020d}-{os.urandom(4).hex()}"
+            self._folder.mkdir(mode=0o700)
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            try:
+                self._journal_fd = os.open(self._folder / JOURNAL_NAME, flags, 0o600)
+                try_lock(self._journal_fd)
+                self.add_lines(self._header._asdict())
+            except BaseException:
+                self.close()
+                with suppress(OSError):
+                    (self._folder / JOURNAL_NAME).unlink(missing_ok=True)
+                    self._folder.rmdir()
+                raise
+            prune(self._data_dir)
+        return self._folder
+
+    def add_lines(self, *lines: Mapping[str, Any]) -> None:
+        """Append lines to the journal; on an OSError the journal is unchanged."""
+        self._ensure_folder()
+        data = b"".join(json.dumps(line, default=str).encode() + b"\n" for line in lines)
+        original_size = os.fstat(self._journal_fd).st_size
+        written = 0
+        try:
+            written = os.write(self._journal_fd, data)
+        finally:
+            if written < len(data):
+                os.ftruncate(self._journal_fd, original_size)
+        if written < len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def close(self) -> None:
+        """Close and unlock the journal; others can now restore or remove the backup set."""
+        if self._journal_fd >= 0:
+            os.close(self._journal_fd)
+            self._journal_fd = -1
+
+    def discard(self) -> None:
+        """Remove the backup set, if it was created."""
+        if self._journal_fd >= 0:
+            self.close()
+            self._copy_names.clear()
+            self._recorded_paths.clear()
+            remove_backup_set(self._folder)
+
+
+def find_size_error(entry: OpenEntry, file_count: int, total_size: int) -> str:
+    """Return why a file is too large to be backed up in addition to others; "" for anything else."""
+    size = entry.status.st_size
+    if not entry.is_regular_file:
+        return ""
+    if size > MAX_BACKUP_SIZE:
+        return f"it is larger than {MAX_BACKUP_SIZE:,} bytes"
+    if file_count == MAX_FILES or total_size + size > MAX_TOTAL_BYTES:
+        return f"all backups together exceed {MAX_TOTAL_BYTES:,} bytes or {MAX_FILES:,} files"
+    return ""
 
 
 def count_too_large(changes: Iterable[PathChange]) -> int:
     """Count the files that an undo would replace without a backup, being too large."""
-    budget = BackupBudget()
-    count = 0
+    too_large = file_count = total_size = 0
     for change in changes:
-        with suppress(OSError), open_parent(change.path, change.trusted_root) as (parent_fd, name):
-            status = os.stat(name, dir_fd=parent_fd, follow_symlinks=False)
-            count += stat.S_ISREG(status.st_mode) and bool(budget.reserve(status.st_size))
-    return count
+        with suppress(OSError), open_entry(change.path, change.trusted_root) as entry:
+            if entry and find_size_error(entry, file_count, total_size):
+                too_large += 1
+            elif entry and entry.is_regular_file:
+                file_count += 1
+                total_size += entry.status.st_size
+    return too_large
+
+
+def check_folder_sizes(roots: Iterable[Path], excluded_paths: Collection[str]) -> None:
+    """Check that folders are not too large to copy, without reading any file.
+
+    Raises FoldersTooLargeError as soon as a limit is exceeded.
+    """
+    counts = {"files": 0, "folders": 0}
+    size = 0
+    for entry in walk_folders(roots, excluded_paths):
+        unit = "folders" if entry.is_folder else "files"
+        counts[unit] += 1
+        size += entry.status.st_size if unit == "files" else 0
+        if counts[unit] > MAX_FILES:
+            raise FoldersTooLargeError(f"more than {MAX_FILES:,} {unit}")
+        if size > MAX_TOTAL_BYTES:
+            raise FoldersTooLargeError(f"more than {MAX_TOTAL_BYTES // 1000000} MB")
+
+
+def format_folders(folders: Mapping[Path, str]) -> str:
+    """Format folders, each with a comment, on one line."""
+    return join_names([f"{format_path(path)}/ ({reason})" for path, reason in folders.items()])
+
+
+def join_names(names: Sequence[str]) -> str:
+    """Join the first `MAX_NAMES` names; say how many more there are."""
+    return ", ".join(names[:MAX_NAMES]) + (f" and {len(names) - MAX_NAMES} more" if names[MAX_NAMES:] else "")
+
+
+def format_path(path: Path) -> str:
+    """Format a path on one line, relative to the working directory if it is inside."""
+    folder = str(get_working_directory()).rstrip("/") + "/"
+    return escape_for_display(str(path).removeprefix(folder))

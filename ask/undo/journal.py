@@ -1,9 +1,9 @@
 """Backup sets: the folder that each run fills with copies of files, and the journal of its changes.
 
 The journal is a file of JSON lines. A line is written before the file that it describes, so a run that is killed at any
-moment leaves a correct journal: the content of the file shows whether the write took place. A safe run also copies
-entire folders (see `snapshots`); the differences become `PathChange` values as well. A journal is locked as long
-as a process writes to it.
+moment leaves a correct journal: the content of the file shows whether the write took place. A safe run first copies
+entire folders, and adds a line for each difference at its end; after a kill, undo itself compares the folders with the
+copy. A journal is locked as long as a process writes to it.
 """
 
 from __future__ import annotations
@@ -12,34 +12,33 @@ import fcntl
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
-from ask.atomic_files import Ownership
 from ask.errors import FileError
 from ask.records import NamedTuple
+from ask.undo.trees import (
+    ABSENT_STATE,
+    MOUNT_REASONS,
+    OWNER_RWX,
+    OpenEntry,
+    PathState,
+    SavedEntry,
+    read_entry_state,
+    walk_folders,
+)
 
 BACKUPS_FOLDER = "originals"
 """The folder in the data folder that contains the backup sets."""
 JOURNAL_NAME = "journal"
-SNAPSHOT_NAME = "folders"
-"""The folder in a backup set that contains the copies of folders."""
-ABSENT, FOLDER_MARKER, LINK_PREFIX, SPECIAL_FILE = "", "folder", "link to ", "special"
-"""Used in place of a digest: nothing, a folder, a link (followed by its target), or a pipe, socket or device."""
+MANIFEST_NAME, UNFINISHED_MANIFEST_NAME = "manifest", "manifest.new"
+"""The file in the backup set of a safe run that lists all paths in its folders, and its name while they are copied."""
 RUN, UNDO, REDO = "run", "undo", "redo"
-RESTORE_DONE, SNAPSHOT_TAKEN, DIFF_WRITTEN = _STATUS_LINES = "end", "folders", "left"
-"""Kinds of journal lines without further fields: see `BackupSet`."""
-
-
-OWNER_RWX = 0o700
-"""The permissions that the owner of a folder needs to change its entries."""
-MAX_BACKUP_SIZE = 100_000_000
-"""The size in bytes up to which a single file is backed up, and compared by content instead of size and time."""
-MAX_FILES = 20_000
-"""The limit for the files of one backup set, and also for the folders of a copy."""
-MAX_TOTAL_BYTES = 256_000_000
+CHANGE, FOLDERS_COPIED, FOLDERS_COMPARED, RESTORE_DONE = "file", "folders", "left", "end"
+"""Kinds of journal lines: see `BackupSet`."""
+TIMESTAMP_MARGIN = 2_000_000_000
+"""In nanoseconds. A file changed this shortly before copying may have changed again without a new timestamp."""
 
 
 class JournalHeader(NamedTuple):
@@ -56,73 +55,58 @@ class JournalHeader(NamedTuple):
     """The names of the backup sets that an undo or redo restored."""
 
 
-class PathState(NamedTuple):
-    """The type and content of what is at a path, for comparison."""
-
-    content: str
-    """The SHA-256 of a file in hexadecimal, or one of the markers `ABSENT`, `FOLDER_MARKER`, ..."""
-    mode: int | None = None
-    """The permissions of a file or folder; None if they are unknown or do not matter."""
-
-    @property
-    def is_file(self) -> bool:
-        """True for a regular file."""
-        return self.content not in {ABSENT, FOLDER_MARKER, SPECIAL_FILE} and not self.content.startswith(LINK_PREFIX)
-
-    @property
-    def is_folder(self) -> bool:
-        """True for a folder."""
-        return self.content == FOLDER_MARKER
-
-    def matches(self, other: PathState) -> bool:
-        """Check whether both states may be the same; an unknown mode matches any."""
-        return self.content == other.content and (None in (self.mode, other.mode) or self.mode == other.mode)
-
-
-ABSENT_STATE = PathState(ABSENT)
-
-
-class OriginalEntry(NamedTuple):
-    """What was at a path before a change."""
-
-    copy_path: Path | None
-    """The copy of a file's content; None if there is none."""
-    digest: str
-    """The digest of the content or a marker, as in `PathState`."""
-    ownership: Ownership
-    modified_ns: int | None = None
-    """The modification time in nanoseconds since 1970; None if it was not saved."""
-    inode: int = 0
-    """The inode number of a file with several hard links; 0 for others."""
-    hard_links: tuple[Path, ...] = ()
-    """The other known paths of that file."""
-
-
 class PathChange(NamedTuple):
     """The change of one path: a file that a tool wrote, or any entry in the folders of a safe run."""
 
     path: Path
     """A path without symbolic links."""
-    original: OriginalEntry | None
+    backup_folder: Path
+    """The folder of the backup set."""
+    original: SavedEntry | None
     """None if the path did not exist."""
     new_states: frozenset[PathState]
     """The states that the writes were to produce; a run that was killed may not have reached them."""
+    root: Path | None = None
+    """The folder of a safe run that contains the path; None for a file that a tool wrote."""
     created_folders: tuple[Path, ...] = ()
     """The parent folders that were created for the file, outermost first."""
+    hard_links: tuple[Path, ...] = ()
+    """The other known paths of the original file."""
     backup_error: str = ""
     """Why the original could not be backed up; "" if it was."""
     has_outside_changes: bool = False
     """Whether something else changed the path between two of the runs."""
-    root: Path | None = None
-    """The folder of a safe run that contains the path; None for a file that a tool wrote."""
+
+    def to_line(self) -> dict[str, Any]:
+        """Return the line of a journal, in which paths become text."""
+        fields = {"kind": CHANGE, **self._asdict(), "new_states": list(self.new_states)}
+        del fields["backup_folder"]
+        return fields
+
+    @staticmethod
+    def from_line(backup_folder: Path, line: Mapping[str, Any]) -> PathChange:
+        """Create the change from a line of the journal in this folder."""
+        return PathChange(
+            Path(line["path"]),
+            backup_folder,
+            SavedEntry(*line["original"]) if line["original"] else None,
+            frozenset(PathState(*state) for state in line["new_states"]),
+            Path(line["root"]) if line["root"] else None,
+            tuple(map(Path, line["created_folders"])),
+            tuple(map(Path, line["hard_links"])),
+            line["backup_error"],
+        )
 
     @property
     def original_state(self) -> PathState:
         """The state before the change."""
-        if self.original is None:
-            return ABSENT_STATE
-        has_mode = self.original.copy_path is not None or self.original.digest == FOLDER_MARKER
-        return PathState(self.original.digest, self.original.ownership.mode if self.root and has_mode else None)
+        state = self.original.state if self.original else ABSENT_STATE
+        return state if self.root else state._replace(mode=None)
+
+    @property
+    def copy_path(self) -> Path | None:
+        """The copy of the original content; None if there is none."""
+        return self.backup_folder / self.original.copy if self.original and self.original.copy else None
 
     @property
     def trusted_root(self) -> Path:
@@ -156,15 +140,15 @@ class BackupSet(NamedTuple):
     folder: Path
     header: JournalHeader
     changes: Mapping[Path, PathChange]
-    """The changes by path; those in copied folders are added by `add_folder_changes`."""
+    """The changes by path; for a safe run that was killed, `complete_changes` adds those in its folders."""
     complete: bool
     """Whether an undo or redo has finished; False for runs."""
-    has_snapshot: bool = False
+    has_snapshot: bool
     """Whether the copy of the folders of a safe run is complete."""
-    has_diff: bool = False
-    """Whether the state of these folders after the run was saved."""
-    uncopied_folders: Mapping[Path, str] = MappingProxyType({})
-    """The subfolders that could not be copied, with the reason."""
+    has_diff: bool
+    """Whether the changes in these folders were recorded."""
+    uncopied_folders: Mapping[Path, str]
+    """The subfolders that were not copied although the run could change them, with the reason."""
 
     @property
     def name(self) -> str:
@@ -205,48 +189,111 @@ def read_backup_set(folder: Path) -> BackupSet | None:
     An unreadable or invalid journal is a FileError.
     """
     journal = folder / JOURNAL_NAME
-    try:
-        # Text after the last newline is an incomplete line, and the write that it announces never started.
-        lines = journal.read_bytes().split(b"\n")[:-1]
+    with convert_read_errors(journal):
+        try:
+            # Text after the last newline is an incomplete line, and the write that it announces never started.
+            lines = journal.read_bytes().split(b"\n")[:-1]
+        except FileNotFoundError:
+            return None
         if not lines:
             return None
-        header_fields, *entries = map(json.loads, lines)
-        header = JournalHeader(**{**header_fields, "of": tuple(header_fields["of"])})
+        header, *entries = map(json.loads, lines)
+        status_lines = {line["kind"]: line for line in entries if line["kind"] != CHANGE}
+        if status_lines.keys() - {FOLDERS_COPIED, FOLDERS_COMPARED, RESTORE_DONE}:
+            raise ValueError
         changes: dict[Path, PathChange] = {}
-        for entry in entries:
-            if entry["kind"] not in _STATUS_LINES:
-                _apply_line(changes, folder, entry)
-        kinds = [entry["kind"] for entry in entries]
-    except FileNotFoundError:
-        return None
+        for line in entries:
+            if line["kind"] == CHANGE:
+                change = PathChange.from_line(folder, line)
+                first = changes.get(change.path, change)  # only its original was there before the run
+                changes[change.path] = first._replace(new_states=first.new_states | change.new_states)
+        uncopied_folders = status_lines[FOLDERS_COPIED]["uncopied"] if FOLDERS_COPIED in status_lines else {}
+        return BackupSet(
+            folder,
+            JournalHeader(**{**header, "of": tuple(header["of"])}),
+            changes,
+            complete=RESTORE_DONE in status_lines,
+            has_snapshot=FOLDERS_COPIED in status_lines,
+            has_diff=FOLDERS_COMPARED in status_lines,
+            uncopied_folders={Path(path): reason for path, reason in uncopied_folders.items()},
+        )
+
+
+@contextmanager
+def convert_read_errors(path: Path) -> Iterator[None]:
+    """Turn errors of reading a file in a backup set into a FileError."""
+    try:
+        yield
     except OSError as error:
-        raise FileError(f"cannot read {journal} ({error.strerror})") from error
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise FileError(f"{journal} is not valid", f"remove {folder}, or upgrade ask") from error
-    return BackupSet(
-        folder,
-        header,
-        changes,
-        complete=RESTORE_DONE in kinds,
-        has_snapshot=SNAPSHOT_TAKEN in kinds,
-        has_diff=DIFF_WRITTEN in kinds,
-    )
+        raise FileError(f"cannot read {path} ({error.strerror})") from error
+    except (ValueError, TypeError, KeyError, AttributeError, StopIteration) as error:
+        raise FileError(f"{path} is not valid", f"remove {path.parent}, or upgrade ask") from error
 
 
-def _apply_line(changes: dict[Path, PathChange], folder: Path, line: Mapping[str, Any]) -> None:
-    path, new_states = Path(line["path"]), frozenset([PathState(*line["wrote"])])
-    if line["kind"] == "again":
-        changes[path] = changes[path]._replace(new_states=changes[path].new_states | new_states)
-        return
-    if line["kind"] != "file":
-        raise ValueError(line["kind"])
-    original = None
-    if line["digest"]:
-        copy_path = folder / str(int(line["copy"])) if line["copy"] else None
-        ownership = Ownership(*line["owned"])
-        original = OriginalEntry(copy_path, line["digest"], ownership, line["modified"], line["inode"])
-    folders, root = tuple(map(Path, line["folders"])), Path(line["root"]) if line["root"] else None
-    changes[path] = PathChange(path, original, new_states, folders, line["lost"], root=root)
+def complete_changes(backup_set: BackupSet) -> BackupSet:
+    """Add the changes in copied folders to a backup set in which they are not recorded because the run was killed.
+
+    The current state is taken for the state after the run. An invalid manifest is a FileError.
+    """
+    if not backup_set.has_snapshot or backup_set.has_diff:
+        return backup_set
+    with convert_read_errors(backup_set.folder / MANIFEST_NAME):
+        changes = {change.path: change for change in find_folder_changes(backup_set.folder)}
+    return backup_set._replace(changes={**backup_set.changes, **changes})
+
+
+def find_folder_changes(backup_folder: Path) -> list[PathChange]:
+    """Compare the folders of a run with their copy. An invalid manifest is a ValueError or TypeError."""
+    with (backup_folder / MANIFEST_NAME).open(encoding="utf-8") as file:
+        (root_names, excluded_paths, started_ns), *lines = map(json.loads, file)
+    roots = tuple(map(Path, root_names))
+    saved_entries = {line[0]: SavedEntry(*line) for line in lines}
+    names_by_copy: dict[str, list[Path]] = {}
+    for saved in saved_entries.values():
+        names_by_copy.setdefault(saved.copy, []).append(Path(saved.path))
+    changes = []
+    entries = walk_folders(roots, set(excluded_paths))
+    for name, state in _find_possible_changes(saved_entries, entries, started_ns - TIMESTAMP_MARGIN).items():
+        path, original = Path(name), saved_entries.get(name)
+        root = next(root for root in roots if path.is_relative_to(root))
+        change = PathChange(path, backup_folder, None, frozenset([state]), root)
+        if original is not None:
+            original = original.hash_copy(backup_folder)
+            if original.state == state:
+                continue
+            hard_links = [link for link in names_by_copy[original.copy] if link != path] if original.copy else []
+            has_lost_content = not (original.is_unreadable_folder and state.is_folder)
+            change = change._replace(
+                original=original,
+                hard_links=tuple(hard_links),
+                backup_error=original.error if has_lost_content else "",
+            )
+        changes.append(change)
+    return changes
+
+
+def _find_possible_changes(
+    saved_entries: Mapping[str, SavedEntry], entries: Iterable[OpenEntry], safe_time: int
+) -> dict[str, PathState]:
+    """Return the current state of each path, except of files that have not changed judging by their status.
+
+    A file changed later than `safe_time` may have changed again without a new timestamp.
+    """
+    states = dict.fromkeys(saved_entries, ABSENT_STATE)
+    unreadable = [saved.path for saved in saved_entries.values() if saved.is_unreadable_folder]
+    for entry in entries:
+        if entry.skip_reason:
+            unreadable.append(entry.path)
+        saved = saved_entries.get(entry.path)
+        # A mount point shows the permissions of the mounted file system, not those of the folder.
+        is_mount = entry.skip_reason in MOUNT_REASONS or (saved and saved.error in MOUNT_REASONS)
+        if is_mount or (saved and saved.changed_ns <= safe_time and saved.is_unchanged_file(entry.status)):
+            states.pop(entry.path, None)
+            continue
+        with suppress(FileNotFoundError):
+            states[entry.path] = read_entry_state(entry)
+    unknown_prefixes = tuple(f"{path}/" for path in unreadable)
+    return {path: state for path, state in states.items() if not path.startswith(unknown_prefixes)}
 
 
 def merge_changes(backup_sets: Iterable[BackupSet]) -> list[PathChange]:
@@ -289,10 +336,9 @@ def lock_backup_sets(backup_sets: Iterable[BackupSet]) -> Iterator[None]:
     """
     with ExitStack() as stack:
         for backup_set in backup_sets:
-            try:
-                journal = stack.enter_context((backup_set.folder / JOURNAL_NAME).open("rb+"))
-            except OSError as error:
-                raise FileError(f"cannot open {backup_set.folder / JOURNAL_NAME} ({error.strerror})") from error
+            path = backup_set.folder / JOURNAL_NAME
+            with convert_read_errors(path):
+                journal = stack.enter_context(path.open("rb+"))
             if not try_lock(journal.fileno()):
                 raise FileError("a run that changed these files is still running", "try again when it has finished")
         yield

@@ -16,8 +16,8 @@ from ask.errors import FileError
 from ask.undo.journal import (
     BACKUPS_FOLDER,
     JOURNAL_NAME,
-    SNAPSHOT_NAME,
-    BackupSet,
+    MANIFEST_NAME,
+    UNFINISHED_MANIFEST_NAME,
     list_backup_folders,
     parse_start_time,
     read_backup_set,
@@ -55,10 +55,11 @@ def prune(data_dir: Path) -> None:
         stamp.touch(0o600)
         for folder in stamp.parent.glob(f"{REMOVED_PREFIX}*"):  # a removal during which the process was killed
             rmtree(folder, ignore_errors=True)
-        # Runs that were killed while they were copying folders.
-        _remove_matching(data_dir, lambda one: not one.has_snapshot and (one.folder / SNAPSHOT_NAME).exists())
+        for folder in list_backup_folders(data_dir):
+            if (folder / UNFINISHED_MANIFEST_NAME).exists():  # the run is copying folders, or was killed meanwhile
+                remove_backup_set(folder)
         for limit, with_snapshot in ((STORAGE_LIMIT, False), (SNAPSHOT_STORAGE_LIMIT, True)):
-            folders = [one for one in list_backup_folders(data_dir) if (one / SNAPSHOT_NAME).exists() == with_snapshot]
+            folders = [one for one in list_backup_folders(data_dir) if (one / MANIFEST_NAME).exists() == with_snapshot]
             # Data blocks that a copy shares with other files count in full.
             sizes = [sum(size for _, size, _ in _list_files(folder)) for folder in folders]
             times = [parse_start_time(folder.name) for folder in folders]
@@ -73,14 +74,10 @@ def delete_backups(data_dir: Path, conversation_ids: Collection[str]) -> None:
 
     Those that are in use or cannot be read are left.
     """
-    _remove_matching(data_dir, lambda backup_set: backup_set.header.conversation in conversation_ids)
-
-
-def _remove_matching(data_dir: Path, is_match: Callable[[BackupSet], bool]) -> None:
     for folder in list_backup_folders(data_dir):
         with suppress(FileError):
             backup_set = read_backup_set(folder)
-            if backup_set and is_match(backup_set):
+            if backup_set and backup_set.header.conversation in conversation_ids:
                 remove_backup_set(folder)
 
 

@@ -4,36 +4,33 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
 
-from ask.atomic_files import Ownership, open_replacement
+from ask.atomic_files import Ownership, open_replacement, replace_atomically
 from ask.errors import FileError
 from ask.records import NamedTuple
 from ask.tools.file_access import escape_for_display, rewrite_file_in_place
-from ask.undo.backups import FileBackups
-from ask.undo.journal import (
-    ABSENT_STATE,
-    LINK_PREFIX,
-    MAX_BACKUP_SIZE,
-    OWNER_RWX,
-    RESTORE_DONE,
-    SPECIAL_FILE,
-    OriginalEntry,
-    PathChange,
-    PathState,
-)
+from ask.undo.backups import BackupWriter
+from ask.undo.journal import RESTORE_DONE, PathChange
 from ask.undo.trees import (
+    ABSENT_STATE,
     CHUNK_SIZE,
+    LINK_PREFIX,
     MAX_DEPTH,
-    compute_digest,
+    OWNER_RWX,
+    SPECIAL_FILE,
+    PathState,
+    SavedEntry,
     copy_content,
+    open_entry,
     open_parent,
     read_entry_state,
     read_path_state,
+    stat_entry,
     walk_tree,
 )
 
@@ -90,55 +87,12 @@ def plan_restore(
     sorted_changes = sorted(changes, key=lambda change: change.path.parts)
     for done, change in enumerate(sorted_changes):
         progress("comparing", done, len(sorted_changes))
-        status = determine_status(change)
-        steps.append(
-            RestoreStep(change, choose_action(change) if force and status is RestoreStatus.CHANGED_SINCE else status)
-        )
-    removed_paths = {str(step.change.path) for step in steps if step.status is RestoreStatus.REMOVE}
-    remaining_folders = find_remaining_folders(steps, removed_paths)
-    steps = [step._replace(status=remaining_folders.get(str(step.change.path), step.status)) for step in steps]
-    removed_paths -= remaining_folders.keys()
-    return [
-        step._replace(status=RestoreStatus.REPLACED_BY_FOLDER) if is_replaced_by_folder(step, removed_paths) else step
-        for step in steps
-    ]
+        steps.append(RestoreStep(change, determine_status(change, force=force)))
+    occupied_folders = find_occupied_folders(steps)
+    return [step._replace(status=occupied_folders.get(step.change.path, step.status)) for step in steps]
 
 
-def find_remaining_folders(steps: Iterable[RestoreStep], removed_paths: Container[str]) -> dict[str, RestoreStatus]:
-    """Find the folders to remove that will not be empty, and the reason for each.
-
-    `steps` are sorted by path; `removed_paths` are all paths to remove.
-    """
-    remaining_folders: dict[str, RestoreStatus] = {}
-    for change, status in steps:
-        is_outermost = status is RestoreStatus.REMOVE and str(change.path.parent) not in removed_paths
-        if not change.root or not is_outermost or not is_current_folder(change):
-            continue
-        for walk_entry in walk_tree(change.path):
-            if walk_entry.path in removed_paths:
-                continue
-            path = Path(walk_entry.path)
-            # This deep, it is unknown which entries the run made and which the user.
-            is_too_deep = len(path.relative_to(change.root).parts) > MAX_DEPTH
-            remaining_status = RestoreStatus.TOO_DEEP if is_too_deep else RestoreStatus.NOT_EMPTY
-            for folder in path.parents[: len(path.parts) - len(change.path.parts)]:
-                if remaining_folders.get(str(folder)) is not RestoreStatus.TOO_DEEP:
-                    remaining_folders[str(folder)] = remaining_status
-    return remaining_folders
-
-
-def is_replaced_by_folder(step: RestoreStep, removed_paths: Container[str]) -> bool:
-    """Check whether the place of a file to restore is taken by a non-empty folder.
-
-    Entries that this undo removes do not count.
-    """
-    path = step.change.path
-    if step.status is not RestoreStatus.RESTORE or step.change.is_folder_change or not is_current_folder(step.change):
-        return False
-    return any(entry.path not in removed_paths for entry in walk_tree(path) if entry.path != str(path))
-
-
-def determine_status(change: PathChange) -> RestoreStatus:
+def determine_status(change: PathChange, *, force: bool) -> RestoreStatus:
     """Determine what an undo does to a path, from its current state."""
     if change.backup_error:
         return RestoreStatus.NO_BACKUP
@@ -149,14 +103,9 @@ def determine_status(change: PathChange) -> RestoreStatus:
         return RestoreStatus.UNCHANGED
     if change.original_state.content == SPECIAL_FILE:
         return RestoreStatus.SPECIAL_FILE
-    if change.can_result_in(current_state) and not change.has_outside_changes:
-        return choose_action(change)
+    if force or (change.can_result_in(current_state) and not change.has_outside_changes):
+        return RestoreStatus.RESTORE if change.original else RestoreStatus.REMOVE
     return RestoreStatus.CHANGED_SINCE
-
-
-def choose_action(change: PathChange) -> RestoreStatus:
-    """Choose between restoring the original and removing a file that did not exist."""
-    return RestoreStatus.RESTORE if change.original else RestoreStatus.REMOVE
 
 
 def read_current_state(change: PathChange) -> PathState:
@@ -173,13 +122,39 @@ def is_plain_file(path: Path, state: PathState) -> bool:
     return (state.is_file or state == ABSENT_STATE) and not is_moved
 
 
+def find_occupied_folders(steps: Iterable[RestoreStep]) -> dict[Path, RestoreStatus]:
+    """Find the folders to remove or to replace that contain something else, and the new status of each."""
+    cleared = {
+        step.change.path: step
+        for step in steps
+        if step.status in ACTION_STATUSES and step.change.root and not step.change.original_state.is_folder
+    }
+    occupied_folders: dict[Path, RestoreStatus] = {}
+    for path, (change, status) in cleared.items():
+        if path.parent in cleared or not is_current_folder(change):
+            continue
+        for inner_path in (Path(entry.path) for entry in walk_tree(path)):
+            if inner_path in cleared:
+                continue
+            # This deep, it is unknown which entries the run made and which the user.
+            is_too_deep = len(inner_path.relative_to(change.trusted_root).parts) > MAX_DEPTH
+            for folder in inner_path.parents[: len(inner_path.parts) - len(path.parts)]:
+                if occupied_folders.get(folder) is not RestoreStatus.TOO_DEEP:
+                    occupied_folders[folder] = RestoreStatus.TOO_DEEP if is_too_deep else RestoreStatus.NOT_EMPTY
+            if status is RestoreStatus.RESTORE:
+                occupied_folders[path] = RestoreStatus.REPLACED_BY_FOLDER
+    return occupied_folders
+
+
 def is_current_folder(change: PathChange) -> bool:
     """Check whether a folder is now at a path in a folder of a safe run."""
-    return change.root is not None and read_current_state(change).is_folder
+    with suppress(OSError), open_entry(change.path, change.trusted_root) as entry:
+        return bool(change.root and entry and entry.is_folder)
+    return False
 
 
 def apply_restore(
-    steps: Sequence[RestoreStep], backups: FileBackups, progress: ProgressCallback = ignore_progress
+    steps: Sequence[RestoreStep], backups: BackupWriter, progress: ProgressCallback = ignore_progress
 ) -> list[RestoreStep]:
     """Execute the steps, after backing up what they replace.
 
@@ -204,10 +179,10 @@ def apply_restore(
         step.change for step in steps if step.status in (RestoreStatus.REMOVE, RestoreStatus.UNCHANGED)
     )
     try:
-        backups.journal.add_line(kind=RESTORE_DONE)
+        backups.add_lines({"kind": RESTORE_DONE})
     except OSError as error:
         raise FileError(f"all files were restored, but this cannot be recorded ({error.strerror})") from error
-    backups.journal.close()
+    backups.close()
     return [
         step._replace(status=RestoreStatus.NOT_EMPTY) if step.status is RestoreStatus.REMOVE else step
         for step in steps
@@ -224,15 +199,13 @@ def check_restorable(change: PathChange) -> None:
     is_own_folder = change.root and folder.stat().st_uid == os.geteuid()
     if not (is_own_folder or os.access(folder, os.W_OK | os.X_OK)):
         raise FileError(f"nothing was restored: cannot write {escape_for_display(str(folder))}")
-    if change.original and change.original.copy_path:
+    if change.original:
         try:
-            with change.original.copy_path.open("rb") as copy:
-                size = os.fstat(copy.fileno()).st_size
-                is_intact = size > MAX_BACKUP_SIZE or compute_digest(copy) == change.original.digest
+            copied_entry = change.original.hash_copy(change.backup_folder)
         except OSError as error:
             message = f"nothing was restored: cannot read the backup of {name} ({error.strerror})"
             raise FileError(message) from error
-        if not is_intact:
+        if copied_entry != change.original:
             raise FileError(f"nothing was restored: the backup of {name} is damaged")
 
 
@@ -260,9 +233,9 @@ def _execute_changes(changes: Sequence[PathChange], progress: ProgressCallback) 
 
 def _make_folder_writable(change: PathChange) -> None:
     """Make a folder that will be kept accessible and writable for its owner."""
-    with _open_current(change) as (parent_fd, name, status):
-        if status and stat.S_ISDIR(status.st_mode):
-            _set_mode(parent_fd, name, stat.S_IMODE(status.st_mode) | OWNER_RWX)
+    with open_entry(change.path, change.trusted_root) as entry:
+        if entry and entry.is_folder:
+            _set_mode(entry.parent_fd, entry.name, stat.S_IMODE(entry.status.st_mode) | OWNER_RWX)
 
 
 def _clear_path(change: PathChange) -> None:
@@ -271,16 +244,16 @@ def _clear_path(change: PathChange) -> None:
     A folder that is not empty stays if nothing is to replace it, and is an error otherwise.
     """
     restores_folder = change.original_state.is_folder
-    with _open_current(change) as (parent_fd, name, status):
-        if status is None:
+    with open_entry(change.path, change.trusted_root) as entry:
+        if entry is None:
             return
-        if stat.S_ISDIR(status.st_mode):
+        if entry.is_folder:
             if not restores_folder:
-                with _make_writable(parent_fd), suppress(*(() if change.original else (OSError,))):
-                    os.rmdir(name, dir_fd=parent_fd)
+                with _make_writable(entry.parent_fd), suppress(*(() if change.original else (OSError,))):
+                    os.rmdir(entry.name, dir_fd=entry.parent_fd)
         elif change.original is None or restores_folder:
-            with _make_writable(parent_fd):
-                os.unlink(name, dir_fd=parent_fd)
+            with _make_writable(entry.parent_fd):
+                os.unlink(entry.name, dir_fd=entry.parent_fd)
 
 
 def _restore_path(change: PathChange) -> None:
@@ -288,93 +261,67 @@ def _restore_path(change: PathChange) -> None:
     original = change.original
     if original is None:
         return
-    with open_parent(change.path, change.trusted_root, create=True) as (parent_fd, name), _make_writable(parent_fd):
+    name = change.path.name
+    with open_parent(change.path, change.trusted_root, create=True) as parent_fd, _make_writable(parent_fd):
         if change.original_state.is_folder:
             with suppress(FileExistsError):
                 os.mkdir(name, original.ownership.mode | OWNER_RWX, dir_fd=parent_fd)
                 _set_owner(parent_fd, name, original.ownership)
-        elif original.digest.startswith(LINK_PREFIX):
-            with _replace_atomically(parent_fd, name) as temporary:
-                os.symlink(original.digest.removeprefix(LINK_PREFIX), temporary, dir_fd=parent_fd)
+        elif original.content.startswith(LINK_PREFIX):
+            with replace_atomically(Path(name), parent_fd) as temporary:
+                os.symlink(original.content.removeprefix(LINK_PREFIX), temporary, dir_fd=parent_fd)
                 _set_owner(parent_fd, temporary, original.ownership)
-        elif original.copy_path:
-            _restore_file(parent_fd, name, change, original, original.copy_path)
+        elif change.copy_path:
+            _restore_file(parent_fd, change, original, change.copy_path)
 
 
 def _restore_folder_mode(change: PathChange) -> None:
     """Restore the permissions of a folder."""
-    with _open_current(change) as (parent_fd, name, status):
-        if status and change.original:
-            _set_mode(parent_fd, name, change.original.ownership.mode)
+    with open_entry(change.path, change.trusted_root) as entry:
+        if entry and change.original:
+            _set_mode(entry.parent_fd, entry.name, change.original.ownership.mode)
 
 
-def _restore_file(parent_fd: int, name: str, change: PathChange, original: OriginalEntry, copy_path: Path) -> None:
-    status = None
+def _restore_file(parent_fd: int, change: PathChange, original: SavedEntry, copy_path: Path) -> None:
+    name, mode, status = change.path.name, original.ownership.mode, None
     with suppress(FileNotFoundError):
-        status = os.stat(name, dir_fd=parent_fd, follow_symlinks=False)
-    if status and read_entry_state(parent_fd, name, status).content == original.digest:
-        _set_mode(parent_fd, name, original.ownership.mode)
-        return
+        entry = stat_entry(original.path, parent_fd)
+        if read_entry_state(entry).content == original.content:
+            _set_mode(parent_fd, name, mode)
+            return
+        status = entry.status
     if status and stat.S_ISREG(status.st_mode) and status.st_ino == original.inode and status.st_nlink > 1:
         # Its other names, of which some may be outside of the folders, get the content too.
         with suppress(PermissionError), copy_path.open("rb") as copy:
             size = os.fstat(copy.fileno()).st_size
             rewrite_file_in_place(name, iter(partial(copy.read, CHUNK_SIZE), b""), size, status, parent_fd)
-            if stat.S_IMODE(status.st_mode) != original.ownership.mode:
-                _set_mode(parent_fd, name, original.ownership.mode)
-            if original.modified_ns is not None:
+            if stat.S_IMODE(status.st_mode) != mode:
+                _set_mode(parent_fd, name, mode)
+            if change.root:
                 os.utime(name, ns=(original.modified_ns,) * 2, dir_fd=parent_fd, follow_symlinks=False)
             return
-    if _link_to_existing(parent_fd, name, change, original):
+    if _link_to_existing(parent_fd, change):
         return
     with open_replacement(Path(name), original.ownership, parent_fd) as file, copy_path.open("rb") as copy:
         copy_content(copy, file, os.fstat(copy.fileno()).st_size)
         file.flush()  # before setting the time, which writing changes
-        if original.modified_ns is not None:
+        if change.root:  # otherwise make and other programs have to see that the file changes once more
             os.utime(file.fileno(), ns=(original.modified_ns,) * 2)
 
 
-def _link_to_existing(parent_fd: int, name: str, change: PathChange, original: OriginalEntry) -> bool:
+def _link_to_existing(parent_fd: int, change: PathChange) -> bool:
     """Replace a name by a hard link to another path that already has the original state, if there is one."""
     root = change.trusted_root
-    for path in original.hard_links:
+    for path in change.hard_links:
         if path.is_relative_to(root) and read_path_state(path, root).matches(change.original_state):
             with (
                 suppress(OSError),
-                open_parent(path, root) as (linked_parent_fd, linked_name),
-                _replace_atomically(parent_fd, name) as temporary,
+                open_parent(path, root) as linked_parent_fd,
+                replace_atomically(Path(change.path.name), parent_fd) as temporary,
             ):
-                os.link(
-                    linked_name, temporary, src_dir_fd=linked_parent_fd, dst_dir_fd=parent_fd, follow_symlinks=False
-                )
+                os.link(path.name, temporary, src_dir_fd=linked_parent_fd, dst_dir_fd=parent_fd, follow_symlinks=False)
                 return True
     return False
-
-
-@contextmanager
-def _replace_atomically(parent_fd: int, name: str) -> Iterator[str]:
-    """Yield a temporary name, and rename it to `name` after the block."""
-    temporary = f".ask-{os.urandom(8).hex()}.tmp"
-    try:
-        yield temporary
-        os.replace(temporary, name, src_dir_fd=parent_fd, dst_dir_fd=parent_fd)
-    finally:
-        with suppress(FileNotFoundError):
-            os.unlink(temporary, dir_fd=parent_fd)
-
-
-@contextmanager
-def _open_current(change: PathChange) -> Iterator[tuple[int, str, os.stat_result | None]]:
-    """Open the parent of a changed path; yield its descriptor, the name, and the status.
-
-    The status is None if nothing is there.
-    """
-    parent_fd, name, status = -1, "", None
-    with ExitStack() as stack:
-        with suppress(FileNotFoundError, NotADirectoryError):
-            parent_fd, name = stack.enter_context(open_parent(change.path, change.trusted_root))
-            status = os.stat(name, dir_fd=parent_fd, follow_symlinks=False)
-        yield parent_fd, name, status
 
 
 @contextmanager
@@ -392,7 +339,7 @@ def _make_writable(folder_fd: int) -> Iterator[None]:
         os.chmod(path, mode)
 
 
-def _set_owner(parent_fd: int, name: str, ownership: Ownership) -> None:
+def _set_owner(parent_fd: int, name: str | Path, ownership: Ownership) -> None:
     with suppress(PermissionError):
         os.chown(name, ownership.user, ownership.group, dir_fd=parent_fd, follow_symlinks=False)
 

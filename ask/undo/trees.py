@@ -1,4 +1,4 @@
-"""Walk folders, and read and copy files, without following symbolic links or crossing file systems.
+"""Walk folders, and describe, read and copy files, without following symbolic links or crossing file systems.
 
 Other processes may be changing the folders. Each step goes from an open folder to a name in it, so replacing a folder
 by a link cannot lead anywhere else.
@@ -9,17 +9,27 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from hashlib import file_digest
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from ask.atomic_files import Ownership
 from ask.records import NamedTuple
 from ask.tools.file_access import open_existing_folder, open_folders
-from ask.undo.journal import ABSENT_STATE, FOLDER_MARKER, LINK_PREFIX, MAX_BACKUP_SIZE, SPECIAL_FILE, PathState
 
+ABSENT, FOLDER_MARKER, LINK_PREFIX, SPECIAL_FILE = "", "folder", "link to ", "special"
+"""Used in place of a digest: nothing, a folder, a link (followed by its target), or a pipe, socket or device."""
+MAX_BACKUP_SIZE = 100_000_000
+"""The size in bytes up to which a single file is backed up, and compared by content instead of size and time."""
+MAX_FILES = 20_000
+"""The limit for the single files in a backup set, and for the files and for the folders in copied folders."""
+MAX_TOTAL_BYTES = 256_000_000
+"""The limit for the size of the single files in a backup set, and of copied folders."""
+OWNER_RWX = 0o700
+"""The permissions that the owner of a folder needs to change its entries."""
 MAX_DEPTH = 100
 """The limit for nested folders; each of them is kept open during a walk."""
 TOO_DEEP = "it is nested too deeply"
@@ -32,22 +42,135 @@ FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CL
 CHUNK_SIZE = 1 << 20
 
 
-class WalkEntry(NamedTuple):
-    """A path found by `walk_tree`."""
+class PathState(NamedTuple):
+    """The type and content of what is at a path, for comparison."""
+
+    content: str
+    """The SHA-256 of a file in hexadecimal, or one of the markers `ABSENT`, `FOLDER_MARKER`, ..."""
+    mode: int | None = None
+    """The permissions of a file or folder; None if they are unknown or do not matter."""
+
+    @property
+    def is_file(self) -> bool:
+        """True for a regular file."""
+        return self.content not in {ABSENT, FOLDER_MARKER, SPECIAL_FILE} and not self.content.startswith(LINK_PREFIX)
+
+    @property
+    def is_folder(self) -> bool:
+        """True for a folder."""
+        return self.content == FOLDER_MARKER
+
+    def matches(self, other: PathState) -> bool:
+        """Check whether both states may be the same; an unknown mode matches any."""
+        return self.content == other.content and (None in (self.mode, other.mode) or self.mode == other.mode)
+
+
+ABSENT_STATE = PathState(ABSENT)
+
+
+class SavedEntry(NamedTuple):
+    """What was at a path when it was backed up. Journals and manifests contain the fields in this order."""
+
+    path: str
+    """The absolute path."""
+    type_and_mode: int
+    """`st_mode`; the next seven fields are from `os.stat_result` too."""
+    user: int
+    group: int
+    size: int
+    modified_ns: int
+    changed_ns: int
+    inode: int
+    link_count: int
+    content: str
+    """As in `PathState`."""
+    copy: str = ""
+    """The name of the file with the content in the backup set; "" for none."""
+    error: str = ""
+    """Why the content of a file was not copied, or that of a folder not read."""
+
+    @staticmethod
+    def from_status(
+        path: str, status: os.stat_result, content: str = "", *, copy: str = "", error: str = ""
+    ) -> SavedEntry:
+        """Make the entry of a path, by default with the digest of a file whose content is not read."""
+        owner = status.st_mode, status.st_uid, status.st_gid
+        times = status.st_size, status.st_mtime_ns, status.st_ctime_ns
+        content = content or make_stat_digest(status)
+        return SavedEntry(path, *owner, *times, status.st_ino, status.st_nlink, content, copy, error)
+
+    @property
+    def state(self) -> PathState:
+        """The state for comparison."""
+        has_mode = stat.S_ISREG(self.type_and_mode) or stat.S_ISDIR(self.type_and_mode)
+        return PathState(self.content, stat.S_IMODE(self.type_and_mode) if has_mode else None)
+
+    @property
+    def ownership(self) -> Ownership:
+        """The permissions and owner."""
+        return Ownership(stat.S_IMODE(self.type_and_mode), self.user, self.group)
+
+    @property
+    def is_unreadable_folder(self) -> bool:
+        """True for a folder that could not be read."""
+        return stat.S_ISDIR(self.type_and_mode) and bool(self.error)
+
+    def is_unchanged_file(self, status: os.stat_result) -> bool:
+        """Check whether this is a regular file whose current status is the one that was saved."""
+        return stat.S_ISREG(status.st_mode) and self[:9] == SavedEntry.from_status(self.path, status)[:9]
+
+    def hash_copy(self, folder: Path) -> SavedEntry:
+        """Replace the digest of a file by that of its copy in a backup set, unless it is too large."""
+        if not self.copy:
+            return self
+        with (folder / self.copy).open("rb") as file:
+            return self if self.size > MAX_BACKUP_SIZE else self._replace(content=compute_digest(file))
+
+
+class OpenEntry(NamedTuple):
+    """What is at a path whose parent folder is open."""
 
     path: str
     """The absolute path."""
     status: os.stat_result
     parent_fd: int
-    """An open descriptor of the parent folder, valid until the next entry is requested."""
+    """An open descriptor of the parent folder."""
     name: str
     """The name in the parent folder."""
     skip_reason: str = ""
-    """Why the content of a folder is not walked; "" if it is."""
+    """Why a walk leaves out the content of a folder; "" if it does not."""
+
+    @property
+    def is_folder(self) -> bool:
+        """True for a folder, but not for a link to one."""
+        return stat.S_ISDIR(self.status.st_mode)
+
+    @property
+    def is_regular_file(self) -> bool:
+        """True for a regular file."""
+        return stat.S_ISREG(self.status.st_mode)
+
+    @property
+    def is_changeable_folder(self) -> bool:
+        """True for a folder whose content a walk leaves out although a tool call may change it."""
+        is_own = self.status.st_uid == os.geteuid() and self.skip_reason != MOUNTED_READ_ONLY
+        return self.skip_reason in {MOUNTED, TOO_DEEP} or bool(self.skip_reason and is_own)
 
 
-def walk_tree(root: Path, excluded_paths: Collection[str] = ()) -> Iterator[WalkEntry]:
-    """Yield a folder and everything in it, each folder before its content.
+def stat_entry(path: str, parent_fd: int) -> OpenEntry:
+    """Describe what is at a path in an open folder; FileNotFoundError if there is nothing."""
+    name = os.path.basename(path)
+    return OpenEntry(path, os.stat(name, dir_fd=parent_fd, follow_symlinks=False), parent_fd, name)
+
+
+def walk_folders(roots: Iterable[Path], excluded_paths: Collection[str]) -> Iterator[OpenEntry]:
+    """Yield everything in several folders."""
+    for root in roots:
+        yield from walk_tree(root, excluded_paths)
+
+
+def walk_tree(root: Path, excluded_paths: Collection[str] = ()) -> Iterator[OpenEntry]:
+    """Yield a folder and everything in it, each folder before its content, and open until the next is requested.
 
     Only the user must be able to change the path `root`. Excluded paths are left out with everything in them.
     """
@@ -62,28 +185,27 @@ def walk_tree(root: Path, excluded_paths: Collection[str] = ()) -> Iterator[Walk
 
 def _walk(
     parent_fd: int, path: str, excluded_paths: Collection[str], device: int, remaining_depth: int
-) -> Iterator[WalkEntry]:
-    name = os.path.basename(path)
-    try:
-        status = os.stat(name, dir_fd=parent_fd, follow_symlinks=False)
-    except OSError:  # gone since its folder was read
-        return
-    entry = WalkEntry(path, status, parent_fd, name)
+) -> Iterator[OpenEntry]:
     if path in excluded_paths:
         return
-    if not stat.S_ISDIR(status.st_mode):
+    try:
+        entry = stat_entry(path, parent_fd)
+    except OSError:  # gone since its folder was read
+        return
+    if not entry.is_folder:
         yield entry
         return
     if not remaining_depth:
         yield entry._replace(skip_reason=TOO_DEEP)
         return
+    is_mounted = entry.status.st_dev != device
     try:
-        folder_fd = os.open(name, FOLDER_FLAGS, dir_fd=parent_fd)
+        folder_fd = os.open(entry.name, FOLDER_FLAGS, dir_fd=parent_fd)
     except OSError as error:
-        yield entry._replace(skip_reason=MOUNTED if status.st_dev != device else os.strerror(error.errno or 0))
+        yield entry._replace(skip_reason=MOUNTED if is_mounted else os.strerror(error.errno or 0))
         return
     try:
-        if status.st_dev != device:
+        if is_mounted:
             is_read_only = os.statvfs(folder_fd).f_flag & os.ST_RDONLY
             yield entry._replace(skip_reason=MOUNTED_READ_ONLY if is_read_only else MOUNTED)
             return
@@ -94,22 +216,25 @@ def _walk(
         os.close(folder_fd)
 
 
-def read_entry_state(parent_fd: int, name: str, status: os.stat_result) -> PathState:
-    """Read the state of a name in an open folder.
+def read_entry_state(entry: OpenEntry) -> PathState:
+    """Read the state of an entry.
 
     The digest of a file that is too large or cannot be read is made of its size and modification time.
     """
-    mode = stat.S_IMODE(status.st_mode)
-    if stat.S_ISLNK(status.st_mode):
-        return PathState(LINK_PREFIX + os.readlink(name, dir_fd=parent_fd))
-    if stat.S_ISDIR(status.st_mode):
+    mode = stat.S_IMODE(entry.status.st_mode)
+    if stat.S_ISLNK(entry.status.st_mode):
+        return PathState(LINK_PREFIX + os.readlink(entry.name, dir_fd=entry.parent_fd))
+    if entry.is_folder:
         return PathState(FOLDER_MARKER, mode)
-    if not stat.S_ISREG(status.st_mode):
+    if not entry.is_regular_file:
         return PathState(SPECIAL_FILE)
-    if status.st_size <= MAX_BACKUP_SIZE:
-        with suppress(PermissionError), os.fdopen(os.open(name, FILE_FLAGS, dir_fd=parent_fd), "rb") as file:
+    if entry.status.st_size <= MAX_BACKUP_SIZE:
+        with (
+            suppress(PermissionError),
+            os.fdopen(os.open(entry.name, FILE_FLAGS, dir_fd=entry.parent_fd), "rb") as file,
+        ):
             return PathState(compute_digest(file), mode)
-    return PathState(make_stat_digest(status.st_size, status.st_mtime_ns), mode)
+    return PathState(make_stat_digest(entry.status), mode)
 
 
 def compute_digest(file: BufferedReader) -> str:
@@ -117,9 +242,9 @@ def compute_digest(file: BufferedReader) -> str:
     return file_digest(file, "sha256").hexdigest()
 
 
-def make_stat_digest(size: int, modified_ns: int) -> str:
+def make_stat_digest(status: os.stat_result) -> str:
     """Make the replacement for the digest of a file whose content is not read."""
-    return f"{size} {modified_ns}"
+    return f"{status.st_size} {status.st_mtime_ns}"
 
 
 def create_private_file(path: Path, mode: str) -> Any:
@@ -142,8 +267,8 @@ def copy_content(source: BinaryIO, target: BinaryIO, size: int) -> None:
 
 
 @contextmanager
-def open_parent(path: Path, root: Path, *, create: bool = False) -> Iterator[tuple[int, str]]:
-    """Open the parent folder of a path; yield its descriptor and the last part of the path.
+def open_parent(path: Path, root: Path, *, create: bool = False) -> Iterator[int]:
+    """Open the parent folder of a path, and yield its descriptor.
 
     `path` is `root` or inside it; below `root` no symbolic link is followed. With `create`, missing folders are made;
     otherwise a missing folder is an OSError.
@@ -153,17 +278,27 @@ def open_parent(path: Path, root: Path, *, create: bool = False) -> Iterator[tup
         root.parent.mkdir(parents=True, exist_ok=True)
         os.close(open_folders(root.parent, names, create_missing=True)[0])
     with open_existing_folder(root.parent, names) as parent_fd:
-        yield parent_fd, path.name
+        yield parent_fd
+
+
+@contextmanager
+def open_entry(path: Path, root: Path) -> Iterator[OpenEntry | None]:
+    """Open what is at a path inside `root`; yield None if there is nothing, or if a parent is a symbolic link."""
+    with ExitStack() as stack:
+        entry = None
+        try:
+            entry = stat_entry(str(path), stack.enter_context(open_parent(path, root)))
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        except OSError as error:
+            if error.errno != errno.ELOOP:
+                raise
+        yield entry
 
 
 def read_path_state(path: Path, root: Path) -> PathState:
-    """Read the current state of a path inside `root`; it is absent if a parent is a symbolic link."""
-    try:
-        with open_parent(path, root) as (parent_fd, name):
-            return read_entry_state(parent_fd, name, os.stat(name, dir_fd=parent_fd, follow_symlinks=False))
-    except (FileNotFoundError, NotADirectoryError):
-        return ABSENT_STATE
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            return ABSENT_STATE
-        raise
+    """Read the current state of a path inside `root`, as `open_entry` opens it."""
+    with suppress(FileNotFoundError), open_entry(path, root) as entry:
+        if entry:
+            return read_entry_state(entry)
+    return ABSENT_STATE

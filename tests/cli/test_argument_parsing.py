@@ -10,14 +10,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ask.cli import COMMANDS, find_command
-from ask.cli.ask import OptionNames, ParsedCommandLine, command, parse_command_line
+from ask.cli.ask import ParsedCommandLine, command, parse_command_line
 from ask.errors import UsageError
 from tests import wire
 from tests.cli.chat.chat_session import PROMPT
 from tests.model_server import ModelServer
 from tests.program import CTRL_C, Ask, Home, run_on_terminal
 
-NAMES = OptionNames({"-q", "--quiet", "-v", "--json"}, {"-p", "--provider", "-m", "-o"})
+NAMES = {
+    **dict.fromkeys(("-q", "--quiet", "-v", "--json"), False),
+    **dict.fromkeys(("-p", "--provider", "-m", "-o"), True),
+}
 SHORT, LONG = ["-q", "-v", "-p", "-m", "-o", "-qv"], ["--quiet", "--json", "--provider", "--provider=x"]
 
 words = st.text("ab 整 -", max_size=4).filter(lambda word: not word.startswith("-") or word[1:2] in ("", " "))

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from providers.demo_rules import find_command
+from providers.demo import find_command
 from tests import wire
 from tests.model_server import DROP, ModelServer
 from tests.program import CTRL_C, Ask, Running

@@ -209,8 +209,8 @@ def test_each_writable_folder_is_copied_once(ask: Ask, home: Home, model: Model)
     was = tree(other), tree(home.work)
     both = ("--allow-dir", str(other), "--allow-dir", str(inner))
     model.bash(f"echo new > deep/inner/f; echo new > {other}/f; rm deep/inner/f", options=both)
-    copies = home.data / "originals" / list_backups(home)[0] / "folders"
-    assert sorted(os.listdir(copies)) == ["1", "2", "left", "start"]
+    copies = home.data / "originals" / list_backups(home)[0]
+    assert sorted(os.listdir(copies)) == ["1", "2", "journal", "manifest"]
     assert ask("undo", "-y").code == 0
     assert (tree(other), tree(home.work)) == was
 
@@ -221,7 +221,7 @@ def test_protected_paths_are_neither_copied_nor_changed(ask: Ask, home: Home, mo
         (home.work / name / "config").write_text("mine")
     model.bash("mv sub renamed; echo 1 > f")
     was = (home.work / ".git").stat().st_mtime_ns
-    start = (home.data / "originals" / list_backups(home)[0] / "folders/start").read_text().splitlines()
+    start = (home.data / "originals" / list_backups(home)[0] / "manifest").read_text().splitlines()
     copied = [os.path.relpath(json.loads(line)[0], home.work) for line in start[1:]]
     assert copied == [".", "sub"]
     (home.work / ".git/config").write_text("changed since")
@@ -378,7 +378,7 @@ def stop_copying(ask: Ask, home: Home, server: ModelServer, number: signal.Signa
     for _ in range(20):
         server.reply(wire.calls(bash("echo 1 > new; sleep 60")))
         with ask.start("--safe", "go") as running:
-            wait_until(lambda: list(home.data.glob("originals/*/folders/start")))
+            wait_until(lambda: list(home.data.glob("originals/*/manifest*")))
             running.signal(number)
             result = running.finish()
         if not (home.work / "new").exists():

@@ -12,7 +12,7 @@ import pytest
 from ask.client.certificates import CA_VARIABLES, CaBundle, create_ssl_context, find_ca_bundle
 from ask.errors import ConfigError
 from ask.tools.base import ToolError
-from ask.tools.http_get import fetch_response
+from ask.tools.http_get import Fetcher
 from tests import wire
 from tests.program import Ask
 from tests.raw_server import Certificate, RawServer, constant_reply_server, make_certificate
@@ -64,7 +64,7 @@ def fetch(server: RawServer, variable: str = "", path: str = "") -> str:
         if variable:
             environment.setenv(variable, path)
         try:
-            return fetch_response(f"https://{server.address}/", 20, None).status_line
+            return Fetcher(20, None).fetch(f"https://{server.address}/").status_line
         except ToolError as error:
             return str(error)
 

@@ -102,7 +102,7 @@ def test_only_regular_files_are_read(tmp_path: Path) -> None:
         with pytest.raises(UntrustedFileError, match="not a regular file"):
             read(tmp_path / name, tmp_path)
     (tmp_path / "dangling").symlink_to("nowhere")
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(UntrustedFileError, match="No such file"):
         read(tmp_path / "dangling", tmp_path)
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.agent.request import compose_prompt
+from ask.agent.request import compose_message
 from ask.errors import ParameterError, UsageError
 from ask.settings import parse_model_options
 from tests import wire
@@ -231,7 +231,7 @@ def test_the_system_prompt_may_come_from_a_file(ask: Ask, server: ModelServer) -
 @given(st.text(), st.lists(st.tuples(st.text(), st.text()), max_size=3), st.text())
 def test_no_text_can_close_its_own_tag(words: str, files: list[tuple[str, str]], piped: str) -> None:
     piped = f"x{piped}"
-    prompt = compose_prompt(words, files, piped)
+    prompt = compose_message(words, None, files, piped).content
     if not words and not files:
         assert prompt == piped.strip("\n")
         return

@@ -174,6 +174,9 @@ def main() -> None:
             note(line, received)
             if MODE != "silent":
                 handle(json.loads(line))
+            if MODE == "closes" and "tools/call" in line:
+                os.close(0)
+                time.sleep(600)
         note(json.dumps({"method": "end of input"}) + "\n", received)
     while MODE == "deaf":
         time.sleep(1)

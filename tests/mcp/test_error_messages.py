@@ -124,6 +124,15 @@ def test_a_server_that_has_ended_is_restarted_once(ask: Ask, home: Home, server:
     assert all(other == first for other in others), "the request prefix stays the same"
 
 
+def test_a_server_that_closes_its_input_is_restarted(ask: Ask, home: Home, server: ModelServer) -> None:
+    configure(home, {"raw": program(RAW, "closes")})
+    calls: list[wire.Call] = [("raw__echo", {"text": f"{n}"}) for n in range(3)]
+    result, [before, closed, after] = ask_with_calls(ask, server, calls, "--command-timeout", "60")
+    assert (before, after) == ("0", "2")
+    assert is_lost(closed, "")
+    assert lines(result) == []
+
+
 def test_an_unset_variable_is_named_without_the_value_that_uses_it(ask: Ask, home: Home, server: ModelServer) -> None:
     configure(home, {"raw": program(RAW, env={"TOKEN": "secret-$MISSING"})})
     result, _ = ask_with_calls(ask, server, [])

@@ -6,15 +6,15 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
-from typing import NoReturn
+from typing import Any
 
-import anyio
 import pytest
 
 from ask.mcp.connection import UNSOLICITED_LIMIT, ServerConnection
 from ask.mcp.process import parse_message
 from ask.mcp.server_config import ServerConfig
 
+NO_TRANSPORT: Any = None
 NOTICE = b'{"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x"}}'
 REQUEST = b'{"jsonrpc": "2.0", "id": "p1", "method": "ping"}'
 RUBBISH = b"rubbish"
@@ -30,16 +30,10 @@ async def stream_of(messages: Iterable[bytes]) -> AsyncIterator[object]:
         yield read[message]
 
 
-async def no_transport() -> NoReturn:
-    raise AssertionError
-
-
 async def read_all(messages: Iterable[bytes]) -> tuple[int, str]:
-    connection = ServerConnection(ServerConfig("one", Path("config.toml")), Path("/"), no_transport)
-    incoming, limited = anyio.create_memory_object_stream[object](2 * UNSOLICITED_LIMIT + 1)
-    await connection.forward_messages(stream_of(messages), incoming)
-    with limited:
-        return len([message async for message in limited]), connection.failure
+    connection = ServerConnection(ServerConfig("one", Path("config.toml")), Path("/"), NO_TRANSPORT)
+    received = [message async for message in connection.limit_messages(stream_of(messages))]
+    return len(received), connection.failure
 
 
 def read(messages: Iterable[bytes]) -> tuple[int, str]:

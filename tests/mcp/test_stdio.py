@@ -106,6 +106,13 @@ def test_the_server_gets_the_configured_environment_and_no_keys(ask: Ask, home: 
     assert (home.work / "below" / "received").exists()
 
 
+def test_unpaired_surrogates_in_arguments_are_replaced(ask: Ask, home: Home, server: ModelServer) -> None:
+    configure(home, {"raw": program(RAW)})
+    calls: list[wire.Call] = [("raw__echo", '{"text": "a\\ud800"}'), ("raw__echo", {"text": "next"})]
+    _, answers = ask_with_calls(ask, server, calls, "--command-timeout", "5")
+    assert answers == ["a\ufffd", "next"]
+
+
 def test_two_servers_keep_their_tools_apart(ask: Ask, home: Home, server: ModelServer) -> None:
     configure(
         home, {"one": program(RAW, tools=["echo", "absent"]), "two": program(RAW), "off": program(RAW, enabled=False)}

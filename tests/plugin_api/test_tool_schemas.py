@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from ask import ToolSpec
+from ask.plugin_api.provider import has_plain_schema
 from ask.plugin_api.tool_schemas import VALID_NAME_PATTERN, UnusableToolError, normalize_tool, restore_property_names
 from ask.tools.builtin import BUILTIN_TOOLS
 
@@ -32,7 +33,32 @@ def normalize_parameter(part: Any, *, inline: bool = False, **root: Any) -> Any:
 @pytest.mark.parametrize("inline", [False, True])
 def test_builtin_tools_are_unchanged(inline: bool) -> None:
     for tool in BUILTIN_TOOLS:
+        assert has_plain_schema(tool.spec)
         assert normalize_tool(tool.spec, inline_references=inline) == tool.spec
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"required": []},
+        {"required": ["b"]},
+        {"required": ["a", "a"]},
+        {"required": [["a"]]},
+        {"additionalProperties": {}},
+        {"type": ["object"]},
+        {"minProperties": 1},
+        {"properties": {"a": {"type": "string", "nullable": True}}},
+        {"properties": {"a": {"type": "string", "description": 1}}},
+        {"properties": {"a": {"type": "array"}}},
+        {"properties": {"a": {}}},
+        {"properties": {"a": True}},
+        {"properties": {"a": TEXT, "[key removed]": TEXT}},
+    ],
+)
+def test_only_plain_schemas_are_not_rewritten(change: dict[str, Any]) -> None:
+    plain = {"type": "object", "properties": {"a": TEXT}, "required": ["a"], "additionalProperties": False}
+    assert has_plain_schema(ToolSpec("t", "", plain))
+    assert not has_plain_schema(ToolSpec("t", "", {**plain, **change}))
 
 
 @pytest.mark.parametrize("inline", [False, True])

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ask.text import format_blocks
-from providers.demo_rules import (
+from providers.demo import (
     INTRODUCTION,
     InputBlock,
     PlannedCall,

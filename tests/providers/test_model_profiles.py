@@ -9,7 +9,7 @@ import pytest
 
 from ask import ChatCompletions, Message, Provider, Responses, ToolSpec
 from ask.errors import ParameterError
-from ask.profiles import EFFORTS, parse_pattern
+from ask.profiles import EFFORTS, find_profile, parse_pattern
 from providers import anthropic, deepseek, gemini, lmstudio, moonshot, ollama, openai, openrouter, xai
 from tests import responses_wire, wire
 from tests.host_requests import prepare_request
@@ -79,6 +79,7 @@ def test_efforts_of_openai_s_models(model: str, sent: str) -> None:
     ("model", "sent"),
     [
         ("grok-3-mini", "low low low high high high high"),
+        ("grok-4.20-multi-agent-0309", "low low low medium high xhigh xhigh"),
         ("grok-4.3", "none low low medium high high high"),
         ("grok-4.5", "low low low medium high high high"),
         ("grok-4.6", "low low low medium high xhigh xhigh"),
@@ -89,8 +90,15 @@ def test_efforts_of_xai_s_models(model: str, sent: str) -> None:
     assert [reasoning["effort"] for reasoning in list_sent("xai", model, ("reasoning",))] == sent.split()
 
 
-def test_grok_models_that_always_reason_are_sent_no_effort() -> None:
-    assert list_sent("xai", "grok-code-fast-1", ("reasoning",)) == [None] * len(EFFORTS)
+@pytest.mark.parametrize(
+    "model", ["grok-code-fast-1", "grok-4-0709", "grok-4-1-fast-reasoning", "grok-4.20", "grok-4.20-0309-reasoning"]
+)
+def test_grok_models_that_always_reason_are_sent_no_effort(model: str) -> None:
+    assert list_sent("xai", model, ("reasoning",)) == [None] * len(EFFORTS)
+
+
+def test_the_context_of_grok_4_20_is_not_that_of_later_versions() -> None:
+    assert find_profile(xai.provider.profiles, "grok-4.20-0309-reasoning").context_length == 1_000_000
 
 
 def adaptive(effort: str) -> tuple[Any, Any]:

@@ -12,8 +12,8 @@ from ask import ChatRequest, FinishReason, Message, ModelResponse
 from ask.client.provider_client import MAX_REASON_LENGTH
 from providers.anthropic import format_refusal_reason
 from providers.anthropic import provider as anthropic
+from providers.gemini import format_filter_reason
 from providers.gemini import provider as gemini
-from providers.gemini_response import format_filter_reason
 from tests import recorded_exchanges
 from tests.json_strategies import any_json
 from tests.model_server import ModelServer, Reply

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 import signal
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
@@ -13,6 +14,7 @@ from threading import Event
 
 import pytest
 
+from ask.render.terminal import Ticker
 from tests import wire
 from tests.model_server import HOLD, ModelServer, Reply, Step
 from tests.program import ASK, CTRL_C, Ask, Running
@@ -395,3 +397,17 @@ sys.meta_path.insert(0, SlowImport)
         marker.touch()
         shown.set()
         assert render_lines(running.finish().stdout) == ["Plain bold words"]
+
+
+def test_a_spinner_that_is_stopped_can_start_again_and_leaves_no_thread() -> None:
+    ticked = Event()
+    ticker = Ticker(ticked.set)
+    for _ in range(2):
+        ticked.clear()
+        ticker.start()
+        assert ticked.wait(10)
+        threads = [thread for thread in threading.enumerate() if thread.name == "ask ticker"]
+        ticker.stop()
+        for thread in threads:
+            thread.join(10)
+        assert not any(thread.is_alive() for thread in threads)

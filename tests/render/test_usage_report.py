@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask.client.cost import Cost
-from ask.history.statistics import CallCounts, ResponseTime, ToolUsageRow, UsageRow, UsageStatistics
+from ask.history.statistics import ToolUsageRow, UsageRow, UsageStatistics
 from ask.messages import Usage
 from ask.render.usage_report import render_usage_report, round_up_scale
 from ask.text import escape_control_characters, format_one_line
@@ -54,7 +54,7 @@ class ReportParser(HTMLParser):
 
 
 def make_row(name: str, **values: object) -> UsageRow:
-    row = UsageRow(name, 1, 1, Usage(10, 5), Cost(0.5), ResponseTime(1.5, 4.0), CallCounts(3, 1))
+    row = UsageRow(name, 1, 1, Usage(10, 5), Cost(0.5), 1.5, 4.0, 3, 1)
     return row._replace(**values)  # type: ignore[arg-type]
 
 
@@ -87,7 +87,7 @@ def test_markup_in_names_is_text(name: str) -> None:
 
 
 def test_unknown_amounts_are_not_zero() -> None:
-    nothing = make_row("m", usage=Usage(), cost=Cost(), response_time=ResponseTime(), calls=CallCounts())
+    nothing = make_row("m", usage=Usage(), cost=Cost(), median=None, p95=None, calls=0, failures=0)
     page = ReportParser(render(make_statistics([], [], [])._replace(days=(nothing._replace(name="2026-01-31"),))))
     assert page.rows[1][1:] == ["1", "-", "-", "-", "-", "-", "0", "0"]
 

@@ -18,7 +18,7 @@ from ask.safety.folder_scan import (
     inspect_filesystem,
 )
 from ask.safety.path_policy import build_sandbox_config
-from ask.safety.protected_paths import PROTECTED_NAME_SET, PROTECTED_NAMES, resolve_links
+from ask.safety.protected_paths import PROTECTED_NAME_SET, PROTECTED_NAMES, ProtectedPaths, resolve_links
 from ask.safety.sandbox_config import HostFilesystem
 
 NOTHING_BEFORE = HostFilesystem()
@@ -490,7 +490,7 @@ def test_a_scan_finds_the_repositories_that_git_finds(folders: Folders) -> None:
     (folders.work / "a/.git").mkdir(parents=True)
     for name in ("HEAD", "objects", "refs"):
         folders.write(f"work/b/{name}/x")
-    scan = FolderScan([folders.work])
+    scan = FolderScan([folders.work], ProtectedPaths([folders.work]))
     assert scan.scan(folders.work)
     assert set(scan.repositories) == {folders.work / "a", folders.work / "b"}
 

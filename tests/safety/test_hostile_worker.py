@@ -42,6 +42,7 @@ def answers(
     sandbox_config.overflow_directory.mkdir()
     inmate = SandboxProcess(str(program), sandbox_config, VIEW)
     try:
+        inmate.check_mounts()
         yield from inmate.exchange_frames(b"C", b"x" * 500_000, seconds)
     finally:
         inmate.kill()

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from ask.tools.base import ToolError
-from ask.tools.http_get import MAX_BODY_SIZE, FetchResponse, fetch_response
+from ask.tools.http_get import MAX_BODY_SIZE, Fetcher, FetchResponse
 from ask.tools.network_policy import NetworkPolicy
 from tests.model_server import DROP, HOLD, ModelServer, Repeat, Reply
 from tests.raw_server import RawServer, read_request
@@ -45,7 +45,7 @@ def redirect_to(location: str, status: int = 302) -> Reply:
 
 def refusal(url: str, restricted: NetworkPolicy | None = None, seconds: float = 20) -> str:
     with pytest.raises(ToolError) as caught:
-        fetch_response(url, seconds, restricted)
+        Fetcher(seconds, restricted).fetch(url)
     return str(caught.value)
 
 
@@ -68,7 +68,7 @@ def restricted(names: FakeResolver, *hosts: str, reach: str = "127.") -> Network
 
 def test_response_includes_status_type_and_length(server: ModelServer) -> None:
     server.reply(text(b"hello", framing="length"))
-    page = fetch_response(f"{get_base_url(server)}/a?b=c#d", 20, None)
+    page = Fetcher(20, None).fetch(f"{get_base_url(server)}/a?b=c#d")
     assert page == FetchResponse(f"{get_base_url(server)}/a?b=c", "200 OK", False, "text/plain", b"hello", "", 5)
     assert server.requests[0].path == "/a?b=c"
 
@@ -77,10 +77,7 @@ def test_request_reveals_nothing_about_the_user(server: ModelServer, tmp_path: P
     (tmp_path / ".netrc").write_text("machine 127.0.0.1 login user password secret\n")
     (tmp_path / ".netrc").chmod(0o600)
     server.reply(Reply((b"",), status=302, headers={"Location": "/next", "Set-Cookie": "a=b; Path=/"}), text(b"x"))
-    code = (
-        "from ask.tools.http_get import fetch_response; "
-        f"print(fetch_response('{get_base_url(server)}/', 20, None).body)"
-    )
+    code = f"from ask.tools.http_get import Fetcher; print(Fetcher(20, None).fetch('{get_base_url(server)}/').body)"
     env = {**os.environ, "HOME": str(tmp_path)}
     subprocess.run([sys.executable, "-c", code], env=env, check=True, timeout=30)
     for request in server.requests:
@@ -97,7 +94,7 @@ def test_redirects_are_followed_even_if_relative(server: ModelServer) -> None:
         redirect_to(f"//127.0.0.1:{port(server)}/e", 307),
         text(b"there"),
     )
-    page = fetch_response(f"{get_base_url(server)}/dir/a", 20, None)
+    page = Fetcher(20, None).fetch(f"{get_base_url(server)}/dir/a")
     assert [request.path for request in server.requests] == ["/dir/a", "/dir/b?x=%C3%A9", "/c", "/e"]
     assert page.url == f"{get_base_url(server)}/e"
 
@@ -117,13 +114,13 @@ def test_redirect_target_is_checked_like_the_url(server: ModelServer, location: 
 
 def test_redirect_without_a_location_is_the_response(server: ModelServer) -> None:
     server.reply(text(b"choose", status=300))
-    assert fetch_response(get_base_url(server), 20, None).body == b"choose"
+    assert Fetcher(20, None).fetch(get_base_url(server)).body == b"choose"
 
 
 def test_a_compressed_body_is_read(server: ModelServer) -> None:
     packed = gzip.compress(b"hello " * 1000)
     server.reply(text(packed, headers={"Content-Encoding": "gzip"}))
-    assert fetch_response(get_base_url(server), 20, None).body == b"hello " * 1000
+    assert Fetcher(20, None).fetch(get_base_url(server)).body == b"hello " * 1000
 
 
 @pytest.mark.parametrize("step", [10_000, 7])
@@ -131,7 +128,7 @@ def test_body_of_several_gzip_members_is_read_completely(server: ModelServer, st
     packed = gzip.compress(b"one ") + gzip.compress(b"") + gzip.compress(b"two") + bytes(50)
     pieces = [packed[i : i + step] for i in range(0, len(packed), step)]
     server.reply(text(*pieces, headers={"Content-Encoding": "gzip"}))
-    page = fetch_response(get_base_url(server), 20, None)
+    page = Fetcher(20, None).fetch(get_base_url(server))
     assert (page.body, page.truncation_reason) == (b"one two", "")
 
 
@@ -160,7 +157,7 @@ def test_body_of_several_gzip_members_is_read_completely(server: ModelServer, st
 )
 def test_incomplete_body_is_kept(server: ModelServer, reply: Reply, size: int, note: str) -> None:
     server.reply(reply)
-    page = fetch_response(get_base_url(server), 20, None)
+    page = Fetcher(20, None).fetch(get_base_url(server))
     assert (len(page.body), page.truncation_reason) == (size, note)
 
 
@@ -171,7 +168,7 @@ def test_unrequested_compression_is_refused(server: ModelServer) -> None:
 
 def test_unwanted_body_is_not_read(server: ModelServer) -> None:
     server.reply(Reply((b"x", HOLD), content_type="image/png"))
-    page = fetch_response(get_base_url(server), 20, None, lambda kind: kind != "image/png")
+    page = Fetcher(20, None, lambda kind: kind != "image/png").fetch(get_base_url(server))
     assert page.body == b""
     server.wait_for_abandoned()
 
@@ -189,7 +186,7 @@ def test_timeout_applies_to_a_silent_server(server: ModelServer, reply: Reply) -
 def test_timeout_applies_to_an_endless_body(server: ModelServer, reply: Reply) -> None:
     server.reply(reply)
     start = time.monotonic()
-    page = fetch_response(get_base_url(server), 0.5, None)
+    page = Fetcher(0.5, None).fetch(get_base_url(server))
     assert page.body.startswith(b"x")
     assert page.truncation_reason == "cut off after 0.5 s"
     assert time.monotonic() - start < 5
@@ -198,7 +195,7 @@ def test_timeout_applies_to_an_endless_body(server: ModelServer, reply: Reply) -
 
 def test_the_body_of_a_redirect_is_not_read(server: ModelServer) -> None:
     server.reply(Reply((b"x", HOLD), status=302, headers={"Location": "/next"}), text(b"there"))
-    assert fetch_response(get_base_url(server), 20, None).body == b"there"
+    assert Fetcher(20, None).fetch(get_base_url(server)).body == b"there"
 
 
 @pytest.mark.slow
@@ -267,7 +264,7 @@ def test_localhost_is_reached_only_without_a_policy(server: ModelServer, host: s
     assert "only public hosts" in refusal(url, NetworkPolicy(frozenset({"localhost", "127.0.0.1"})))
     assert not server.requests
     if host != "[::1]":
-        assert fetch_response(url, 20, None).body == b"secret"
+        assert Fetcher(20, None).fetch(url).body == b"secret"
 
 
 @pytest.mark.parametrize("url", ["http://169.254.169.254/latest/meta-data", "http://10.0.0.1/", "http://[fe80::1]/"])
@@ -278,7 +275,7 @@ def test_no_private_address_is_reached(url: str) -> None:
 def test_name_is_resolved_once_and_that_address_is_used(server: ModelServer) -> None:
     server.reply(text(b"here"))
     names = FakeResolver(allowed_test=["127.0.0.1"])
-    page = fetch_response(f"http://Allowed.Test.:{port(server)}/x", 20, restricted(names))
+    page = Fetcher(20, restricted(names)).fetch(f"http://Allowed.Test.:{port(server)}/x")
     assert (page.body, page.url) == (b"here", f"http://allowed.test:{port(server)}/x")
     assert names.asked == ["allowed.test"]
     assert server.requests[0].headers["Host"] == f"allowed.test:{port(server)}"
@@ -302,7 +299,7 @@ def test_changed_address_is_checked_again_at_each_redirect(server: ModelServer) 
 def test_next_address_is_tried_if_one_fails(server: ModelServer) -> None:
     server.reply(text(b"here"))
     names = FakeResolver(a_test=["127.0.0.9", "127.0.0.1"])
-    assert fetch_response(f"http://a.test:{port(server)}/", 20, restricted(names)).body == b"here"
+    assert Fetcher(20, restricted(names)).fetch(f"http://a.test:{port(server)}/").body == b"here"
 
 
 def test_redirect_to_another_host_must_be_allowed(server: ModelServer) -> None:
@@ -312,7 +309,7 @@ def test_redirect_to_another_host_must_be_allowed(server: ModelServer) -> None:
     start = f"http://a.test:{port(server)}/"
     assert refusal(start, restricted(names)).endswith(f"fetch {other}")
     assert len(server.requests) == 1
-    assert fetch_response(start, 20, restricted(names, "b.test")).body == b"there"
+    assert Fetcher(20, restricted(names, "b.test")).fetch(start).body == b"there"
 
 
 def test_allowed_redirect_host_must_still_be_public(server: ModelServer) -> None:
@@ -333,11 +330,11 @@ def test_proxy_is_used_only_without_a_policy(server: ModelServer, safe: bool) ->
     code = """if True:
         import sys
         from ask.tools.base import ToolError
-        from ask.tools.http_get import fetch_response
+        from ask.tools.http_get import Fetcher
         from ask.tools.network_policy import NetworkPolicy
         safe = NetworkPolicy(frozenset(), lambda host, port: ["127.0.0.1"], lambda address: True)
         try:
-            print(fetch_response("http://a.test:1/", 20, safe if sys.argv[1] == "True" else None).body.decode())
+            print(Fetcher(20, safe if sys.argv[1] == "True" else None).fetch("http://a.test:1/").body.decode())
         except ToolError as error:
             print(error)
     """
@@ -399,11 +396,11 @@ def test_certificate_is_checked_against_the_host_name(
     code = """if True:
         import sys
         from ask.tools.base import ToolError
-        from ask.tools.http_get import fetch_response
+        from ask.tools.http_get import Fetcher
         from ask.tools.network_policy import NetworkPolicy
         safe = NetworkPolicy(frozenset(), lambda host, port: ["127.0.0.1"], lambda address: True)
         try:
-            print(fetch_response(sys.argv[1], 20, safe).body.decode())
+            print(Fetcher(20, safe).fetch(sys.argv[1]).body.decode())
         except ToolError as error:
             print(error)
     """

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask.tools.base import ToolError
-from ask.tools.network_policy import is_ip_address, is_public_address, parse_host, parse_url
+from ask.tools.network_policy import is_ip_address, is_public_address, parse_url
 
 MAPPED = IPv6Address("::ffff:7f00:1").compressed
 """An IPv4 address in IPv6 notation, which Python 3.13 writes with dots."""
@@ -38,7 +38,7 @@ MAPPED = IPv6Address("::ffff:7f00:1").compressed
     ],
 )
 def test_host_is_normalized(url: str, host: str, fetched: str) -> None:
-    assert parse_host(url) == host
+    assert parse_url(url).host == host
     assert parse_url(url).url == fetched
 
 
@@ -75,7 +75,7 @@ def test_host_is_normalized(url: str, host: str, fetched: str) -> None:
 )
 def test_ambiguous_url_is_refused(url: str) -> None:
     with pytest.raises(ToolError, match=r"^not fetched: "):
-        parse_host(url)
+        parse_url(url)
 
 
 @given(
@@ -91,7 +91,7 @@ def test_other_parsers_find_the_same_host(url: str) -> None:
     parts = urlsplit(target.url)
     assert (parts.scheme, parts.hostname, parts.username) == ("http", target.host, None)
     assert (parts.port or 80) == target.port
-    assert parse_host(target.url) == target.host
+    assert parse_url(target.url).host == target.host
     assert target.host.isascii()
     if is_ip_address(target.host):
         ip_address(target.host)
@@ -100,7 +100,7 @@ def test_other_parsers_find_the_same_host(url: str) -> None:
 @given(st.text(max_size=40))
 def test_any_text_is_parsed_or_refused_in_one_line(text: str) -> None:
     try:
-        parse_host(text)
+        parse_url(text)
     except ToolError as error:
         assert "\n" not in str(error)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ask.tools.base import ToolContext
 from ask.tools.builtin import EDIT_FILE, WRITE_FILE
-from ask.undo.backups import FileBackups
+from ask.undo.backups import BackupWriter
 from ask.undo.journal import UNDO, BackupSet, JournalHeader, PathChange, merge_changes, read_backup_sets
 from ask.undo.restore import RestoreStatus, RestoreStep, apply_restore, plan_restore
 
@@ -22,20 +22,20 @@ class Runs:
         self.data = self.folder / "data"
         self.work.mkdir()
         self.said: list[str] = []
-        self.keeper = FileBackups(self.data, JournalHeader("", "", ""), self.said.append)
+        self.keeper = BackupWriter(self.data, JournalHeader("", "", ""), self.said.append)
         self.begin()
 
     def begin(self, conversation: str = "a1") -> None:
         """Begin a run; the one before has ended."""
         self.end()
-        self.keeper = FileBackups(self.data, JournalHeader(conversation, str(self.work), ""), self.said.append)
+        self.keeper = BackupWriter(self.data, JournalHeader(conversation, str(self.work), ""), self.said.append)
         self.context = ToolContext(
             self.work, {}, 1, self.data / "results", self.said.append, before_write=self.keeper.before_write
         )
 
     def end(self) -> None:
         """The run is over."""
-        self.keeper.journal.close()
+        self.keeper.close()
 
     def write(self, name: str, content: str) -> str:
         return WRITE_FILE.run({"filepath": name, "content": content}, self.context).text
@@ -63,7 +63,7 @@ class Runs:
         return self.records[-1]
 
     def put_back(self, steps: list[RestoreStep], names: tuple[str, ...] = ()) -> None:
-        apply_restore(steps, FileBackups(self.data, JournalHeader("a1", "", "", UNDO, names), self.said.append))
+        apply_restore(steps, BackupWriter(self.data, JournalHeader("a1", "", "", UNDO, names), self.said.append))
 
     def tree(self) -> dict[str, tuple[object, ...]]:
         """All that there is in `work`."""

@@ -11,10 +11,18 @@ from pathlib import Path
 from random import Random
 
 import ask.undo.pruning  # noqa: F401
-from ask.undo.backups import FileBackups, Journal
-from ask.undo.journal import RUN, UNDO, BackupSet, JournalHeader, PathChange, merge_changes, read_backup_sets
+from ask.undo.backups import BackupWriter
+from ask.undo.journal import (
+    RUN,
+    UNDO,
+    BackupSet,
+    JournalHeader,
+    PathChange,
+    complete_changes,
+    merge_changes,
+    read_backup_sets,
+)
 from ask.undo.restore import RestoreStatus, apply_restore, plan_restore
-from ask.undo.snapshots import add_folder_changes, back_up_folders, record_folder_changes
 from tests.undo.runs import tree
 
 
@@ -29,11 +37,11 @@ class FolderRuns:
 
     def run(self, change: Callable[[], object], *, end: bool = True) -> None:
         """A run that does that, and comes to its end or is killed."""
-        record = Journal(self.data, JournalHeader("a1", str(self.work), ""))
-        back_up_folders(record, [self.work], {str(self.work / ".git")}, lambda: None)
+        record = BackupWriter(self.data, JournalHeader("a1", str(self.work), ""), lambda text: None)
+        record.back_up_folders([self.work], {str(self.work / ".git")}, lambda: None)
         change()
         if end:
-            record_folder_changes(record)
+            record.record_folder_changes()
         record.close()
 
     @property
@@ -42,7 +50,7 @@ class FolderRuns:
 
     def changes(self, kind: str = RUN) -> list[PathChange]:
         """What became of the folder in all runs, or undos."""
-        return merge_changes(add_folder_changes(record) for record in self.records if record.header.kind == kind)
+        return merge_changes(complete_changes(record) for record in self.records if record.header.kind == kind)
 
     def states(self) -> dict[str, RestoreStatus]:
         """What is to become of each path."""
@@ -52,7 +60,7 @@ class FolderRuns:
         """Put back what all runs, or undos, changed; the folders that should be gone and are not."""
         steps = plan_restore(self.changes(kind), force=force)
         about = JournalHeader("a1", "", "", UNDO, tuple(one.name for one in self.records if one.header.kind == kind))
-        left = apply_restore(steps, FileBackups(self.data, about, lambda text: None))
+        left = apply_restore(steps, BackupWriter(self.data, about, lambda text: None))
         return {os.path.relpath(change.path, self.work): state for change, state in left}
 
     def tree(self) -> dict[str, tuple[object, ...]]:

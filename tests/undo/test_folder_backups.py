@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
@@ -17,27 +18,18 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ask.errors import FileError
-from ask.undo.backups import Journal
+from ask.undo.backups import BackupWriter, FoldersTooLargeError, check_folder_sizes
 from ask.undo.journal import (
     BACKUPS_FOLDER,
+    FOLDERS_COPIED,
     JOURNAL_NAME,
-    MAX_BACKUP_SIZE,
-    MAX_FILES,
-    MAX_TOTAL_BYTES,
-    SNAPSHOT_NAME,
+    MANIFEST_NAME,
     JournalHeader,
+    complete_changes,
 )
 from ask.undo.pruning import SNAPSHOT_STORAGE_LIMIT, STAMP_NAME
 from ask.undo.restore import RestoreStatus
-from ask.undo.snapshots import (
-    MANIFEST_NAME,
-    FoldersTooLargeError,
-    add_folder_changes,
-    back_up_folders,
-    check_folder_sizes,
-    record_folder_changes,
-)
-from ask.undo.trees import MAX_DEPTH
+from ask.undo.trees import MAX_BACKUP_SIZE, MAX_DEPTH, MAX_FILES, MAX_TOTAL_BYTES
 from tests.undo.safe_runs import ACTS, NAMES, PATHS, FolderRuns, check
 
 ROOT = Path(__file__).parents[2]
@@ -99,7 +91,7 @@ def test_a_change_that_hides_is_found(runs: FolderRuns) -> None:
     os.utime(file, ns=(5, 5))
 
     def change() -> None:
-        start = next(runs.data.glob(f"{BACKUPS_FOLDER}/*/{SNAPSHOT_NAME}/{MANIFEST_NAME}"))
+        start = next(runs.data.glob(f"{BACKUPS_FOLDER}/*/{MANIFEST_NAME}"))
         about, *entries = start.read_text().splitlines()
         roots, untouched, began = json.loads(about)
         start.write_text("\n".join([json.dumps([roots, untouched, began + 10**12]), *entries, ""]))
@@ -175,7 +167,7 @@ def test_no_link_is_followed_and_no_folder_too_deep(runs: FolderRuns) -> None:
 
     runs.run(change)
     assert runs.states() == {"new": RestoreStatus.REMOVE}
-    listed = next(runs.data.glob(f"{BACKUPS_FOLDER}/*/{SNAPSHOT_NAME}/{MANIFEST_NAME}")).read_text()
+    listed = next(runs.data.glob(f"{BACKUPS_FOLDER}/*/{MANIFEST_NAME}")).read_text()
     assert "outside/f" not in listed
 
 
@@ -274,21 +266,48 @@ def test_a_run_that_changes_nothing_leaves_no_record(runs: FolderRuns) -> None:
 
 
 def test_what_a_run_wrote_elsewhere_is_kept_though_its_folders_are_as_they_were(runs: FolderRuns) -> None:
-    record = Journal(runs.data, JournalHeader("a1", "", ""))
-    back_up_folders(record, [runs.work], (), lambda: None)
-    record.add_line(kind="file", path="/x", root=None, copy=0, digest="", lost="", folders=[], wrote=["1"])
-    record_folder_changes(record)
+    record = BackupWriter(runs.data, JournalHeader("a1", "", ""), lambda text: None)
+    record.back_up_folders([runs.work], (), lambda: None)
+    record.before_write(Path("/x"), b"1", None)
+    record.record_folder_changes()
     record.close()
-    assert [list(map(str, add_folder_changes(one).changes)) for one in runs.records] == [["/x"]]
+    assert [list(map(str, complete_changes(one).changes)) for one in runs.records] == [["/x"]]
+
+
+def test_a_file_can_be_backed_up_alone_after_its_folder_could_not_be(runs: FolderRuns) -> None:
+    for name in ("f", "g"):
+        (runs.work / name).write_text("old")
+    names = iter((".", "f", "g"))
+
+    def fail_at_the_last_file() -> None:
+        if next(names) == "g":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    record = BackupWriter(runs.data, JournalHeader("a1", "", ""), lambda text: None)
+    with pytest.raises(OSError, match="No space left"):
+        record.back_up_folders([runs.work], (), fail_at_the_last_file)
+    folder_fd = os.open(runs.work, os.O_RDONLY)
+    record.before_write(runs.work / "f", b"new", folder_fd)
+    os.close(folder_fd)
+    (runs.work / "f").write_text("new")
+    record.record_folder_changes()
+    record.close()
+    assert runs.undo() == {}
+    assert (runs.work / "f").read_text() == "old"
 
 
 def test_copies_of_folders_push_out_each_other_alone(runs: FolderRuns) -> None:
     def old(number: int, size: int, *, folders: bool) -> Path:
         record = runs.data / BACKUPS_FOLDER / f"{number:020d}-0"
-        (record / SNAPSHOT_NAME).mkdir(parents=True) if folders else record.mkdir(parents=True)
-        lines = [JournalHeader("a1", "", "")._asdict(), *([{"kind": SNAPSHOT_NAME}] if folders else [])]
+        record.mkdir(parents=True)
+        if folders:
+            (record / MANIFEST_NAME).touch()
+        lines = [
+            JournalHeader("a1", "", "")._asdict(),
+            *([{"kind": FOLDERS_COPIED, "uncopied": {}}] if folders else []),
+        ]
         (record / JOURNAL_NAME).write_text("".join(json.dumps(line) + "\n" for line in lines))
-        file = record / SNAPSHOT_NAME / "1" if folders else record / "1"
+        file = record / "1"
         file.touch()
         os.truncate(file, size)
         return record
@@ -300,18 +319,27 @@ def test_copies_of_folders_push_out_each_other_alone(runs: FolderRuns) -> None:
     assert [path.exists() for path in (small, *large)] == [True, False, False, True, True]
 
 
-@pytest.mark.parametrize("list_name", ["start", "left"])
 @pytest.mark.parametrize("content", [b"", b"\xff", b"{}\n", b"[]\n", b"garbage\n", b'["a", 1, 2, 3, 4]\n'])
-def test_a_list_that_makes_no_sense_is_an_error(runs: FolderRuns, list_name: str, content: bytes) -> None:
+def test_a_manifest_that_makes_no_sense_is_an_error(runs: FolderRuns, content: bytes) -> None:
     (runs.work / "f").touch()
-    runs.run((runs.work / "f").unlink)
-    folder = runs.records[0].folder / SNAPSHOT_NAME
-    (folder / list_name).write_bytes(content)
-    if (list_name, content) == ("left", b""):
-        assert runs.states() == {}
-        return
+    runs.run((runs.work / "f").unlink, end=False)
+    manifest = runs.records[0].folder / MANIFEST_NAME
+    manifest.write_bytes(content)
     with pytest.raises(FileError, match="is not valid"):
         runs.states()
-    (folder / list_name).unlink()
+    manifest.unlink()
     with pytest.raises(FileError, match="cannot read"):
         runs.states()
+
+
+@pytest.mark.parametrize("content", [b"\xff", b"{}", b"[]", b"garbage", b'["a", 1, 2, 3, 4]', b'{"kind": "file"}'])
+def test_recorded_changes_that_make_no_sense_are_an_error(runs: FolderRuns, content: bytes) -> None:
+    (runs.work / "f").touch()
+    runs.run((runs.work / "f").unlink)
+    journal = runs.records[0].folder / JOURNAL_NAME
+    lines = journal.read_bytes().splitlines()
+    journal.write_bytes(b"\n".join([*lines[:2], content, *lines[3:], b""]))
+    with pytest.raises(FileError, match="is not valid"):
+        runs.states()
+    journal.write_bytes(b"\n".join([*lines[:2], *lines[3:], b""]))
+    assert runs.states() == {}

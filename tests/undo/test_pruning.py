@@ -112,10 +112,10 @@ def test_many_processes_keep_and_remove_at_once(runs: Runs) -> None:
 import sys
 sys.path.insert(0, {str(ROOT)!r})
 from pathlib import Path
-from ask.undo.backups import FileBackups
+from ask.undo.backups import BackupWriter
 from ask.undo.journal import JournalHeader
 file = Path({str(runs.work)!r}, sys.argv[1])
-keeper = FileBackups(Path({str(runs.data)!r}), JournalHeader("a1", "", ""), print)
+keeper = BackupWriter(Path({str(runs.data)!r}), JournalHeader("a1", "", ""), print)
 keeper.before_write(file, b"new", None)
 file.write_bytes(b"new")
 """

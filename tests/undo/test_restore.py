@@ -19,7 +19,6 @@ from ask.errors import FileError
 from ask.tools.base import ToolError
 from ask.undo.journal import (
     JOURNAL_NAME,
-    MAX_BACKUP_SIZE,
     find_undone_names,
     lock_backup_sets,
     merge_changes,
@@ -27,6 +26,7 @@ from ask.undo.journal import (
 )
 from ask.undo.pruning import STAMP_NAME
 from ask.undo.restore import RestoreStatus, plan_restore
+from ask.undo.trees import MAX_BACKUP_SIZE
 from tests.undo.runs import Runs
 
 ROOT = Path(__file__).parents[2]

@@ -22,20 +22,12 @@ def run_chat(flags: Mapping[str, Any]) -> int:
         session = ChatSession(flags, app)
         app.cleanup.callback(print_conversation_id, session)
         first_message = decode_argument(" ".join(flags["words"]))
-        if not is_interactive():
+        outputs = (sys.stdout, sys.stderr)
+        has_terminal = any(stream is not None and stream.isatty() for stream in outputs)
+        if sys.stdin is None or not sys.stdin.isatty() or not has_terminal:
             return run_piped_chat(session, first_message)
         run_interactive_chat(session, first_message)
     return 0
-
-
-def is_interactive() -> bool:
-    """Check whether input comes from a terminal and at least one output stream is a terminal."""
-    outputs = (sys.stdout, sys.stderr)
-    return (
-        sys.stdin is not None
-        and sys.stdin.isatty()
-        and any(stream is not None and stream.isatty() for stream in outputs)
-    )
 
 
 def print_conversation_id(session: ChatSession) -> None:
@@ -48,11 +40,11 @@ def print_conversation_id(session: ChatSession) -> None:
 
 def run_interactive_chat(session: ChatSession, first_message: str) -> None:
     """Read and handle messages and slash commands until the user quits."""
-    from ask.cli.chat.prompt import ChatPrompt, preserve_terminal
+    from ask.cli.chat.prompt import ChatPrompt, prepare_terminal
 
     print_greeting(session)
     prompt = ChatPrompt(session)
-    with preserve_terminal(prompt.enable_bracketed_paste), prompt:
+    with prepare_terminal(prompt):
         initial_text = ""
         while True:
             try:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import Any, Self
+from typing import Any
 
 from prompt_toolkit import Application, PromptSession
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
@@ -48,11 +48,7 @@ MAX_ECHOED_LINES = 12
 
 
 class ChatPrompt:
-    """Reads messages of one or more lines from the terminal.
-
-    As a context manager it enables bracketed paste, also while an answer is printed: pasted text is one message,
-    while each typed line is a message of its own.
-    """
+    """Reads messages of one or more lines from the terminal."""
 
     def __init__(self, session: ChatSession) -> None:
         app = session.app
@@ -79,14 +75,8 @@ class ChatPrompt:
             output=None if self._is_dumb_terminal else output,
         )
 
-    def __enter__(self) -> Self:
-        self.enable_bracketed_paste()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.enable_bracketed_paste(enabled=False)
-
     def enable_bracketed_paste(self, *, enabled: bool = True) -> None:
+        """Let the terminal mark pasted text, so that it is one message, while each typed line is one of its own."""
         output = self._prompt_session.output
         if not self._is_dumb_terminal:
             (output.enable_bracketed_paste if enabled else output.disable_bracketed_paste)()
@@ -255,9 +245,10 @@ IFLAG, LFLAG = 0, 3  # indexes into the list returned by tcgetattr
 
 
 @contextmanager
-def preserve_terminal(enable_bracketed_paste: Callable[[], None]) -> Iterator[None]:
-    """Turn off echo and line mode so that input typed during an answer goes to the next prompt; then restore both.
+def prepare_terminal(prompt: ChatPrompt) -> Iterator[None]:
+    """Prepare the terminal for input that is typed or pasted during an answer and goes to the next prompt.
 
+    Bracketed paste is enabled, and echo and line mode are turned off; at the end, all of them are restored.
     Enter must arrive as a carriage return, not as a newline, so that every typed line is a message of its own. A shell
     changes the modes while the chat is suspended (Ctrl-Z), and does not restore them.
     """
@@ -275,7 +266,7 @@ def preserve_terminal(enable_bracketed_paste: Callable[[], None]) -> Iterator[No
         os.kill(os.getpid(), signal.SIGTSTP)
         signal.signal(signal.SIGTSTP, suspend)
         set_modes(current_modes)
-        enable_bracketed_paste()
+        prompt.enable_bracketed_paste()
 
     with suppress(termios.error):
         original_modes, modes = termios.tcgetattr(descriptor), termios.tcgetattr(descriptor)
@@ -285,10 +276,12 @@ def preserve_terminal(enable_bracketed_paste: Callable[[], None]) -> Iterator[No
         if signal.getsignal(signal.SIGTSTP) is signal.SIG_DFL:
             signal.signal(signal.SIGTSTP, suspend)
     try:
+        prompt.enable_bracketed_paste()
         yield
     finally:
         if original_modes is not None:
             set_modes(original_modes)
+        prompt.enable_bracketed_paste(enabled=False)
 
 
 @contextmanager

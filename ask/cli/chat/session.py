@@ -78,7 +78,7 @@ class ChatSession:
         self.command_console = StderrConsole(app.environment, quiet=False, plain=flags["plain"], redact=self.redact)
         self.request = prepare_without_prompt(self.flags, app)
         template = self.request.template
-        self._pending_template = template if template and template.has_prompt else None
+        self._pending_template = template if template and template.prompt else None
         self._pending_inputs = (template and template.inputs) or PromptInputs()
         if flags["files"]:
             self._pending_inputs = self._pending_inputs.merge(self._read_inputs(flags["files"]))
@@ -218,10 +218,8 @@ class ChatSession:
 
     def switch_endpoint(self, selection: ModelSelection) -> None:
         """Use this provider and model from now on."""
-        current = self.request.endpoint
-        endpoint = resolve_other_endpoint(self.app, selection, current)
-        fallback_keys = (fallback.key for fallback in self.request.fallbacks)
-        secrets = self.app.collect_secrets(endpoint.key, current.key, *fallback_keys)
+        endpoint = resolve_other_endpoint(self.app, selection, self.request.endpoint)
+        secrets = self.app.collect_secrets()
         self.console.redact = secrets.redact
         if not endpoint.model:
             endpoint = endpoint._replace(

@@ -65,8 +65,7 @@ class ToolPlugin:
         extra_import_path: Sequence[str] = (),
     ) -> None:
         self.origin = origin
-        self._import_path = [*sys.path, *extra_import_path]
-        self._targets = targets
+        self._start_message = {"path": [*sys.path, *extra_import_path], "targets": targets}
         self._plugin_environment = plugin_environment
         self._process: PluginProcess | None = None
         self._start_process()
@@ -114,9 +113,8 @@ class ToolPlugin:
         Raises:
             PluginLoadError: It cannot be loaded.
         """
-        start = {"path": self._import_path, "targets": self._targets}
         try:
-            reply = process.exchange(START, start, self._load_deadline, lambda _: None)
+            reply = process.exchange(START, self._start_message, self._load_deadline, lambda _: None)
         except WorkerDiedError as error:
             raise PluginLoadError(f"its process ended ({error})") from None
         except WorkerTimeoutError:

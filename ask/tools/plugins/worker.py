@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 import os
-import queue
+import select
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -20,10 +20,8 @@ from typing import Any
 from ask.tools.base import Tool, ToolContext, ToolError
 from ask.tools.plugins.functions import to_tool_result
 from ask.tools.plugins.loader import ToolTarget, format_plugin_error, load_tools
-from ask.worker_channel import DONE, READY, FrameReader, write_frame
+from ask.worker_channel import DONE, READY, read_frames, write_frame
 
-MAX_CALL_SIZE = 1 << 28
-READ_SIZE = 1 << 20
 UNEXPECTED_ERROR_PREFIX = "the tool failed: "
 """The beginning of a result for any exception other than `ToolError`."""
 STDIN_FD, STDOUT_FD, STDERR_FD = 0, 1, 2
@@ -39,8 +37,11 @@ def main() -> None:
         os.register_at_fork(after_in_child=partial(os.closerange, descriptor, descriptor + 1))  # ignores errors
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
-    calls = CallQueue(requests_fd)
-    settings = next(calls)
+    is_busy = threading.Event()
+    is_busy.set()  # until the plugin is loaded
+    threading.Thread(target=kill_when_abandoned, args=(requests_fd, is_busy), daemon=True).start()
+    messages = (json.loads(payload) for _, payload in read_frames(requests_fd))
+    settings = next(messages)
     sys.path[:] = settings["path"]
     tools: dict[str, Tool] = {}
     problem = ""
@@ -49,46 +50,25 @@ def main() -> None:
     except BaseException as error:  # noqa: BLE001 - sys.exit and everything else
         problem = format_plugin_error(error)
     specs = [[*tool.spec[:2], dict(tool.spec.parameters), bool(tool.has_side_effects)] for tool in tools.values()]
-    calls.is_busy = False
+    is_busy.clear()
     write_frame(replies_fd, READY, json.dumps({"tools": specs, "problem": problem}).encode())
-    for call in calls:
+    for call in messages:
+        is_busy.set()
         outcome = execute_call(tools[call["tool"]], call["arguments"], make_tool_context(call))
         for stream in (sys.stdout, sys.stderr):
             with suppress(Exception):  # the plugin may have replaced it
                 stream.flush()
-        calls.is_busy = False
+        is_busy.clear()
         write_frame(replies_fd, DONE, json.dumps(outcome).encode())
 
 
-class CallQueue(Iterator[dict[str, Any]]):
-    """Iterator over the requests, which a thread reads: it notices the end of ask while a call is running.
-
-    Attributes:
-        is_busy: Whether a call is running; if ask ends meanwhile, the process group is killed.
-    """
-
-    def __init__(self, requests_fd: int) -> None:
-        self.is_busy = False
-        self._requests_fd = requests_fd
-        self._pending: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
-        threading.Thread(target=self._read_requests, daemon=True).start()
-
-    def __next__(self) -> dict[str, Any]:
-        call = self._pending.get()
-        if call is None:
-            raise StopIteration
-        return call
-
-    def _read_requests(self) -> None:
-        reader = FrameReader(MAX_CALL_SIZE)
-        with suppress(OSError):
-            while data := os.read(self._requests_fd, READ_SIZE):
-                for _, payload in reader.feed(data):
-                    self.is_busy = True
-                    self._pending.put(json.loads(payload))
-        if self.is_busy:
-            os.killpg(0, signal.SIGKILL)
-        self._pending.put(None)
+def kill_when_abandoned(requests_fd: int, is_busy: threading.Event) -> None:
+    """Wait until ask closes the request pipe; if a call is running then, kill the process group."""
+    poll = select.poll()
+    poll.register(requests_fd, select.POLLHUP)
+    poll.poll()
+    is_busy.wait()
+    os.killpg(0, signal.SIGKILL)
 
 
 def make_tool_context(call: Mapping[str, Any]) -> ToolContext:

@@ -152,6 +152,16 @@ def test_tools_can_be_turned_off_and_on(ask: Ask, server: ModelServer) -> None:
         assert "on, off or list" in chat.send("/tools maybe")
 
 
+def test_a_key_that_enabling_the_tools_retrieves_is_redacted(ask: Ask, server: ModelServer, home: Home) -> None:
+    home.config.mkdir()
+    (home.config / "config.toml").write_text("[providers.brave]\nkey_command = 'echo brave-0123456789'\n")
+    server.reply(wire.calls(("bash", {"command": "echo brave-''0123456789"})), wire.says("Done."))
+    with Chat(ask, "--no-tools") as chat:
+        assert "search_web" in chat.send("/tools on")
+        chat.send("go")
+    assert b"brave-0123456789" not in server.requests[1].body
+
+
 def test_safe_mode_can_be_turned_on_but_not_off(ask: Ask, server: ModelServer, home: Home) -> None:
     outside = home.path / "outside"
     reach = wire.calls(("bash", {"command": f"touch {outside}; touch inside"}))
