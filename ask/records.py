@@ -17,21 +17,26 @@ else:
         __slots__ = ()
 
         def __new__(cls, *values: Any, **named_values: Any) -> Self:
-            if named_values or len(values) != len(cls._fields):
-                defaults = cls._field_defaults
-                try:
-                    values += tuple(
-                        [
-                            named_values.pop(field) if field in named_values else defaults[field]
-                            for field in cls._fields[len(values) :]
-                        ]
-                    )
-                except KeyError as error:
-                    raise TypeError(f"{cls.__name__} has no value for the field {error}") from None
-                if named_values or len(values) > len(cls._fields):
-                    wrong = ", ".join(named_values) or f"{len(values)} values"
-                    raise TypeError(f"{cls.__name__} has the fields {', '.join(cls._fields)}; it cannot take {wrong}")
+            missing = len(cls._fields) - len(values)
+            if named_values or not 0 <= missing <= len(cls._defaults):
+                values = cls._complete(values, named_values)
+            elif missing:
+                values += cls._defaults[-missing:]
             return tuple.__new__(cls, values)
+
+        @classmethod
+        def _complete(cls, values: tuple[Any, ...], named_values: dict[str, Any]) -> tuple[Any, ...]:
+            """Return the values of all fields."""
+            remaining = cls._fields[len(values) :]
+            wrong = named_values.keys() - remaining
+            if wrong or len(values) > len(cls._fields):
+                rejected = ", ".join(sorted(wrong)) or f"{len(values)} values"
+                raise TypeError(f"{cls.__name__} has the fields {', '.join(cls._fields)}; it cannot take {rejected}")
+            available = cls._field_defaults | named_values
+            try:
+                return values + tuple([available[field] for field in remaining])
+            except KeyError as error:
+                raise TypeError(f"{cls.__name__} has no value for the field {error}") from None
 
         def __getnewargs__(self) -> tuple[Any, ...]:
             return tuple(self)
@@ -66,6 +71,7 @@ else:
                 "__match_args__": fields,
                 "_fields": fields,
                 "_field_defaults": {field: namespace[field] for field in fields if field in namespace},
+                "_defaults": tuple([namespace[field] for field in fields if field in namespace]),
                 **{field: property(itemgetter(position)) for position, field in enumerate(fields)},
             }
             return type(name, (_Record,), namespace)

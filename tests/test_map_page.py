@@ -107,7 +107,7 @@ def test_commands_print_the_documented_output(
 
 
 def test_the_progress_bar_is_shown_as_it_is() -> None:
-    progress = Progress(answered=25_640, failed=3, resumed=0, in_flight=64, cost=4.12, concurrency=64)
+    progress = Progress(answered=25_640, failed=3, resumed=0, in_flight=64, cost=4.12)
     assert RECIPES[0].printed == format_progress(progress, 40_000, 62.1, 98) + "\n"
 
 

@@ -51,36 +51,25 @@ class ModelAnswer(NamedTuple):
             raise self.error
 
 
-class ModelEvent(NamedTuple):
-    """An event of one of several models; the last one of each is its answer."""
-
-    number: int
-    event: Event | ModelAnswer
+NumberedEvent = tuple[int, Event | ModelAnswer]
+"""An event of one of several models, with the position of the model; the last one of each is its answer."""
 
 
-class Verdict(NamedTuple):
-    """The decision of a judge: the best answer, the reason, and the judge's own response."""
-
-    best: ModelAnswer
-    reason: str
-    response: ModelAnswer
-
-
-def ask_models(requests: Sequence[RunRequest], app: AppContext) -> Generator[list[ModelEvent]]:
+def ask_models(requests: Sequence[RunRequest], app: AppContext) -> Generator[list[NumberedEvent]]:
     """Send all requests at once and yield events as they arrive, several at a time if they arrive together.
 
     Closing the iterator cancels the requests that are not answered yet.
     """
-    events: SimpleQueue[ModelEvent] = SimpleQueue()
+    events: SimpleQueue[NumberedEvent] = SimpleQueue()
     is_canceled = threading.Event()
 
     def run(number: int) -> None:
         def on_event(event: Event) -> None:
             if is_canceled.is_set():
                 raise RunInterruptedError("canceled")
-            events.put(ModelEvent(number, event))
+            events.put((number, event))
 
-        events.put(ModelEvent(number, ask_model(requests[number], app, on_event)))
+        events.put((number, ask_model(requests[number], app, on_event)))
 
     for number in range(len(requests)):
         threading.Thread(target=run, args=(number,), daemon=True).start()
@@ -113,8 +102,10 @@ def ask_model(request: RunRequest, app: AppContext, on_event: Callable[[Event], 
 
 def judge_answers(
     request: RunRequest, answers: Sequence[ModelAnswer], app: AppContext, on_event: Callable[[Event], None]
-) -> Verdict:
-    """Have a model name the best of several answers. It sees them without names and in random order.
+) -> tuple[ModelAnswer, ModelAnswer]:
+    """Have a model name the best of several answers; return that, and the judge's own, whose text is the reason.
+
+    It sees the answers without names and in random order.
 
     Args:
         request: the question, with the judge as its endpoint.
@@ -143,7 +134,7 @@ def judge_answers(
     def name_model(match: re.Match[str]) -> str:
         return labeled[match[0]].endpoint.full_name if match[0] in labeled else match[0]
 
-    return Verdict(labeled[verdict["best"]], re.sub(r"#\d+", name_model, verdict["reason"]), response)
+    return labeled[verdict["best"]], response._replace(text=re.sub(r"#\d+", name_model, verdict["reason"]))
 
 
 def combine_answers(request: RunRequest, answers: Sequence[ModelAnswer]) -> RunRequest:

@@ -71,6 +71,8 @@ class RunRequest(NamedTuple):
         fallbacks: the providers and models to ask in turn if `endpoint` cannot answer.
         project_context: the project's instructions, and the skills; None if there are none or tools are off.
         opening_messages: the messages of a template, between `message_history` and `user_message`.
+        system_prompt: the complete system prompt of a row of `ask map`, whose conversation is never shortened; "" to
+            build one from the request and the tools that are actually offered.
     """
 
     conversation_id: str
@@ -92,6 +94,7 @@ class RunRequest(NamedTuple):
     fallbacks: Sequence[ModelEndpoint] = ()
     project_context: ProjectContext | None = None
     opening_messages: Sequence[Message] = ()
+    system_prompt: str = ""
 
 
 def prepare_request(flags: Mapping[str, Any], app: AppContext) -> RunRequest:

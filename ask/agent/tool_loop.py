@@ -124,8 +124,6 @@ class ToolLoop:
         app: the user's installation.
         on_event: receives the events.
         client: sends requests to the request's model; None to create one.
-        system_prompt: the system prompt of a row of `ask map`, which is never shortened; "" to build the system prompt
-            from the request and the tools that are actually offered.
     """
 
     _endpoint: ModelEndpoint
@@ -139,13 +137,11 @@ class ToolLoop:
         on_event: Callable[[Event], None],
         *,
         client: ProviderClient | None = None,
-        system_prompt: str = "",
     ) -> None:
         self._request = request
         self._app = app
         self._on_event = on_event
         self._first_client = client
-        self._system_prompt = system_prompt
         self._tool_runner: ToolRunner | None = None
         self._result = RunResult([*request.message_history, request.user_message], app)
         self._reported_usage = request.reported_usage
@@ -234,9 +230,9 @@ class ToolLoop:
     def _offer_tools(self, tools: Sequence[ToolSpec]) -> None:
         """Offer these tools in the following requests. The system prompt lists them too."""
         self._tools = tools
-        self._system_message = Message(
-            "system", self._system_prompt or build_system_prompt(self._request, self._app.environment, tools)
-        )
+        request = self._request
+        system_prompt = request.system_prompt or build_system_prompt(request, self._app.environment, tools)
+        self._system_message = Message("system", system_prompt)
         overhead_tokens = estimate_text_tokens(self._system_message.content) + estimate_tool_tokens(tools)
         self._context_window = ContextWindow(overhead_tokens)
         reported = self._reported_usage
@@ -315,7 +311,7 @@ class ToolLoop:
 
     def _send_request(self, tool_choice: Literal["auto", "none"]) -> RequestResult:
         """Send as much of the conversation as the model's context has room for."""
-        if not self._system_prompt:
+        if not self._request.system_prompt:
             self._truncate_context()
         request, endpoint, client = self._request, self._endpoint, self._client
         messages = self._context_window.select_messages(self._result.messages)

@@ -60,7 +60,7 @@ def command(**flags: Any) -> None:
                 return
             if judge:
                 console.show_status(f"waiting for {judge.endpoint.full_name} to judge the answers")
-                view.show_verdict(judge_answers(judge, complete, app, view.show_notice))
+                view.show_verdict(*judge_answers(judge, complete, app, view.show_notice))
             if combiner:
                 console.show_status(f"waiting for {combiner.endpoint.full_name} to combine the answers")
                 combined = ask_model(combine_answers(combiner, complete), app, view.show_combined)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ask.agent.app_context import AppContext
+from ask.agent.context_window import estimate_text_tokens
 from ask.agent.pricing import to_priced_model
 from ask.agent.run import enable_garbage_collection
 from ask.cli.ask import (
@@ -38,7 +39,7 @@ from ask.cli.run import open_session
 from ask.console import StderrConsole
 from ask.errors import RowsFailedError, RunInterruptedError, UsageError
 from ask.map.engine import Engine, Progress
-from ask.map.job import Job, RowTask, TaskResult, estimate_input, identify_rows, prepare_job
+from ask.map.job import Job, RowTask, TaskResult, identify_rows, prepare_job
 from ask.map.ledger import Ledger
 from ask.map.output import OUTPUT_SUFFIXES, TABLE_DELIMITERS, ColumnNames, FileWriter, StdoutWriter
 from ask.map.rate_limit import MAX_CONCURRENCY, RateLimiter
@@ -174,11 +175,10 @@ def command(**flags: Any) -> None:
 
 def list_jobs(ledger: Ledger) -> None:
     """Print all jobs as a table."""
-    columns = ("id", "updated", "answered", "failed", "pending", "cost", "models", "output", "prompt")
-    rows = []
-    for job in ledger.list_jobs():
-        fields = job._asdict() | {"updated": format_age(job.updated, time.time()), "output": job.output or "stdout"}
-        rows.append({column: fields[column] for column in columns})
+    rows = [
+        job._asdict() | {"updated": format_age(job.updated, time.time()), "output": job.output or "stdout"}
+        for job in ledger.list_jobs()
+    ]
     write_table(rows, as_json=not (sys.stdout and sys.stdout.isatty()))
 
 
@@ -198,11 +198,9 @@ class MapCommand:
         has_template = flags["template"] is not None
         if not has_template and not flags["arguments"]:
             raise UsageError("no prompt given", 'try: ask map "Language of this text: {{text}}" tickets.jsonl')
-        file = next(
-            (option for option in flags["options"] if option.endswith(OUTPUT_SUFFIXES) and "=" not in option), ""
-        )
-        if file:
-            raise UsageError("-o sets a model parameter", f"to write the output to a file, use -O {file}")
+        for option in flags["options"]:
+            if option.endswith(OUTPUT_SUFFIXES) and "=" not in option:
+                raise UsageError("-o sets a model parameter", f"to write the output to a file, use -O {option}")
         paths = flags["arguments"][0 if has_template else 1 :]
         check_inputs(paths)
         if flags["engine"] is not None and flags["key"]:
@@ -219,7 +217,6 @@ class MapCommand:
         rows_are_files = self.job.prompt.uses_path or has_template
         self.inputs = select_inputs(paths, input_format, rows_are_files=rows_are_files)
         self.reads_pipe = any(one.path == STDIN or Path(one.path).is_fifo() for one in self.inputs)
-        self.system_prompts = self.job.build_system_prompts()
 
     def run(self) -> None:
         """Run the job.
@@ -230,7 +227,9 @@ class MapCommand:
         enable_garbage_collection()
         raise_open_files_limit()
         flags, job, ledger = self.flags, self.job, self.ledger
-        reread_rows = self._open_row_reader()
+        reread_rows: Callable[[], Iterator[Row]] = self._read_rows
+        if flags["batch"] and self.reads_pipe:
+            reread_rows = partial(iter, list(self._read_rows()))  # a pipe can be read only once
         first_row, rows = peek_row(reread_rows())
         if not first_row.error:
             job.prompt.check(first_row)
@@ -239,15 +238,15 @@ class MapCommand:
             return
         check_batch_flags(flags, job, ledger)
         self.app.cleanup.enter_context(lock_job(self.app, job))
-        if not flags["fresh"]:
-            self._check_output_is_ours()
         if flags["fresh"]:
             ledger.forget_answers(job.id)
+        else:
+            self._check_output_is_ours()
         prompt = job.requests[0].secrets.redact(job.prompt.text)
         ledger.begin_job(job.id, prompt, ", ".join(job.models), str(job.output or ""))
         start, finished_earlier = time.monotonic(), None
         if flags["batch"]:
-            finished_earlier = run_batches(flags, job, ledger, self.system_prompts[0], reread_rows)
+            finished_earlier = run_batches(flags, job, ledger, reread_rows)
             if finished_earlier is None:
                 return
             ledger.restart_rows()
@@ -255,39 +254,33 @@ class MapCommand:
         is_announced = finished_earlier is None and self.app.console.is_terminal
         if is_announced:
             self._announce_earlier_answers()
-        engine, progress = self._run_engine(rows, first_row)
+        engine = self._run_engine(rows, first_row)
         if finished_earlier is not None:
-            progress = progress._replace(resumed=finished_earlier)
+            engine.progress.resumed = finished_earlier
         self.app.console.show_status("")
         seconds = time.monotonic() - start
         output = flags["output"] if engine.is_published else None
-        self.app.console.print_notice(format_summary(progress, seconds, output, is_announced=is_announced))
-        self._finish(engine, progress.failed)
+        self.app.console.print_notice(format_summary(engine.progress, seconds, output, is_announced=is_announced))
+        self._finish(engine)
 
-    def _finish(self, engine: Engine, failed_count: int) -> None:
+    def _finish(self, engine: Engine) -> None:
         """Raise the error of a job that has ended, if there is one."""
         if (stop_error := engine.stop_error) is not None:
             stop_error.hint = "; ".join(filter(None, (stop_error.hint, CONTINUE_HINT)))
             raise stop_error
         if not self.job.requests[0].settings.save:
             self.ledger.forget_answers(self.job.id)
-        if failed_count:
-            count = f"{format_count(failed_count, 'row')} failed (--retry-failed sends failed rows again)"
+        if engine.progress.failed:
+            count = f"{format_count(engine.progress.failed, 'row')} failed (--retry-failed sends failed rows again)"
             raise RowsFailedError(f"{count}; first error: {engine.first_row_error}")
-
-    def _open_row_reader(self) -> Callable[[], Iterator[Row]]:
-        """Return a function that reads the rows from the first one."""
-        if self.flags["batch"] and self.reads_pipe:
-            return partial(iter, list(self._read_rows()))  # a pipe can be read only once
-        return self._read_rows
 
     def _read_rows(self) -> Iterator[Row]:
         """Read the rows to use, from the first one."""
         rows = itertools.islice(read_rows(self.inputs), self.flags["limit"])
         return iter(draw_sample(rows, self.flags["sample"])) if self.flags["sample"] else rows
 
-    def _run_engine(self, rows: Iterator[Row], first_row: Row) -> tuple[Engine, Progress]:
-        """Send the rows; return the engine and its final progress."""
+    def _run_engine(self, rows: Iterator[Row], first_row: Row) -> Engine:
+        """Send the rows; return the engine."""
         job, schema = self.job, self.job.requests[0].response_schema
         agent_options = self._make_agent_options() if self.flags["with_tools"] else None
         has_patch = agent_options is not None and agent_options.directory_template is not None
@@ -322,31 +315,29 @@ class MapCommand:
         available_rows = read_in_background(rows) if self.reads_pipe else rows
         with stop_on_interrupt(engine, self.app.console):
             tasks = identify_rows(job, self.ledger, available_rows)
-            progress = engine.run(tasks, self._open_progress_bar())
+            engine.run(tasks, self._open_progress_bar())
         if names.left_out:
             columns = ", ".join(map(format_one_line, sorted(names.left_out)))
             self.app.console.print_notice(f"the output leaves out columns that the first row does not have: {columns}")
-        return engine, progress
+        return engine
 
     def _choose_runner(self, agent_options: AgentOptions | None) -> tuple[Callable[[RowTask], TaskResult], int]:
         """Return the function that answers rows, in several threads, and the limit for concurrent rows.
 
         `agent_options` are those of rows with tools.
         """
-        job, app, system_prompts = self.job, self.app, self.system_prompts
+        job, app = self.job, self.app
         if self.flags["batch"]:
             return refuse_row, MAX_CONCURRENCY
         if self.flags["engine"] is not None:
-            from ask.map.cluster import describe_job, open_cluster
+            from ask.map.cluster import open_cluster
 
-            cluster_job = describe_job(job, system_prompts, agent_options, self.flags["base_url"])
-            redactor = job.requests[0].secrets
-            cluster = open_cluster(self.flags["engine"], cluster_job, redactor, self.app.cleanup)
+            cluster = open_cluster(self.flags["engine"], job, agent_options, self.flags["base_url"])
             return cluster.run, min(cluster.thread_count, MAX_CONCURRENCY)
         if agent_options is None:
             from ask.map.row_runner import RowRunner
 
-            return RowRunner(job.requests, system_prompts, app).run, MAX_CONCURRENCY
+            return RowRunner(job.requests, app).run, MAX_CONCURRENCY
         from ask.map.agent_runner import AgentRunner
 
         runner = AgentRunner(job.requests, agent_options)
@@ -363,15 +354,25 @@ class MapCommand:
 
     def _print_estimate(self, rows: Iterator[Row]) -> None:
         """Print how many rows would be sent and what they would cost."""
-        estimate = estimate_input(self.job, rows, self.ledger, self.system_prompts)
-        parts = [format_count(estimate.rows, "row"), f"about {estimate.input_tokens:,} input tokens"]
-        model = to_priced_model(self.app, self.job.requests[0].endpoint)
-        cost = self.app.price_finder.calculate_cost(model, [Usage(estimate.input_tokens, 0)]).dollars
-        parts.append("price unknown" if cost is None else f"{format_dollars(cost)} for the input alone")
-        if estimate.finished_rows:
-            parts.append(f"{format_count(estimate.finished_rows, 'row')} finished before")
-        if estimate.invalid_rows:
-            parts.append(f"{format_count(estimate.invalid_rows, 'row')} cannot be sent")
+        requests = self.job.requests
+        overheads = [estimate_text_tokens(request.system_prompt) for request in requests]
+        count = invalid = finished = tokens = 0
+        for task in filter(None, identify_rows(self.job, self.ledger, rows)):
+            if not task.can_be_sent:
+                invalid += 1
+            elif task.stored:
+                finished += 1
+            else:
+                count += 1
+                tokens += overheads[task.model_number] + estimate_text_tokens(task.message.content)
+        model = to_priced_model(self.app, requests[0].endpoint)
+        cost = self.app.price_finder.calculate_cost(model, [Usage(tokens, 0)]).dollars
+        price = "price unknown" if cost is None else f"{format_dollars(cost)} for the input alone"
+        parts = [format_count(count, "row"), f"about {tokens:,} input tokens", price]
+        if finished:
+            parts.append(f"{format_count(finished, 'row')} finished before")
+        if invalid:
+            parts.append(f"{format_count(invalid, 'row')} cannot be sent")
         self.app.console.print_notice(f"{', '.join(parts)}; nothing was sent")
 
     def _check_output_is_ours(self) -> None:

@@ -50,7 +50,7 @@ def check_batch_flags(flags: Mapping[str, Any], job: Job, ledger: Ledger) -> Non
 
 
 def run_batches(
-    flags: Mapping[str, Any], job: Job, ledger: Ledger, system_prompt: str, read_rows: Callable[[], Iterator[Row]]
+    flags: Mapping[str, Any], job: Job, ledger: Ledger, read_rows: Callable[[], Iterator[Row]]
 ) -> int | None:
     """Submit the rows of a job and wait for the answers.
 
@@ -62,9 +62,7 @@ def run_batches(
     """
     request, console = job.requests[0], job.app.console
     client = create_client(request.endpoint, console.print_notice, request.settings, request.secrets)
-    runner = BatchRunner(
-        job, client, ledger, system_prompt=system_prompt, read_rows=read_rows, retry_failed=flags["retry_failed"]
-    )
+    runner = BatchRunner(job, client, ledger, read_rows=read_rows, retry_failed=flags["retry_failed"])
 
     def show_progress(show: Callable[[str], None] = console.show_status, hint: str = "") -> None:
         batches = format_count(runner.pending_batches, "batch", "batches")

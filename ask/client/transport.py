@@ -41,6 +41,13 @@ GRACE_PERIOD = 2.0
 """Seconds to wait after the end marker for a usage chunk or the end of the body."""
 FINAL_GRACE_PERIOD = 0.1
 """Seconds to wait when only the end of the body can follow. Without it the connection cannot be reused."""
+DEFAULT_HEADERS = {
+    "User-Agent": f"ask/{__version__}",
+    "Accept-Encoding": "gzip",
+    "Accept": "*/*",
+    "Connection": "keep-alive",
+}
+"""The headers of each request, besides those of the provider."""
 READ_BYTES = 65_536
 MAX_ERROR_BYTES = 1_000_000
 """The approximate limit for how much of an error's body is read."""
@@ -84,6 +91,8 @@ class Transport:
         self.stall_timeout = stall_timeout
         self._scheme = parts.scheme
         self._connection_counter = ConnectionCounter(preconnection)
+        self._urls: dict[str, str | None] = {}
+        """The complete URLs by path, normalized by `requests`."""
         self._session = requests.Session()
         # Otherwise `requests` reads the body of a redirect, of any length, even if it does not follow it.
         self._session.get_redirect_target = lambda resp: None  # type: ignore[method-assign]
@@ -101,7 +110,7 @@ class Transport:
         """
         import requests
 
-        headers = {"User-Agent": f"ask/{__version__}", "Accept-Encoding": "gzip", **request.headers}
+        headers = {**DEFAULT_HEADERS, **request.headers}
         data = request.content or None
         if request.body is not None:
             headers["Content-Type"] = "application/json"
@@ -131,15 +140,25 @@ class Transport:
         self, request: HttpRequest, data: bytes | None, headers: Mapping[str, str], bundle: CaBundle | None
     ) -> requests.Response:
         """Send a request, and resend it if the server had closed a reused connection."""
+        import requests
+
+        # Not Session.request(): merging the session's settings into each request and parsing each URL would take a
+        # quarter of the processor time of `ask map`, and credentials in .netrc would replace the key.
+        prepared = requests.PreparedRequest()
+        prepared.prepare_method(request.method)
+        if request.path not in self._urls:
+            prepared.prepare_url(self.base_url + request.path, None)
+            self._urls[request.path] = prepared.url
+        prepared.url = self._urls[request.path]
+        prepared.prepare_headers(headers)
+        prepared.prepare_cookies(self._session.cookies)
+        prepared.prepare_body(data, None)
         send = partial(
-            self._session.request,
-            request.method,
-            self.base_url + request.path,
-            data=data,
-            headers=headers,
+            self._session.send,
+            prepared,
             stream=True,
-            auth=skip_authentication,
             allow_redirects=False,
+            proxies=self._session.proxies,
             timeout=(CONNECT_SECONDS, self.stall_timeout),
             verify=bundle.path if bundle else True,
         )
@@ -369,11 +388,6 @@ class HttpResponse:
             self._raw_response.close()
             self._response.raw.release_conn()
         return body
-
-
-def skip_authentication(request: requests.PreparedRequest) -> requests.PreparedRequest:
-    """Prevent `requests` from replacing the key with credentials from .netrc."""
-    return request
 
 
 def is_closed_connection(error: BaseException) -> bool:

@@ -52,11 +52,11 @@ class AgentRunner:
     Args:
         requests: the job's request for each of its models.
         options: how rows run.
-        is_canceled: checks whether the row of the calling thread is to be ended; None if that never happens.
+        is_canceled: checks whether the row of the calling thread is to be ended.
     """
 
     def __init__(
-        self, requests: Sequence[RunRequest], options: AgentOptions, is_canceled: Callable[[], bool] | None = None
+        self, requests: Sequence[RunRequest], options: AgentOptions, is_canceled: Callable[[], bool] = lambda: False
     ) -> None:
         self._is_canceled = is_canceled
         self._requests = requests
@@ -123,8 +123,6 @@ class AgentRunner:
 
     def _communicate(self, process: subprocess.Popen[bytes], prompt: bytes) -> tuple[bytes, bytes]:
         """Return what a process writes to stdout and stderr; end it if its row is canceled."""
-        if self._is_canceled is None:
-            return process.communicate(prompt)
         remaining_input: bytes | None = prompt
         while True:
             try:

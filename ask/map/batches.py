@@ -44,7 +44,6 @@ class BatchRunner:
         job: the job, with one model.
         client: sends the requests to a provider with a batch API.
         ledger: where batches and results are saved.
-        system_prompt: the system prompt of each row.
         read_rows: returns the rows of the input from the first one.
         retry_failed: whether rows that failed in an earlier run are submitted again.
 
@@ -63,7 +62,6 @@ class BatchRunner:
         client: ProviderClient,
         ledger: Ledger,
         *,
-        system_prompt: str,
         read_rows: Callable[[], Iterator[Row]],
         retry_failed: bool = False,
     ) -> None:
@@ -71,7 +69,6 @@ class BatchRunner:
         self._api = get_batch_api(client.provider)
         self._client = client
         self._ledger = ledger
-        self._system_message = Message("system", system_prompt)
         self._read_rows = read_rows
         self._retry_failed = retry_failed
         self._done_rows: dict[str, int] = {}
@@ -125,7 +122,7 @@ class BatchRunner:
         schema = request.response_schema
         return ChatRequest(
             model=request.endpoint.model,
-            messages=(self._system_message, message),
+            messages=(Message("system", request.system_prompt), message),
             options=request.settings.options,
             stream=False,
             schema=schema.value if schema else None,

@@ -12,7 +12,7 @@ import platform
 import signal
 import threading
 from asyncio import CancelledError
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError as FutureCancelledError
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -87,14 +87,14 @@ class JobRunner:
             raise ConfigError(f"a worker {differences}", "install the same versions on all machines")
         self._job = job
         self._app = AppContext(quiet=True)
-        self._requests = [self._create_request(model) for model in job.models]
+        self._requests = list(map(self._create_request, job.models, job.system_prompts))
         self.runner: AgentRunner | RowRunner
         if job.agent_options:
             self.runner = AgentRunner(self._requests, job.agent_options, is_task_released)
         else:
-            self.runner = RowRunner(self._requests, job.system_prompts, self._app)
+            self.runner = RowRunner(self._requests, self._app)
 
-    def _create_request(self, model: str) -> RunRequest:
+    def _create_request(self, model: str, system_prompt: str) -> RunRequest:
         job = self._job
         endpoint = resolve_endpoint(self._app, ModelSelection(model=model, base_url=job.base_url))
         return RunRequest(
@@ -110,6 +110,7 @@ class JobRunner:
             toolset=Toolset(self._app),
             output_format="schema" if job.json_schema else "",
             response_schema=ResponseSchema(job.json_schema) if job.json_schema else None,
+            system_prompt=system_prompt,
         )
 
     def run(self, task: RowTask) -> TaskResult:
@@ -122,7 +123,7 @@ class JobRunner:
             result.error.redact(self._requests[task.model_number].secrets.redact)
             if isinstance(result.error, ProviderError):
                 result.error.partial_response = None
-        return result._replace(headers={name.lower(): value for name, value in result.headers.items()})
+        return result
 
 
 _jobs: dict[str, JobRunner] = {}
@@ -236,14 +237,14 @@ class Cluster:
             self._client.run(end_job, self._job.id)
 
 
-def open_cluster(address: str, job: ClusterJob, redactor: Redactor, cleanup: ExitStack) -> Cluster:
+def open_cluster(address: str, job: Job, agent_options: AgentOptions | None, base_url: str | None) -> Cluster:
     """Connect to a scheduler, or start a cluster of processes on this machine.
 
     Args:
         address: the scheduler's address; "" to start a cluster.
-        job: the job.
-        redactor: removes keys from rows.
-        cleanup: is closed at the end of the job.
+        job: the job, whose `app.cleanup` closes the cluster.
+        agent_options: how rows with tools run; None for rows without.
+        base_url: the base URL of requests; None for the one that is configured on each worker.
 
     Raises:
         MissingDependencyError: Dask is not installed.
@@ -258,11 +259,12 @@ def open_cluster(address: str, job: ClusterJob, redactor: Redactor, cleanup: Exi
         raise MissingDependencyError("--engine dask needs the package distributed", hint) from None
     logging.disable()  # distributed logs the errors that it raises, with tracebacks
     dask.config.set({"distributed.admin.large-graph-warning-threshold": "1GB"})  # a row may have attachments
+    cleanup = job.app.cleanup
     try:
         client = Client(address or start_local_cluster(cleanup), timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:
         raise NetworkError(f"cannot connect to the Dask scheduler {address} ({error})") from error
-    cluster = Cluster(client, job, redactor)
+    cluster = Cluster(client, describe_job(job, agent_options, base_url), job.requests[0].secrets)
     cleanup.callback(cluster.end)
     try:
         client.wait_for_workers(1, WORKER_SECONDS)
@@ -289,9 +291,7 @@ def start_local_cluster(cleanup: ExitStack) -> Any:
     return cluster
 
 
-def describe_job(
-    job: Job, system_prompts: Sequence[str], agent_options: AgentOptions | None, base_url: str | None
-) -> ClusterJob:
+def describe_job(job: Job, agent_options: AgentOptions | None, base_url: str | None) -> ClusterJob:
     """Return what workers need of a job, without keys."""
     first = job.requests[0]
     redact, redact_value = first.secrets.redact, first.secrets.redact_value
@@ -302,7 +302,7 @@ def describe_job(
         versions=find_versions(),
         models=tuple(request.endpoint.full_name for request in job.requests),
         base_url=base_url,
-        system_prompts=tuple(map(redact, system_prompts)),
+        system_prompts=tuple(redact(request.system_prompt) for request in job.requests),
         settings=first.settings._replace(system="", options=redact_value({**first.settings.options})),
         json_schema=redact_value(first.response_schema.value) if first.response_schema else None,
         agent_options=agent_options,

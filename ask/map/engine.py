@@ -7,6 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -16,7 +17,6 @@ from ask.map.ledger import Ledger, RowResult
 from ask.map.output import RowWriter
 from ask.map.rate_limit import MAX_CONCURRENCY, RateLimiter
 from ask.messages import Usage
-from ask.records import NamedTuple
 from ask.retries import MAX_RETRY_WAIT, choose_retry_delay
 
 WINDOW = 4 * MAX_CONCURRENCY
@@ -34,15 +34,15 @@ MIN_ROWS_FOR_PERCENTAGE = 20
 """How many rows must have finished before a percentage of failures stops the job."""
 
 
-class Progress(NamedTuple):
-    """The state of a run: counts of rows, the cost of the job in US dollars, and requests in flight."""
+@dataclass
+class Progress:
+    """The state of a run: counts of rows, requests in flight, and the cost of the job in US dollars."""
 
-    answered: int
-    failed: int
-    resumed: int
-    in_flight: int
-    cost: float
-    concurrency: int
+    answered: int = 0
+    failed: int = 0
+    resumed: int = 0
+    in_flight: int = 0
+    cost: float = 0.0
 
 
 class Engine:
@@ -88,7 +88,7 @@ class Engine:
         self._results: SimpleQueue[tuple[RowTask, TaskResult]] = SimpleQueue()
         self._ready: deque[RowTask] = deque()
         self._retries: list[tuple[float, int, RowTask]] = []
-        self._thread_count = self._in_flight = 0
+        self._thread_count = 0
         self._finished: dict[int, dict[str, Any]] = {}
         self._next_position = self._position_count = 0
         self._buffer: list[dict[str, Any]] = []
@@ -96,8 +96,7 @@ class Engine:
         self._earlier_count = ledger.count_answers(job.id)[0] if job.output and job.output.exists() else 0
         """How many rows of the present output file are answered; a shorter output does not replace it."""
         self.is_published = False
-        self._answered = self._failed = self._resumed = 0
-        self._cost = ledger.compute_cost(job.id)
+        self.progress = Progress(cost=ledger.compute_cost(job.id))
         self._last_progress = 0.0
         self._has_started = self._is_exhausted = self._is_input_idle = False
         self.stop_error: AskError | None = None
@@ -107,8 +106,8 @@ class Engine:
         """Send no further request; the run ends once those in flight have finished."""
         self.stop_error = self.stop_error or error
 
-    def run(self, tasks: Iterator[RowTask | None], on_progress: Callable[[Progress], None]) -> Progress:
-        """Run all rows; return the final state. What ended the run early is in `stop_error`.
+    def run(self, tasks: Iterator[RowTask | None], on_progress: Callable[[Progress], None]) -> None:
+        """Run all rows. What ended the run early is in `stop_error`.
 
         `tasks` are those of `identify_rows`.
         """
@@ -119,7 +118,7 @@ class Engine:
                 self._start_tasks()
                 self._flush()
                 is_waiting = self._ready or self._retries
-                if not self._in_flight and (self.stop_error or (self._is_exhausted and not is_waiting)):
+                if not self.progress.in_flight and (self.stop_error or (self._is_exhausted and not is_waiting)):
                     break
                 self._collect(wait=self._is_input_idle or not self._has_room())
                 self._report_progress(on_progress)
@@ -129,13 +128,6 @@ class Engine:
         finally:
             for _ in range(self._thread_count):
                 self._tasks.put(None)
-        return self.progress
-
-    @property
-    def progress(self) -> Progress:
-        return Progress(
-            self._answered, self._failed, self._resumed, self._in_flight, self._cost, self._limiter.concurrency
-        )
 
     def _has_room(self) -> bool:
         """Whether there may be another row, and it may be read."""
@@ -153,7 +145,7 @@ class Engine:
             if task.stored is None or (task.can_be_sent and self._retry_failed and task.stored.status == "failed"):
                 self._ready.append(task)
             else:
-                self._resumed += task.can_be_sent
+                self.progress.resumed += task.can_be_sent
                 self._finish(task, task.stored)
             if count == BATCH_ROWS or not self._has_room():
                 return
@@ -166,15 +158,15 @@ class Engine:
             self._ready.appendleft(heapq.heappop(self._retries)[2])
         if self._ready and not self._has_started:
             self._check_cost_limit()  # an earlier run may have reached it
-        while self._ready and self.stop_error is None and self._limiter.get_delay(now, self._in_flight) == 0:
+        while self._ready and self.stop_error is None and self._limiter.get_delay(now, self.progress.in_flight) == 0:
             if not self._has_started:
                 self._has_started = True
                 self._flush()
-            if self._in_flight == self._thread_count:
+            if self.progress.in_flight == self._thread_count:
                 self._thread_count += 1
                 threading.Thread(target=self._work, daemon=True).start()
             self._limiter.start(now)
-            self._in_flight += 1
+            self.progress.in_flight += 1
             self._tasks.put(self._ready.popleft())
 
     def _work(self) -> None:
@@ -207,7 +199,7 @@ class Engine:
         waits = [INPUT_INTERVAL if self._is_input_idle else PROGRESS_INTERVAL]
         now = time.monotonic()
         if self._ready and self.stop_error is None:
-            delay = self._limiter.get_delay(now, self._in_flight)
+            delay = self._limiter.get_delay(now, self.progress.in_flight)
             waits += [] if delay is None else [delay]
         if self._retries:
             waits.append(self._retries[0][0] - now)
@@ -215,7 +207,7 @@ class Engine:
 
     def _evaluate(self, task: RowTask, outcome: TaskResult) -> tuple[RowTask, RowResult] | None:
         """Return the final result of a task; None if it is sent again, or if its error stops the job."""
-        self._in_flight -= 1
+        self.progress.in_flight -= 1
         error, usage, now = outcome.error, outcome.usage, time.monotonic()
         is_refused = isinstance(error, ProviderError) and error.status in REFUSED_STATUSES
         tokens = sum(filter(None, (usage.input_tokens, usage.output_tokens))) or None
@@ -242,31 +234,26 @@ class Engine:
     def _add_cost(self, task: RowTask, usage: Usage) -> float | None:
         """Add the cost of a request and return it; stop once the limit is reached."""
         cost = self._calculate_cost(task.model_number, usage) if usage != Usage() else None
-        self._cost += cost or 0.0
+        self.progress.cost += cost or 0.0
         if cost:
             self._check_cost_limit()
         return cost
 
     def _check_cost_limit(self) -> None:
-        limit = self._settings.max_cost
-        if limit is not None and self._cost >= limit:
-            self.stop(
-                LimitReachedError(f"reached the cost limit (${self._cost:.4f} spent)", "raise it with --max-cost")
-            )
+        limit, cost = self._settings.max_cost, self.progress.cost
+        if limit is not None and cost >= limit:
+            self.stop(LimitReachedError(f"reached the cost limit (${cost:.4f} spent)", "raise it with --max-cost"))
 
     def _finish(self, task: RowTask, result: RowResult) -> None:
         """Count a finished row, and write it once all rows before it are written."""
         if result.status == "answered":
-            self._answered += 1
+            self.progress.answered += 1
         else:
-            self._failed += 1
+            self.progress.failed += 1
             self.first_row_error = self.first_row_error or result.error
             if self._has_reached_failure_limit():
-                self.stop(
-                    LimitReachedError(
-                        f"reached the failure limit ({self._failed} failed)", "raise it with --max-failures"
-                    )
-                )
+                message = f"reached the failure limit ({self.progress.failed} failed)"
+                self.stop(LimitReachedError(message, "raise it with --max-failures"))
         record = self._writer.names.build_record(task.columns, self._models[task.model_number], result)
         if not self._ordered:
             self._buffer.append(record)
@@ -279,10 +266,11 @@ class Engine:
     def _has_reached_failure_limit(self) -> bool:
         if self._max_failures is None:
             return False
-        (limit, is_percentage), finished = self._max_failures, self._answered + self._failed
+        (limit, is_percentage), failed = self._max_failures, self.progress.failed
+        finished = self.progress.answered + failed
         if is_percentage:
-            return finished >= MIN_ROWS_FOR_PERCENTAGE and self._failed * 100 > limit * finished
-        return self._failed >= limit
+            return finished >= MIN_ROWS_FOR_PERCENTAGE and failed * 100 > limit * finished
+        return failed >= limit
 
     def _flush(self) -> None:
         if self._buffer:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ask.agent.app_context import AppContext
-from ask.agent.context_window import estimate_text_tokens
 from ask.agent.pricing import require_price
 from ask.agent.request import (
     RunRequest,
@@ -73,7 +72,7 @@ class RowTask(NamedTuple):
 class TaskResult(NamedTuple):
     """The result of a row or the error that it failed with, what it used, and the last response's headers.
 
-    The usage is not in `result`: requests that fail use tokens, too.
+    The usage is not in `result`: requests that fail use tokens, too. The names of the headers are in lowercase.
     """
 
     result: RowResult | None
@@ -172,10 +171,6 @@ class Job(NamedTuple):
             return [self.requests[0].endpoint.model]
         return [request.endpoint.full_name for request in self.requests]
 
-    def build_system_prompts(self) -> list[str]:
-        """Return the system prompt for each model."""
-        return [build_system_prompt(request, self.app.environment, ()) for request in self.requests]
-
     def make_task(self, row: Row, number: int, position: int, model_number: int) -> RowTask:
         """Return the task of a row for one of the models, without its result in the ledger."""
         try:
@@ -234,7 +229,10 @@ def prepare_job(flags: Mapping[str, Any], app: AppContext) -> Job:
         settings=first.settings._replace(stream=False),
         fallbacks=(),  # the columns of a row name one model
     )
-    requests = add_models(first, models[1:], flags, app)
+    requests = tuple(
+        request._replace(system_prompt=build_system_prompt(request, app.environment, ()))
+        for request in add_models(first, models[1:], flags, app)
+    )
     if first.settings.max_cost is not None:
         for request in requests:
             if not request.endpoint.provider.info.reports_cost:
@@ -283,27 +281,3 @@ def add_stored_results(job: Job, ledger: Ledger, tasks: Sequence[RowTask]) -> It
             yield RowTask(*task[:4], key, stored)  # much faster than _replace()
         else:
             yield task
-
-
-class InputEstimate(NamedTuple):
-    """The size of a job: rows to send, rows that cannot be sent, and the tokens of all requests."""
-
-    rows: int
-    invalid_rows: int
-    finished_rows: int
-    input_tokens: int
-
-
-def estimate_input(job: Job, rows: Iterator[Row], ledger: Ledger, system_prompts: Sequence[str]) -> InputEstimate:
-    """Count the rows of a job and estimate the tokens to send, without sending anything."""
-    count = invalid = finished = tokens = 0
-    overheads = [estimate_text_tokens(text) for text in system_prompts]
-    for task in filter(None, identify_rows(job, ledger, rows)):
-        if not task.can_be_sent:
-            invalid += 1
-        elif task.stored:
-            finished += 1
-        else:
-            count += 1
-            tokens += overheads[task.model_number] + estimate_text_tokens(task.message.content)
-    return InputEstimate(count, invalid, finished, tokens)

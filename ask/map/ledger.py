@@ -104,13 +104,13 @@ class JobSummary(NamedTuple):
 
     id: str
     updated: float
-    prompt: str
-    models: str
-    output: str
     answered: int
     failed: int
-    cost: float | None
     pending: int
+    cost: float | None
+    models: str
+    output: str
+    prompt: str
 
 
 class Ledger:
@@ -251,9 +251,9 @@ class Ledger:
 
     def list_jobs(self) -> list[JobSummary]:
         """Return all jobs, the newest first."""
-        query = """SELECT id, updated, prompt, models, output, coalesce(sum(status = 'answered'), 0),
-            coalesce(sum(status = 'failed'), 0), sum(cost),
-            (SELECT count(*) FROM batches JOIN batch_rows USING (tag) WHERE batches.job = jobs.id)
+        query = """SELECT id, updated, coalesce(sum(status = 'answered'), 0), coalesce(sum(status = 'failed'), 0),
+            (SELECT count(*) FROM batches JOIN batch_rows USING (tag) WHERE batches.job = jobs.id),
+            sum(cost), models, output, prompt
             FROM jobs LEFT JOIN results ON job = id GROUP BY id ORDER BY updated DESC"""
         return [JobSummary(*row) for row in self._execute(query)]
 

@@ -150,15 +150,14 @@ class FileWriter:
             raise
 
     def _format_table(self, records: Sequence[Mapping[str, Any]]) -> str:
-        buffer = io.StringIO()
-        # Text with a character of the line terminator is quoted. For readers, a carriage return alone ends a row, too.
-        writer = csv.writer(buffer, delimiter=self._delimiter or ",", lineterminator="\r\n")
+        rows = []
         for record in records:
+            buffer = io.StringIO()
+            # Text with a character of this line end is quoted. For readers, a carriage return alone ends a row, too.
+            writer = csv.writer(buffer, delimiter=self._delimiter or ",", lineterminator="\r\n")
             writer.writerow([format_cell(record.get(column)) for column in self.names.all])
-            buffer.truncate(buffer.tell() - len("\r\n"))
-            buffer.seek(0, io.SEEK_END)
-            buffer.write("\n")
-        return buffer.getvalue()
+            rows.append(buffer.getvalue().removesuffix("\r\n") + "\n")
+        return "".join(rows)
 
 
 RowWriter = StdoutWriter | FileWriter

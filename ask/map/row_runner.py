@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ask.agent.app_context import AppContext
 from ask.agent.model_selection import create_client
@@ -22,16 +21,14 @@ class RowRunner:
 
     Args:
         requests: the job's request for each of its models, without a message.
-        system_prompts: the system prompt for each.
         app: the user's installation.
     """
 
-    def __init__(self, requests: Sequence[RunRequest], system_prompts: Sequence[str], app: AppContext) -> None:
+    def __init__(self, requests: Sequence[RunRequest], app: AppContext) -> None:
         # The engine sends a row again, and adds up the costs of the job.
         self._requests = [
             request._replace(settings=request.settings._replace(tries=1, max_cost=None)) for request in requests
         ]
-        self._system_prompts = system_prompts
         self._app = app
         self._local = threading.local()
         """The clients of a thread, and the headers of the last response that one of them received."""
@@ -43,9 +40,8 @@ class RowRunner:
             local.clients = list(map(self._create_client, self._requests))
         request = self._requests[number]._replace(user_message=task.message)
         local.headers = EMPTY_MAPPING
-        result = ToolLoop(
-            request, self._app, ignore_event, client=local.clients[number], system_prompt=self._system_prompts[number]
-        ).run()
+        # Events are for displaying a run.
+        result = ToolLoop(request, self._app, lambda _: None, client=local.clients[number]).run()
         if result.error is not None:
             return TaskResult(None, result.error, result.usage, local.headers)
         answer, schema = get_last_answer(result.messages), request.response_schema
@@ -63,8 +59,4 @@ class RowRunner:
         )
 
     def _keep_headers(self, headers: Mapping[str, str]) -> None:
-        self._local.headers = headers
-
-
-def ignore_event(_: Any) -> None:
-    """Ignore an event of the tool loop: only the result of a row counts."""
+        self._local.headers = {name.lower(): value for name, value in headers.items()}

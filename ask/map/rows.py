@@ -118,9 +118,12 @@ def read_rows(inputs: Iterable[Input]) -> Iterator[Row]:
             name = "stdin" if each.path == STDIN else each.path
             try:
                 stream: Any = sys.stdin.buffer if each.path == STDIN else stack.enter_context(open(each.path, "rb"))
-                if each.format != "nul" and b"\0" in stream.peek():
+                start = stream.peek()
+                if each.format != "nul" and b"\0" in start:
                     hint = "convert it to JSONL, CSV or UTF-8 text, or read text separated by NUL with -0"
                     raise FileError(f"{name} is binary, not text", hint)
+                if start.startswith(BOM_UTF8):
+                    stream.read(len(BOM_UTF8))
                 yield from READERS[each.format](name, stream)
             except OSError as error:
                 raise FileError(f"cannot read {name} ({error.strerror})") from None
@@ -151,7 +154,7 @@ def read_texts(name: str, items: Iterable[bytes], column: str) -> Iterator[Row]:
     """Yield a row for each item that is not blank."""
     for number, item in enumerate(items, start=1):
         try:
-            text = (item.removeprefix(BOM_UTF8) if number == 1 else item).decode()
+            text = item.decode()
         except UnicodeDecodeError:
             yield Row(f"{name}:{number}", error="not UTF-8")
             continue
@@ -176,10 +179,9 @@ def split_at_nul(stream: BufferedReader) -> Iterator[bytes]:
 
 def read_jsonl(name: str, stream: BufferedReader) -> Iterator[Row]:
     for number, line in enumerate(stream, start=1):
-        data = (line.removeprefix(BOM_UTF8) if number == 1 else line).strip()
+        location, data = f"{name}:{number}", line.strip()
         if not data:
             continue
-        location = f"{name}:{number}"
         try:
             text = data.decode()
             value = decode_json(text)
@@ -227,9 +229,6 @@ def read_header(name: str, records: Iterator[list[str]]) -> list[str]:
         header = [column.strip() for column in next(filter(None, records), [])]
     except csv.Error as error:
         raise UsageError(f"{name}: the header is not CSV ({error})", "correct the first line") from None
-    if not header:
-        return header
-    header[0] = header[0].removeprefix("\ufeff")
     if not all(map(is_encodable, header)):
         raise UsageError(f"{name}: the header is not UTF-8", "convert the file to UTF-8")
     repeated = next((column for column in header if header.count(column) > 1), None)

@@ -124,20 +124,17 @@ class LoadedProvider:
     def _iter_events(self, events: Iterator[RawEvent]) -> Generator[RawEvent]:
         try:
             while True:
-                with self.guard("provider_send"):
-                    event = next(events, None)
+                event = self.call("provider_send", next, events, None)
                 if event is None:
                     return
                 self.check_result("provider_send", [event], list[RawEvent])
                 yield event
         finally:
             if isinstance(events, Generator):
-                with self.guard("provider_send"):
-                    events.close()
+                self.call("provider_send", events.close)
 
     def create_stream_reader(self) -> StreamReader:
-        with self.guard("provider_stream_reader"):
-            reader = self._plugin_hooks.provider_stream_reader()
+        reader: StreamReader = self.call("provider_stream_reader", self._plugin_hooks.provider_stream_reader)
         missing = next((name for name in ("feed", "response", "complete") if not hasattr(reader, name)), None)
         if missing:
             problem = f"returned an object of type {type(reader).__name__} without {missing!r}"
@@ -147,15 +144,17 @@ class LoadedProvider:
     def feed(self, reader: StreamReader, events: Sequence[RawEvent], deltas: list[Delta]) -> None:
         """Have a reader process events, and add the resulting deltas to `deltas`, also those before an error."""
         start = len(deltas)
-        with self.guard(FEED):
+
+        def feed_events() -> None:
             for event in events:
-                deltas += reader.feed(event)
+                deltas.extend(reader.feed(event))
+
+        self.call(FEED, feed_events)
         self.check_result(FEED, deltas[start:], list[Delta])
 
     def get_response(self, reader: StreamReader) -> dict[str, Any]:
         """Return the answer that a reader has collected, in the format of the non-streaming API."""
-        with self.guard(RESPONSE):
-            response = reader.response()
+        response: dict[str, Any] = self.call(RESPONSE, reader.response)
         self.check_result(RESPONSE, response, dict)
         return response
 
@@ -180,15 +179,13 @@ class LoadedProvider:
         if problem:
             raise self.make_error(hook, problem)
 
-    @contextmanager
-    def guard(self, hook: str) -> Iterator[None]:
-        """Call a hook in the block: an unexpected exception in it becomes a `PluginError`."""
+    def call(self, hook: str, function: Callable[..., Any], /, *arguments: Any, **keywords: Any) -> Any:
+        """Call a hook, or a method of its result: an unexpected exception in it becomes a `PluginError`."""
         try:
             if self.is_builtin:
-                yield
-            else:
-                with self._isolate(hook):
-                    yield
+                return function(*arguments, **keywords)
+            with self._isolate(hook):
+                return function(*arguments, **keywords)
         except (AskError, SignalExit):
             raise
         except (Exception, SystemExit) as error:
@@ -229,7 +226,7 @@ class LoadedProvider:
 
 
 class GuardedCalls:
-    """An object whose methods are called as hooks: in `LoadedProvider.guard`, and with their results checked.
+    """An object whose methods are called as hooks: by `LoadedProvider.call`, and with their results checked.
 
     Args:
         provider: the provider that the object belongs to.
@@ -250,8 +247,7 @@ class GuardedCalls:
             return value
 
         def call(*arguments: Any, **keywords: Any) -> Any:
-            with self._provider.guard(name + self._suffix):
-                result = value(*arguments, **keywords)
+            result = self._provider.call(name + self._suffix, value, *arguments, **keywords)
             self._provider.check_result(name + self._suffix, result, declaration)
             return result
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from typing import Any
 
-from ask.agent.comparison import ModelAnswer, Verdict
+from ask.agent.comparison import ModelAnswer
 from ask.console import STDERR, STDOUT, StandardOutput, StderrConsole, wrap_for_terminal
 from ask.events import Event, MessageAdded, Notice
 from ask.messages import Message
@@ -54,10 +54,9 @@ class JsonComparison:
         if isinstance(event, Notice):
             self._console.print_notice(event.text)
 
-    def show_verdict(self, verdict: Verdict) -> None:
-        """Show which answer is the best."""
-        fields = to_json_fields(verdict.response._replace(text=verdict.reason))
-        self._reviews["judge"] = {"best": verdict.best.endpoint.full_name, **fields}
+    def show_verdict(self, best: ModelAnswer, verdict: ModelAnswer) -> None:
+        """Show which answer is the best, and the judge's reason."""
+        self._reviews["judge"] = {"best": best.endpoint.full_name, **to_json_fields(verdict)}
 
     def show_combined(self, event: Event | ModelAnswer) -> None:
         """Show an event of the model that combines the answers, the last of which is its answer."""
@@ -101,20 +100,20 @@ class SectionComparison(JsonComparison):
             return
         self._complete[number] = event
         if self._race and not event.error:
-            self._print_section(event.endpoint.full_name, event, event.text)
+            self._print_section(event.endpoint.full_name, event)
 
     def refresh(self) -> None:
         while not self._race and self._printed_count in self._complete:
             answer = self._complete[self._printed_count]
-            self._print_section(answer.endpoint.full_name, answer, answer.text)
+            self._print_section(answer.endpoint.full_name, answer)
             self._printed_count += 1
         waiting = [name for number, name in enumerate(self._names) if number not in self._complete]
         status = truncate_text(f"waiting for {', '.join(waiting)}", get_terminal_size(STDERR).columns - 1)
         self._console.show_status(status if waiting else "")
 
-    def show_verdict(self, verdict: Verdict) -> None:
-        judge, best = verdict.response, verdict.best.endpoint.full_name
-        self._print_section(f"best, as judged by {judge.endpoint.full_name}: {best}", judge, verdict.reason)
+    def show_verdict(self, best: ModelAnswer, verdict: ModelAnswer) -> None:
+        title = f"best, as judged by {verdict.endpoint.full_name}: {best.endpoint.full_name}"
+        self._print_section(title, verdict)
 
     def show_combined(self, event: Event | ModelAnswer) -> None:
         if isinstance(event, ModelAnswer):
@@ -130,15 +129,15 @@ class SectionComparison(JsonComparison):
     def finish(self) -> None:
         """Do nothing: everything is printed."""
 
-    def _print_section(self, title: str, answer: ModelAnswer, text: str) -> None:
+    def _print_section(self, title: str, answer: ModelAnswer) -> None:
         self._console.show_status("")
         heading = wrap_for_terminal(f"── {title} ({describe_answer(answer)}) ──", STDOUT)
         self._output.write(f"\n{heading}\n")
-        if text:
+        if answer.text:
             renderer = self._open_renderer()
             try:
-                renderer.show(TextDelta(text))
-                renderer.show(MessageAdded(Message("assistant", text)))
+                renderer.show(TextDelta(answer.text))
+                renderer.show(MessageAdded(Message("assistant", answer.text)))
             finally:
                 renderer.stop()
 

@@ -18,7 +18,6 @@ from ask.client.certificates import CaBundle, explain_certificate_error, find_ca
 from ask.client.decoding import GzipDecoder
 from ask.client.http_adapter import ConnectionCounter, create_adapter
 from ask.client.network_errors import find_connect_reason
-from ask.client.transport import skip_authentication
 from ask.errors import ConfigError
 from ask.records import NamedTuple
 from ask.tools.base import ToolError
@@ -168,7 +167,8 @@ class Fetcher:
             url = target._replace(host=address).url
             headers = {**_DEFAULT_HEADERS, **self.headers, "Host": target.authority}
             method = "GET" if self.data is None else "POST"
-            request = requests.Request(method, url, headers=headers, data=self.data, auth=skip_authentication)
+            # The function adds no authentication; without it, `requests` sends credentials from .netrc.
+            request = requests.Request(method, url, headers=headers, data=self.data, auth=lambda request: request)
             prepared = session.prepare_request(request)
             settings = session.merge_environment_settings(url, {}, None, None, None)
             # Not session.send(): it reads the entire body of a redirect.

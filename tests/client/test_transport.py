@@ -105,6 +105,26 @@ def test_request_is_sent_as_the_provider_built_it(server: ModelServer) -> None:
     assert (models.method, models.path, models.body, models.headers["X"]) == ("GET", "/api/v1/models", b"", "y")
 
 
+def test_provider_replaces_the_usual_headers(server: ModelServer) -> None:
+    server.reply(Reply())
+    transport = Transport(server.base_url, ENOUGH)
+    for headers in ({}, {"accept": "text/event-stream"}):
+        with transport.send(HttpRequest("/models", None, headers, "GET")) as response:
+            response.read_text()
+    usual, replaced = [request.headers for request in server.requests]
+    assert (usual["Accept"], usual["Accept-Encoding"], usual["Connection"]) == ("*/*", "gzip", "keep-alive")
+    assert replaced.get_all("Accept") == ["text/event-stream"]
+
+
+def test_cookies_are_sent_back(server: ModelServer) -> None:
+    server.reply(Reply(headers={"Set-Cookie": "route=a; Path=/"}))
+    transport = Transport(server.base_url, ENOUGH)
+    for _ in range(2):
+        with transport.send(CHAT) as response:
+            response.read_text()
+    assert [request.headers["Cookie"] for request in server.requests] == [None, "route=a"]
+
+
 # Incremental reading
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from ask.errors import ConfigError, NetworkError
+from ask.errors import ConfigError, MissingDependencyError, NetworkError
 from ask.map.cluster import ClusterJob, answer_row, describe_differences
 from ask.map.job import RowTask
 from ask.messages import Message
@@ -31,8 +31,9 @@ from tests.cli.test_map import (
     write_file,
     write_rows,
 )
+from tests.missing_packages import make_command_without
 from tests.model_server import ModelServer, Reply, Request
-from tests.program import TEST_KEY, Ask, Home, Running
+from tests.program import TEST_KEY, Ask, Home, Running, run
 from tests.test_main import is_alive, wait_until
 from tests.third_party_plugins import install_provider
 
@@ -302,3 +303,10 @@ def test_a_worker_that_joins_later_is_compared_too() -> None:
     result = answer_row(job, RowTask(0, {}, 0, message=Message("user", "hi")))
     assert isinstance(result.error, ConfigError)
     assert "instead of 0" in str(result.error)
+
+
+def test_a_missing_package_is_named(ask: Ask, home: Home) -> None:
+    command = [*make_command_without("distributed", home), *COMMAND, write_rows(home.work, {"text": "a"})]
+    result = run([*command, "--engine", "dask"], env=ask.env, cwd=home.work)
+    assert result.code == MissingDependencyError.exit_code, result.stderr
+    assert "package distributed" in result.stderr and "[dask]" in result.stderr

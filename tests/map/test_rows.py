@@ -70,6 +70,10 @@ def test_malformed_records_of_a_table_are_errors_of_their_own(tmp_path: Path) ->
     assert columns(rows)[2:] == [{"a": "x\ny", "b": "z"}, "not UTF-8"]
 
 
+def test_a_quoted_header_after_a_byte_order_mark_is_read(tmp_path: Path) -> None:
+    assert columns(read(tmp_path, b'\xef\xbb\xbf"a, b",c\n1,2\n', "csv")) == [{"a, b": "1", "c": "2"}]
+
+
 def test_blank_lines_before_the_header_are_skipped(tmp_path: Path) -> None:
     assert columns(read(tmp_path, "\r\n\na,b\n1,2\n", "csv")) == [{"a": "1", "b": "2"}]
 

@@ -17,7 +17,7 @@ COUNTS = st.integers(0, 10**7)
 
 
 def test_everything_is_shown_if_there_is_room() -> None:
-    text = format_progress(Progress(3000, 20, 1000, 64, 1.2345, 64), 40_000, 62.0, 120)
+    text = format_progress(Progress(3000, 20, 1000, 64, 1.2345), 40_000, 62.0, 120)
     bar, rest = text.split("  ", 1)
     assert set(bar) == {"█", "░"}
     assert bar.count("█") == len(bar) * 3020 // 40_000
@@ -25,7 +25,7 @@ def test_everything_is_shown_if_there_is_room() -> None:
 
 
 def test_details_are_left_out_where_they_do_not_fit() -> None:
-    progress = Progress(3000, 20, 0, 64, 1.5, 64)
+    progress = Progress(3000, 20, 0, 64, 1.5)
     assert format_progress(progress, 40_000, 62.0, 40) == "3,020/40,000  62.0/s  9.9 min left"
     assert format_progress(progress, 40_000, 62.0, 12) == "3,020/40,000"
     assert format_progress(progress, None, 62.0, 60) == "3,020 rows  62.0/s  20 failed  $1.50  64 in flight"
@@ -36,7 +36,7 @@ def test_details_are_left_out_where_they_do_not_fit() -> None:
 def test_it_is_never_wider_than_the_terminal(
     answered: int, failed: int, total: int | None, rate: float, width: int
 ) -> None:
-    progress = Progress(answered, failed, 0, 8, answered * 0.01, 8)
+    progress = Progress(answered, failed, 0, 8, answered * 0.01)
     assert measure_width(format_progress(progress, total, rate, width)) <= width
 
 
