@@ -161,8 +161,8 @@ def build_name_replacements(schema: Any) -> dict[str, str]:
     """Map each property name that some provider rejects to a replacement."""
     replacements: dict[str, str] = {}
     for part in _iter_objects([schema]):
-        for name in read_dict(part.get("properties")):
-            if not VALID_NAME_PATTERN.fullmatch(name):
+        for name in (*read_dict(part.get("properties")), *read_list(part.get("required"))):
+            if isinstance(name, str) and not VALID_NAME_PATTERN.fullmatch(name):
                 checksum = crc32(name.encode("utf-8", "backslashreplace"))
                 replacements[name] = f"{re.sub('[^a-zA-Z0-9_.-]', '_', name)[:55]}_{checksum:08x}"
     return replacements

@@ -293,6 +293,13 @@ PARTS = st.recursive(
 )
 
 
+def test_required_names_that_providers_reject_are_replaced_and_restored() -> None:
+    schema = {"type": "object", "required": ["$id"]}
+    [name] = normalize(schema).parameters["required"]
+    assert VALID_NAME_PATTERN.fullmatch(name)
+    assert restore_property_names(schema, {name: 1}) == {"$id": 1}
+
+
 @given(PARTS, PARTS, st.booleans())
 def test_result_is_valid_for_any_schema(part: Any, definition: Any, inline: bool) -> None:
     schema = {"type": "object", "properties": {"x": part}, "anyOf": [part, definition], "$defs": {"a": definition}}
