@@ -116,6 +116,11 @@ class ServerConnection:
         is_connected = self._client_task is not None and not self._client_task.done() and not self._stream_ended
         return not (is_connected and self._transport.is_running)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether requests can be made. `open` may have been interrupted."""
+        return self._client is not None and not self.has_ended
+
     async def open(self) -> ServerTools:
         """Connect to the server and return the tools to offer.
 

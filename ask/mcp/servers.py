@@ -106,7 +106,7 @@ class ServerPool:
     ) -> tuple[T, Sequence[str]]:
         """Send a request. If the server has ended or no longer knows the session, connect again first."""
         connection = self._connections[server_name]
-        if connection.has_ended:
+        if not connection.is_open:
             connection = await self._reconnect(connection)
         try:
             result = await connection.request(send, timeout)

@@ -240,6 +240,28 @@ def test_an_interrupted_start_is_retried_in_a_chat(ask: Ask, home: Home, server:
     assert len(pids(home)) == 3
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("raw")
+def test_a_call_after_an_interrupted_restart_is_not_run(ask: Ask, home: Home, server: ModelServer) -> None:
+    server.reply(wire.calls(HELLO), wire.says("first"), wire.calls(("raw__die", {})), wire.calls(HELLO))
+    server.reply(wire.calls(HELLO), wire.says("done"))
+    with Chat(ask) as chat:
+        chat.type_in("one\r")
+        chat.running.wait_for("first", 60)
+        chat.wait_for_prompt()
+        set_mode(home, "silent")
+        chat.type_in("two\r")
+        wait_until(lambda: methods(home).count("server/discover") == 3, "the server was not restarted")
+        chat.type_in(CTRL_C)
+        chat.wait_for_prompt()
+        chat.type_in("three\r")
+        chat.running.wait_for("done", 60)
+        chat.wait_for_prompt()
+        assert chat.quit().code == 0
+    assert "nothing was run" in read_last_result(server.requests[-1])
+    assert not is_running(pids(home)[-1])
+
+
 # Servers that changed
 
 
