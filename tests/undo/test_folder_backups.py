@@ -171,6 +171,25 @@ def test_no_link_is_followed_and_no_folder_too_deep(runs: FolderRuns) -> None:
     assert "outside/f" not in listed
 
 
+def replace_file_by_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.parametrize("original", ["file", "nothing"])
+def test_a_new_folder_stays_if_a_file_of_the_user_in_it_is_restored(runs: FolderRuns, original: str) -> None:
+    folder = runs.work / "d"
+    if original == "file":
+        folder.touch()
+    runs.run(partial(replace_file_by_folder, folder) if original == "file" else folder.mkdir)
+    (folder / "x").write_text("mine")
+    runs.run(lambda: (folder / "x").write_text("changed"))
+    status = RestoreStatus.REPLACED_BY_FOLDER if original == "file" else RestoreStatus.NOT_EMPTY
+    assert runs.states() == {"d": status, "d/x": RestoreStatus.RESTORE}
+    runs.undo()
+    assert (folder / "x").read_text() == "mine"
+
+
 UNREADABLE = """
 import os, sys
 from pathlib import Path
