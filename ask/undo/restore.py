@@ -290,8 +290,10 @@ def _restore_file(parent_fd: int, change: PathChange, original: SavedEntry, copy
             _set_mode(parent_fd, name, mode)
             return
         status = entry.status
-    if status and stat.S_ISREG(status.st_mode) and status.st_ino == original.inode and status.st_nlink > 1:
-        # Its other names, of which some may be outside of the folders, get the content too.
+    is_same_file = status and stat.S_ISREG(status.st_mode) and status.st_ino == original.inode
+    if status and is_same_file and status.st_nlink > 1 and original.link_count > 1:
+        # Its other names, of which some may be outside of the folders, get the content too. If it had no other name,
+        # those of today are later copies, which keep theirs.
         with suppress(PermissionError), copy_path.open("rb") as copy:
             size = os.fstat(copy.fileno()).st_size
             rewrite_file_in_place(name, iter(partial(copy.read, CHUNK_SIZE), b""), size, status, parent_fd)

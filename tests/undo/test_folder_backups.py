@@ -113,6 +113,15 @@ def test_a_name_elsewhere_of_a_file_gets_its_content_back_too(runs: FolderRuns) 
     assert (outside.read_text(), (runs.work / "f").samefile(outside)) == ("old", True)
 
 
+def test_a_hard_link_made_after_the_run_keeps_the_new_content(runs: FolderRuns) -> None:
+    file, copy = runs.work / "f", runs.folder / "copy"
+    file.write_text("old")
+    runs.run(lambda: file.write_text("new"))
+    os.link(file, copy)
+    runs.undo()
+    assert (file.read_text(), copy.read_text()) == ("old", "new")
+
+
 def test_what_is_large_is_told_by_size_and_time_alone(runs: FolderRuns) -> None:
     file = runs.work / "large"
     file.touch()
