@@ -122,19 +122,19 @@ def is_plain_file(path: Path, state: PathState) -> bool:
     return (state.is_file or state == ABSENT_STATE) and not is_moved
 
 
-def find_occupied_folders(steps: Iterable[RestoreStep]) -> dict[Path, RestoreStatus]:
+def find_occupied_folders(steps: Sequence[RestoreStep]) -> dict[Path, RestoreStatus]:
     """Find the folders to remove or to replace that contain something else, and the new status of each."""
-    cleared = {
-        step.change.path: step
-        for step in steps
-        if step.status in ACTION_STATUSES and step.change.root and not step.change.original_state.is_folder
-    }
+    removed_paths = {step.change.path for step in steps if step.status is RestoreStatus.REMOVE}
     occupied_folders: dict[Path, RestoreStatus] = {}
-    for path, (change, status) in cleared.items():
-        if path.parent in cleared or not is_current_folder(change):
+    for change, status in steps:
+        path = change.path
+        is_inside_removed = status is RestoreStatus.REMOVE and path.parent in removed_paths
+        if status not in ACTION_STATUSES or change.original_state.is_folder or is_inside_removed:
+            continue
+        if not is_current_folder(change):
             continue
         for inner_path in (Path(entry.path) for entry in walk_tree(path)):
-            if inner_path in cleared:
+            if inner_path == path or inner_path in removed_paths:
                 continue
             # This deep, it is unknown which entries the run made and which the user.
             is_too_deep = len(inner_path.relative_to(change.trusted_root).parts) > MAX_DEPTH
@@ -290,8 +290,10 @@ def _restore_file(parent_fd: int, change: PathChange, original: SavedEntry, copy
             _set_mode(parent_fd, name, mode)
             return
         status = entry.status
-    if status and stat.S_ISREG(status.st_mode) and status.st_ino == original.inode and status.st_nlink > 1:
-        # Its other names, of which some may be outside of the folders, get the content too.
+    is_same_file = status and stat.S_ISREG(status.st_mode) and status.st_ino == original.inode
+    if status and is_same_file and status.st_nlink > 1 and original.link_count > 1:
+        # Its other names, of which some may be outside of the folders, get the content too. If it had no other name,
+        # those of today are later copies, which keep theirs.
         with suppress(PermissionError), copy_path.open("rb") as copy:
             size = os.fstat(copy.fileno()).st_size
             rewrite_file_in_place(name, iter(partial(copy.read, CHUNK_SIZE), b""), size, status, parent_fd)

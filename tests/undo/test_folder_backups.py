@@ -113,6 +113,15 @@ def test_a_name_elsewhere_of_a_file_gets_its_content_back_too(runs: FolderRuns) 
     assert (outside.read_text(), (runs.work / "f").samefile(outside)) == ("old", True)
 
 
+def test_a_hard_link_made_after_the_run_keeps_the_new_content(runs: FolderRuns) -> None:
+    file, copy = runs.work / "f", runs.folder / "copy"
+    file.write_text("old")
+    runs.run(lambda: file.write_text("new"))
+    os.link(file, copy)
+    runs.undo()
+    assert (file.read_text(), copy.read_text()) == ("old", "new")
+
+
 def test_what_is_large_is_told_by_size_and_time_alone(runs: FolderRuns) -> None:
     file = runs.work / "large"
     file.touch()
@@ -169,6 +178,25 @@ def test_no_link_is_followed_and_no_folder_too_deep(runs: FolderRuns) -> None:
     assert runs.states() == {"new": RestoreStatus.REMOVE}
     listed = next(runs.data.glob(f"{BACKUPS_FOLDER}/*/{MANIFEST_NAME}")).read_text()
     assert "outside/f" not in listed
+
+
+def replace_file_by_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.parametrize("original", ["file", "nothing"])
+def test_a_new_folder_stays_if_a_file_of_the_user_in_it_is_restored(runs: FolderRuns, original: str) -> None:
+    folder = runs.work / "d"
+    if original == "file":
+        folder.touch()
+    runs.run(partial(replace_file_by_folder, folder) if original == "file" else folder.mkdir)
+    (folder / "x").write_text("mine")
+    runs.run(lambda: (folder / "x").write_text("changed"))
+    status = RestoreStatus.REPLACED_BY_FOLDER if original == "file" else RestoreStatus.NOT_EMPTY
+    assert runs.states() == {"d": status, "d/x": RestoreStatus.RESTORE}
+    runs.undo()
+    assert (folder / "x").read_text() == "mine"
 
 
 UNREADABLE = """
