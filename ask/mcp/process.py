@@ -115,7 +115,7 @@ class ServerProcess:
         At the end, the server's stdin is closed, and the server may exit by itself.
         """
         try:
-            yield self._read_messages(), MessageWriter(self._stdin, self.kill)
+            yield self._read_messages(), MessageWriter(self._stdin, self._stdout.feed_eof)
         finally:
             self._stdin.close()
             skip_task = asyncio.create_task(self._skip_output())
@@ -150,17 +150,17 @@ class ServerProcess:
 class MessageWriter(AbstractAsyncContextManager["MessageWriter"]):
     """A stream as the SDK expects it, which writes messages to the stdin of a server."""
 
-    def __init__(self, stdin: asyncio.StreamWriter, kill: Callable[[], None]) -> None:
+    def __init__(self, stdin: asyncio.StreamWriter, end_stdout: Callable[[], None]) -> None:
         self._stdin = stdin
-        self._kill = kill
+        self._end_stdout = end_stdout
 
     async def send(self, message: SessionMessage) -> None:
-        """Write a message. If stdin is closed, kill the server: pending requests would wait forever."""
+        """Write a message. If stdin is closed, read no more messages: pending requests would wait forever."""
         try:
             self._stdin.write(message.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
             await self._stdin.drain()
         except OSError:
-            await asyncio.to_thread(self._kill)
+            self._end_stdout()
 
     async def __aexit__(self, *_: object) -> None:
         """The process closes stdin."""

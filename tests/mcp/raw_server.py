@@ -10,6 +10,7 @@ import itertools
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -172,10 +173,14 @@ def main() -> None:
         note(json.dumps({"pid": os.getpid()}) + "\n", received)
         for line in sys.stdin:
             note(line, received)
+            has_ended = MODE in ("closes", "leaves") and "tools/call" in line
+            if has_ended:
+                if MODE == "leaves":  # a process that has standard output open, and is not recognized as a descendant
+                    subprocess.run(["sh", "-c", "setsid sleep 20 2>&- &"], stdin=subprocess.DEVNULL, env={}, check=True)
+                os.close(0)  # before the response, after which the next call may come
             if MODE != "silent":
                 handle(json.loads(line))
-            if MODE == "closes" and "tools/call" in line:
-                os.close(0)
+            if has_ended:
                 time.sleep(600)
         note(json.dumps({"method": "end of input"}) + "\n", received)
     while MODE == "deaf":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from tests import wire
@@ -124,12 +126,15 @@ def test_a_server_that_has_ended_is_restarted_once(ask: Ask, home: Home, server:
     assert all(other == first for other in others), "the request prefix stays the same"
 
 
-def test_a_server_that_closes_its_input_is_restarted(ask: Ask, home: Home, server: ModelServer) -> None:
-    configure(home, {"raw": program(RAW, "closes")})
+@pytest.mark.parametrize("mode", ["closes", "leaves"])
+def test_a_server_that_closes_its_input_is_restarted(mode: str, ask: Ask, home: Home, server: ModelServer) -> None:
+    configure(home, {"raw": program(RAW, mode)})
     calls: list[wire.Call] = [("raw__echo", {"text": f"{n}"}) for n in range(3)]
+    start = time.monotonic()
     result, [before, closed, after] = ask_with_calls(ask, server, calls, "--command-timeout", "60")
     assert (before, after) == ("0", "2")
     assert is_lost(closed, "")
+    assert time.monotonic() - start < 15, "the call did not wait for the end of standard output"
     assert lines(result) == []
 
 
