@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import resource
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -14,6 +16,7 @@ from ask.errors import SafetyError
 from ask.safety.bubblewrap import explain_bubblewrap_failure
 from ask.safety.sandbox import Sandbox
 from ask.safety.sandbox_config import SandboxConfig
+from ask.safety.self_test import SelfTestHost, encode_pairs
 from tests.safety.fake_host import FakeHost
 
 
@@ -38,6 +41,20 @@ def test_all_checks_pass_on_this_machine(sandbox_config: SandboxConfig) -> None:
         "work",
     ]
     assert list(sandbox_config.home.iterdir()) == []
+
+
+def test_a_connection_that_cannot_be_accepted_does_not_pass(sandbox_config: SandboxConfig) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with SelfTestHost(sandbox_config) as host:
+        report = encode_pairs([("an attempt", "")])
+        assert all(result.passed for result in host.evaluate(report))
+        with socket.create_connection(("127.0.0.1", int(dict(host.tasks)["port"]))):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
+            try:
+                with pytest.raises((SafetyError, OSError)):
+                    host.evaluate(report)
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 def test_a_missing_bubblewrap_is_reported(sandbox_config: SandboxConfig) -> None:
