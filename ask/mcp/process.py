@@ -10,7 +10,7 @@ import asyncio
 import errno
 import os
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from datetime import datetime
 from io import FileIO
@@ -115,7 +115,7 @@ class ServerProcess:
         At the end, the server's stdin is closed, and the server may exit by itself.
         """
         try:
-            yield self._read_messages(), MessageWriter(self._stdin, self._abort)
+            yield self._read_messages(), MessageWriter(self._stdin, self._stdout.feed_eof)
         finally:
             self._stdin.close()
             skip_task = asyncio.create_task(self._skip_output())
@@ -126,13 +126,6 @@ class ServerProcess:
                 await asyncio.wait([skip_task, self._log_task], timeout=FLUSH_TIMEOUT)
             skip_task.cancel()
             await asyncio.gather(skip_task, return_exceptions=True)
-
-    async def _abort(self) -> None:
-        """Kill the process and end the stream of its messages, which a process that is not found may have open."""
-        try:
-            await asyncio.to_thread(self.kill)
-        finally:
-            self._stdout.feed_eof()
 
     async def _read_messages(self) -> AsyncGenerator[Any]:
         try:
@@ -157,17 +150,17 @@ class ServerProcess:
 class MessageWriter(AbstractAsyncContextManager["MessageWriter"]):
     """A stream as the SDK expects it, which writes messages to the stdin of a server."""
 
-    def __init__(self, stdin: asyncio.StreamWriter, abort: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, stdin: asyncio.StreamWriter, end_stdout: Callable[[], None]) -> None:
         self._stdin = stdin
-        self._abort = abort
+        self._end_stdout = end_stdout
 
     async def send(self, message: SessionMessage) -> None:
-        """Write a message. If stdin is closed, abort the connection: pending requests would wait forever."""
+        """Write a message. If stdin is closed, read no more messages: pending requests would wait forever."""
         try:
             self._stdin.write(message.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
             await self._stdin.drain()
         except OSError:
-            await self._abort()
+            self._end_stdout()
 
     async def __aexit__(self, *_: object) -> None:
         """The process closes stdin."""

@@ -176,7 +176,7 @@ def main() -> None:
             has_ended = MODE in ("closes", "leaves") and "tools/call" in line
             if has_ended:
                 if MODE == "leaves":  # a process that has standard output open, and is not recognized as a descendant
-                    subprocess.run(["sh", "-c", "setsid sleep 20 2>&- &"], env={}, check=True)
+                    subprocess.run(["sh", "-c", "setsid sleep 20 2>&- &"], stdin=subprocess.DEVNULL, env={}, check=True)
                 os.close(0)  # before the response, after which the next call may come
             if MODE != "silent":
                 handle(json.loads(line))
