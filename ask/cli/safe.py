@@ -19,7 +19,7 @@ def command(*, files: bool, as_json: bool) -> None:
     Every run with --safe makes the same attempts before it sends anything: to write outside, read keys, connect, and
     gain privileges. The level is the one in config.toml. If safe mode does not work here, the exit code is 8.
     """
-    from ask.cli.doctor import print_results, probe_safe_mode
+    from ask.cli.doctor_checks import print_results, probe_safe_mode
 
     app, directory = AppContext(), get_working_directory()
     settings = resolve_settings({}, app.environment, app.config)

@@ -1,0 +1,588 @@
+"""The checks of `ask doctor`: each yields its results for one subject."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import stat
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from copy import copy
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from ask import __distribution__, __version__
+from ask.agent.app_context import AppContext
+from ask.agent.mcp_servers import is_mcp_installed, open_sign_ins
+from ask.agent.model_selection import (
+    ModelEndpoint,
+    ModelSelection,
+    create_client,
+    load_provider,
+    requires_key,
+    resolve_base_url,
+    resolve_endpoint,
+    resolve_fallbacks,
+)
+from ask.agent.plugin_tools import format_origin, load_plugin_tools
+from ask.agent.project_context import UNTRUSTED, list_all_skills
+from ask.agent.safe_mode import parse_allowed_host, prepare_sandbox_config
+from ask.agent.toolset import find_search_engine, format_search_setup_hint
+from ask.cli.init import EVAL_LINES, RC_FILES, SHELLS, find_completion_script, find_install_path, is_installed_by_ask
+from ask.client.models_cache import find_newest_file, read_models
+from ask.client.prices import OPENROUTER, PRICES_EXTRA, is_genai_prices_installed
+from ask.console import StandardOutput
+from ask.context.trust import TrustStore
+from ask.errors import AskError, ConfigError, SafetyError, to_ask_error
+from ask.history.entries import generate_conversation_id
+from ask.history.store import Store
+from ask.installation import find_launcher, format_install_command
+from ask.map.ledger import Ledger
+from ask.mcp.server_config import MCP_EXTRA, expand_variables, find_servers
+from ask.records import NamedTuple
+from ask.render.amounts import format_compact_number, format_count
+from ask.render.table import write_table
+from ask.safety.approval_store import ApprovalStore
+from ask.safety.bubblewrap import find_bubblewrap, read_bubblewrap_version
+from ask.safety.file_confinement import FileConfinement
+from ask.safety.policy import ToolPolicy
+from ask.safety.sandbox import Sandbox
+from ask.safety.sandbox_config import SandboxConfig
+from ask.secrets import KEYRING, format_variable_prefix
+from ask.settings import SANDBOX_LEVEL, SETTINGS, AppDirs, Config, Settings, read_switch, resolve_settings
+from ask.text import decode_argument
+from ask.tools.base import Tool
+from ask.tools.builtin import BUILTIN_TOOLS, DUCKDUCKGO, KEYED_ENGINES, SEARCH_WEB
+from ask.tools.plugins.source import PluginLoadError
+
+OK, WARNING, PROBLEM = "ok", "warning", "problem"
+NO_KEY = ": no key"
+
+
+class CheckResult(NamedTuple):
+    """The result of one check.
+
+    Attributes:
+        state: `OK`, `WARNING` for a possible problem, or `PROBLEM` if something does not work.
+        check: the subject of the check.
+        found: the state of the subject.
+        fix: how to fix it; "" if nothing needs to be done.
+    """
+
+    state: str
+    check: str
+    found: str
+    fix: str = ""
+
+
+ok, warning, problem = (partial(CheckResult, state) for state in (OK, WARNING, PROBLEM))
+
+
+def print_results(results: Iterable[CheckResult], *, as_json: bool) -> int:
+    """Print a table of results, problems first; return the number of problems.
+
+    On a terminal, `found` includes the fix.
+    """
+    results = sorted(results, key=lambda result: (PROBLEM, WARNING, OK).index(result.state))
+    rows = [result._asdict() for result in results]
+    if not as_json and StandardOutput().is_terminal:
+        for row in rows:
+            row["found"] = ": ".join(filter(None, (row["found"], row.pop("fix"))))
+    write_table(rows, as_json=as_json)
+    return sum(result.state == PROBLEM for result in results)
+
+
+def run_checks(app: AppContext, *, offline: bool) -> list[CheckResult]:
+    """Run all checks in the order in which they are shown; redact the results. A check that fails is a problem."""
+    checks: dict[str, Callable[[AppContext], Iterable[CheckResult]]] = {
+        "versions": check_versions,
+        "PATH": check_launcher,
+        "config.toml": check_config_file,  # this and the next replace invalid settings for the others
+        "keys.toml": check_keys,
+        "folders": check_folders,
+        "history": check_history,
+        "map": check_map_jobs,
+        "tools": check_tools,
+        "approvals": check_approvals,
+        "tool plugins": check_tool_plugins,
+        "context": check_context,
+        "mcp": check_mcp_servers,
+        "sign-ins": check_sign_ins,
+        "safe mode": check_safe_mode,
+        "shell": check_shell,
+        "prices": check_prices,
+        "default": check_default,
+        "providers": partial(check_providers, offline=offline),
+    }
+    app.needs_keys = not offline
+    results: list[CheckResult] = []
+    for name, check in checks.items():
+        try:
+            results += check(app)
+        except Exception as error:  # noqa: BLE001 - a failed check must not prevent the others
+            ask_error = to_ask_error(error)
+            results.append(problem(name, ask_error.summary, ask_error.hint or "check its permissions"))
+    redact = app.collect_secrets().redact
+    return [result._replace(found=redact(result.found), fix=redact(result.fix)) for result in results]
+
+
+def check_versions(_: AppContext) -> Iterator[CheckResult]:
+    """Report the versions that bug reports should include; check SQLite for FTS5."""
+    import sqlite3
+    from importlib.metadata import requires, version
+
+    yield ok("ask", f"{__version__}, in {Path(__file__).parents[2]}")
+    yield ok("python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
+    try:
+        sqlite3.connect(":memory:").execute("CREATE VIRTUAL TABLE texts USING fts5(text)")
+        yield ok("sqlite", sqlite3.sqlite_version)
+    except sqlite3.Error as error:
+        yield problem("sqlite", f"{sqlite3.sqlite_version}: {error}", "use a Python whose SQLite has FTS5")
+    requirements = [requirement for requirement in requires(__distribution__) or () if "extra ==" not in requirement]
+    names = [re.split(r"[^\w.-]", requirement)[0] for requirement in requirements]
+    yield ok("packages", ", ".join(f"{name} {version(name)}" for name in names))
+
+
+def check_launcher(_: AppContext) -> Iterator[CheckResult]:
+    """Check that a shell finds this `ask`."""
+    own_launcher, launcher_on_path = find_launcher(), shutil.which("ask")
+    if launcher_on_path is None:
+        yield warning("PATH", "ask is not in PATH", f"add {own_launcher.parent} to it")
+    elif own_launcher.exists() and not Path(launcher_on_path).samefile(own_launcher):
+        found = f"ask in PATH is {launcher_on_path}, but this is {own_launcher}"
+        yield warning("PATH", found, "put your folder first in PATH")
+    else:
+        yield ok("PATH", f"ask is {launcher_on_path}")
+
+
+def check_config_file(app: AppContext) -> Iterator[CheckResult]:
+    """Check config.toml and the on/off variables; the checks that follow ignore what is invalid."""
+    fix = "correct it with ask config edit"
+    try:
+        warnings = app.config.warnings
+        yield from (warning("config.toml", text, fix) for text in warnings)
+        if not warnings:
+            path = app.app_dirs.config_file
+            yield ok("config.toml", str(path) if path.exists() else f"not created ({path})")
+    except ConfigError as error:
+        app.config = Config()
+        yield problem("config.toml", str(error), fix)
+    for variable in (setting.variable for setting in SETTINGS.values() if setting.type is bool):
+        try:
+            read_switch(app.environment, variable)
+        except ConfigError as error:
+            app.environment = {**app.environment, variable: ""}
+            yield problem(variable, error.message, error.hint)
+
+
+def report_private_file(check: str, found: str, path: Path, hint: str = "") -> CheckResult:
+    """Report a file that only the user should be able to access."""
+    if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        return warning(check, f"{found}; other users can read it", f"run chmod 600 {path}")
+    return ok(check, found, hint)
+
+
+def check_keys(app: AppContext) -> Iterator[CheckResult]:
+    """Check that keys.toml is valid and private.
+
+    If it is invalid, the checks that follow ignore it.
+    """
+    path = app.key_store.path
+    try:
+        saved_keys = app.key_store.read_saved_keys()
+    except ConfigError as error:
+        app.key_store.path = Path(os.devnull)
+        yield problem("keys.toml", str(error), f"correct {path}, or move it away")
+        return
+    if saved_keys:
+        in_keyring = [*saved_keys.values()].count(None)
+        keyring_count = f"; {format_count(in_keyring, 'key')} in {KEYRING}" if in_keyring else ""
+        found = f"{format_count(len(saved_keys) - in_keyring, 'key')} in {path}{keyring_count}"
+        yield report_private_file("keys.toml", found, path)
+    else:
+        yield ok("keys.toml", "no saved keys", "ask keys set PROVIDER saves one")
+    for name in sorted(saved_keys.keys() - {*app.provider_names, *KEYED_ENGINES}):
+        fix = f"install the provider, or run ask keys remove {name}"
+        yield warning("keys.toml", f"it has a key for {name}, which is not a provider", fix)
+
+
+UNWRITABLE_FOLDER_RESULTS = {
+    "config": (WARNING, "settings and keys cannot be changed"),
+    "data": (PROBLEM, "conversations and file backups cannot be saved"),
+    "cache": (WARNING, "every start is slower"),
+}
+"""State and consequence for each folder if it cannot be written."""
+MIN_FREE_BYTES = 10_000_000
+"""Free bytes on a disk below which it counts as full."""
+
+
+def check_folders(app: AppContext) -> Iterator[CheckResult]:
+    """Check that the folders can be written or created."""
+    for name, (state, consequence) in UNWRITABLE_FOLDER_RESULTS.items():
+        folder: Path = getattr(app.app_dirs, name)
+        check = f"{name} folder"
+        existing = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
+        if not (existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)):
+            fix = f"make {existing} writable, or set XDG_{name.upper()}_HOME to another folder"
+            yield CheckResult(state, check, f"{existing} is not writable: {consequence}", fix)
+        elif (free := shutil.disk_usage(existing).free) < MIN_FREE_BYTES:
+            found = f"{folder} is on a disk with only {format_compact_number(free)} bytes free"
+            yield CheckResult(state, check, found, "free some space")
+        else:
+            yield ok(check, str(folder) if existing == folder else f"{folder} (not created yet)")
+
+
+HISTORY_LOCK_TIMEOUT = 1.0
+"""Time to wait for another process that has locked the history, in seconds."""
+
+
+def check_history(app: AppContext) -> Iterator[CheckResult]:
+    """Check that the saved conversations can be read, and only by the user."""
+    path = app.app_dirs.history_file
+    if not path.exists():
+        yield ok("history", "no saved conversations")
+        return
+    with Store(path, create=False, lock_timeout=HISTORY_LOCK_TIMEOUT) as store:
+        [(count,)] = store.fetch_rows("SELECT count(*) FROM conversations")
+    found = f"{format_count(count, 'conversation')} in {format_compact_number(path.stat().st_size)} bytes"
+    yield report_private_file("history", found, path)
+
+
+def check_map_jobs(app: AppContext) -> Iterator[CheckResult]:
+    """Check that the jobs of `ask map` can be read, if there are any."""
+    path = app.app_dirs.ledger_file
+    if not path.exists():
+        return
+    with Ledger(path) as ledger:
+        jobs = ledger.list_jobs()
+    found = f"{format_count(len(jobs), 'job')} in {format_compact_number(path.stat().st_size)} bytes"
+    yield ok("map", found, "ask map --list shows them" if jobs else "")
+
+
+def check_tools(app: AppContext) -> Iterator[CheckResult]:
+    """Check which tools a model is offered, and whether they work."""
+    settings = resolve_settings({}, app.environment, app.config)
+    engine = find_search_engine(app, settings.search_engine)
+    names = [*(tool.spec.name for tool in BUILTIN_TOOLS), SEARCH_WEB.name]
+    offered = [name for name in (names if engine else names[:-1]) if name not in settings.disabled_tools]
+    if settings.tools:
+        yield ok("tools", ", ".join(offered) or "all are disabled")
+    else:
+        yield ok("tools", "switched off", "ask config set tools.enabled true enables them")
+    # A name with two underscores may be a tool of an MCP server, and no server is started here.
+    unknown_names = {name for name in settings.disabled_tools.difference(names) if "__" not in name}
+    if unknown_names:
+        loaded = [tools for tools in load_tool_plugins(app).values() if not isinstance(tools, PluginLoadError)]
+        unknown_names -= {tool.spec.name for tools in loaded for tool in tools}
+    for name in sorted(unknown_names):
+        yield warning("tools", f"tools.disabled contains the unknown tool {name}", "ask tools lists them")
+    if engine:
+        yield ok("web search", f"uses {engine.name}")
+    elif settings.search_engine:
+        yield warning("web search", *format_search_setup_hint(settings.search_engine).split(": ", 1))
+    else:
+        fix = f"{format_search_setup_hint(DUCKDUCKGO)}, or set a key for {' or '.join(KEYED_ENGINES)}"
+        yield ok("web search", "no search engine is available", fix)
+    if settings.tools and "bash" in offered and not shutil.which("bash"):
+        yield problem("tools", "bash is not installed", "install it, or use --disable-tool bash")
+
+
+def check_approvals(app: AppContext) -> Iterator[CheckResult]:
+    """Check the allowlist, the denylist and the remembered approvals, if there are any."""
+    policy = ToolPolicy.from_settings(resolve_settings({}, app.environment, app.config))
+    path = app.app_dirs.approvals_file
+    remembered = ApprovalStore(path).read()
+    if not (policy.allow or policy.deny or remembered):
+        return
+    found = f"{len(policy.allow)} allowed, {len(policy.deny)} denied, {len(remembered)} remembered"
+    if remembered:
+        yield report_private_file("approvals", found, path, "ask tools approvals lists them")
+    else:
+        yield ok("approvals", found)
+
+
+def check_tool_plugins(app: AppContext) -> Iterator[CheckResult]:
+    """Check each package with tools."""
+    loaded = load_tool_plugins(app)
+    if not loaded:
+        yield ok("tool plugins", "none installed")
+    for distribution, tools in loaded.items():
+        if isinstance(tools, PluginLoadError):
+            yield problem(distribution, f"cannot load its tools: {tools}", "contact its author, or uninstall it")
+        else:
+            names = ", ".join(tool.spec.name for tool in tools)
+            yield ok(distribution, f"tools: {names}" if names else "it has no tools")
+
+
+def check_context(app: AppContext) -> Iterator[CheckResult]:
+    """Check the projects that the user was asked about, and the skills, if there are any."""
+    decisions = TrustStore(app.app_dirs.trust_file).read()
+    if decisions:
+        trusted = sum(decision.is_trusted for decision in decisions.values())
+        found = f"{format_count(trusted, 'project')} trusted, {len(decisions) - trusted} not"
+        yield ok("context", found, "ask context list shows them")
+    skills = list_all_skills(app, Path.cwd())
+    for skill in skills:
+        if skill.problem not in ("", UNTRUSTED):
+            yield warning("skills", f"{decode_argument(str(skill.folder))}: {skill.problem}", "correct its SKILL.md")
+    if usable_names := ", ".join(skill.name for skill in skills if not skill.problem):
+        yield ok("skills", usable_names)
+
+
+def load_tool_plugins(app: AppContext) -> dict[str, Sequence[Tool] | PluginLoadError]:
+    """Load the tools of each package; return them, or why they cannot be loaded, by distribution."""
+    settings = resolve_settings({}, app.environment, app.config)
+    distributions = {format_origin(distribution): distribution for distribution in app.plugins.tools}
+    with app.cleanup:
+        return {distributions[origin]: loaded for origin, loaded in load_plugin_tools(app, settings)}
+
+
+def check_mcp_servers(app: AppContext) -> Iterator[CheckResult]:
+    """Check which MCP servers are configured, and that their variables and programs exist."""
+    check, server_index = "mcp", find_servers(app.config, app.app_dirs.config)
+    for text in server_index.warnings:
+        yield warning(check, text, "ask mcp list shows the valid servers")
+    servers = [server for server in server_index.servers.values() if server.enabled]
+    names = ", ".join(server.name for server in servers)
+    if not servers:
+        yield ok(check, "no servers configured", "ask mcp add adds one")
+        return
+    if not is_mcp_installed():
+        found = f"{names} cannot be used: the package mcp is not installed"
+        yield warning(check, found, format_install_command(MCP_EXTRA))
+        return
+    for server in servers:
+        try:
+            expanded = expand_variables(server, app.environment, Path.cwd())
+        except ConfigError as error:
+            yield warning(check, error.message, error.hint)
+            continue
+        path = expanded.env.get("PATH", app.environment.get("PATH"))
+        if expanded.command and not shutil.which(Path(expanded.command).expanduser(), path=path):
+            found = f"cannot start the MCP server {server.name}: {expanded.command!r} is not installed"
+            yield warning(check, found, "install it, or use its full path")
+        sign_in = open_sign_ins(app).open(expanded)
+        if expanded.url and sign_in.is_signed_in:
+            yield ok(check, f"signed in to {server.name}", f"ask mcp logout {server.name} signs out")
+        elif expanded.url and sign_in.is_sign_in_required:
+            yield warning(check, f"not signed in to {server.name}", f"ask mcp login {server.name}")
+    yield ok(check, f"{format_count(len(servers), 'server')}: {names}", "ask mcp test starts them")
+
+
+def check_sign_ins(app: AppContext) -> Iterator[CheckResult]:
+    """Check that each sign-in is to a configured MCP server."""
+    servers = find_servers(app.config, app.app_dirs.config).servers
+    for path in sorted(app.app_dirs.sign_ins.glob("*.json")):
+        if path.stem not in servers:
+            found = f"there is a sign-in to {path.stem}, which is not a configured server"
+            yield warning("sign-ins", found, f"delete {path}")
+
+
+def check_prices(app: AppContext) -> Iterator[CheckResult]:
+    """Report the source of prices for providers that report no cost."""
+    from importlib.metadata import version
+
+    if is_genai_prices_installed():
+        yield ok("prices", f"from genai-prices {version('genai-prices')}")
+        return
+    cached = read_models(find_newest_file(app.app_dirs.cache, OPENROUTER))
+    found = "from OpenRouter's models list" if cached.models else "unknown unless the provider reports the cost"
+    yield ok("prices", found, format_install_command(PRICES_EXTRA))
+
+
+def check_safe_mode(app: AppContext) -> Iterator[CheckResult]:
+    """Check that safe mode works at its level, in an empty folder with a temporary data folder.
+
+    A failure is a problem only if safe mode is on for every run.
+    """
+    settings = resolve_settings({}, app.environment, app.config)
+    option = "--safe" if settings.safe_level == SANDBOX_LEVEL else "--safe-files"
+    with TemporaryDirectory() as empty:
+        work_dir = Path(empty, "work")
+        work_dir.mkdir()
+        temporary_app = copy(app)
+        temporary_app.app_dirs = AppDirs(app.app_dirs.config, Path(empty, "data"), app.app_dirs.cache)
+        results = list(probe_safe_mode(settings, work_dir, temporary_app))
+    if results[-1].state == PROBLEM:
+        yield results[-1]._replace(state=PROBLEM if settings.safe else WARNING, check="safe mode")
+    else:
+        description = "enabled for every run" if settings.safe else f"available with {option}"
+        yield ok("safe mode", f"{description}, level {settings.safe_level} ({results[0].found}); see ask safe")
+
+
+def probe_safe_mode(settings: Settings, directory: Path, app: AppContext) -> Iterator[CheckResult]:
+    """Open safe mode in a folder, and report its self-test and its settings.
+
+    If something fails, this is the last result.
+
+    Raises:
+        ConfigError, UsageError: the settings are invalid.
+    """
+    hosts = ", ".join(map(parse_allowed_host, settings.allow_hosts))
+    is_sandbox = settings.safe_level == SANDBOX_LEVEL
+    overflow_directory = app.app_dirs.results / generate_conversation_id()
+    try:
+        if is_sandbox:
+            bubblewrap = find_bubblewrap()
+            yield ok("bubblewrap", f"{bubblewrap} {'.'.join(map(str, read_bubblewrap_version(bubblewrap)))}".rstrip())
+        sandbox_config = prepare_sandbox_config(settings, directory, overflow_directory, app)
+        yield from _probe_sandbox(sandbox_config) if is_sandbox else _probe_confinement(sandbox_config)
+    except SafetyError as error:
+        yield problem("sandbox" if is_sandbox else "file tools", error.message, error.hint)
+        return
+    yield ok("can be written", ", ".join(map(str, sandbox_config.writable_folders)))
+    yield ok("can be fetched from", f"{hosts}; other hosts after asking" if hosts else "any host, after asking")
+    option = "--safe" if is_sandbox else "--safe-files"
+    yield ok("enabled for every run", "yes" if settings.safe else f"no, only with {option}")
+
+
+def _probe_sandbox(config: SandboxConfig) -> Iterator[CheckResult]:
+    with Sandbox(config) as sandbox:
+        yield from (ok(result.name, "blocked (verified)") for result in sandbox.self_test_results)
+        yield from (warning("protected files", text) for text in sandbox.warnings)
+
+
+def _probe_confinement(config: SandboxConfig) -> Iterator[CheckResult]:
+    """Report what is blocked without a sandbox.
+
+    Raises:
+        SafetyError: an attempt succeeds.
+    """
+    with closing(FileConfinement(config)) as confinement:
+        yield ok("commands", "not offered; file tools only")
+        for name, is_prevented in confinement.run_self_test():
+            if not is_prevented:
+                raise SafetyError(f"path checks do not work here: {name} succeeded", "use --no-tools")
+            yield ok(name, "blocked (verified)")
+        yield from (warning("protected files", text) for text in confinement.warnings)
+
+
+def check_shell(app: AppContext) -> Iterator[CheckResult]:
+    """Check whether the integration is on in this shell, and that its completions are installed and up to date."""
+    shell, is_integrated = Path(app.environment.get("SHELL", "")).name, bool(app.environment.get("ASK_SESSION"))
+    if is_integrated:
+        yield ok("shell", "integration is enabled ($ASK_SESSION is set)")
+    elif shell in SHELLS:
+        fix = f"add {EVAL_LINES[shell]} to {RC_FILES[shell]} to enable it"
+        yield ok("shell", "integration is not enabled", fix)
+    else:
+        yield ok("shell", f"integration is not enabled; it supports {', '.join(SHELLS)}")
+    if shell not in SHELLS:
+        return
+    file, fix = find_install_path(shell, app.environment), f"ask init {shell} --install"
+    if is_installed_by_ask(file):
+        is_current = file.read_bytes() == find_completion_script(shell).read_bytes()
+        if is_current:
+            yield ok("completions", str(file))
+        else:
+            yield warning("completions", f"{file} belongs to another version of ask", fix)
+    elif is_integrated:
+        yield ok("completions", "included in the integration")
+    else:
+        yield ok("completions", f"not installed for {shell}", f"{fix} installs them")
+
+
+def check_default(app: AppContext) -> Iterator[CheckResult]:
+    """Check the provider, model and fallbacks that are used if the command line names none."""
+    endpoint = resolve_endpoint(app, ModelSelection())
+    fallbacks = resolve_fallbacks(app, app.config.get("fallback", ()), endpoint)
+    for name, each in (("default", endpoint), *(("fallback", fallback) for fallback in fallbacks)):
+        yield ok(name, f"{each.model or 'its first model'} of {each.provider_name}")
+
+
+PROVIDER_READ_TIMEOUT, ALL_PROVIDERS_TIMEOUT = 3.0, 3.5
+"""Read timeout for each provider, and total time for all of them, in seconds."""
+
+
+def check_providers(app: AppContext, *, offline: bool) -> Iterator[CheckResult]:
+    """Check each provider; those that can be queried are queried in parallel."""
+    results: dict[str, CheckResult] = {}
+    without_key, threads = [], []
+
+    def query(name: str, loaded: CheckResult, endpoint: ModelEndpoint) -> None:
+        results[name] = query_provider(loaded, endpoint)
+
+    for name in app.provider_names:
+        result, endpoint = inspect_provider(app, name)
+        if result is None:
+            continue
+        if result.found.endswith(NO_KEY) and result.state == OK:
+            without_key.append(name)
+        elif endpoint is None:
+            results[name] = result
+        elif offline:
+            results[name] = result._replace(state=OK, found=f"{result.found}, not contacted")
+        else:
+            reason = f"no complete response within {ALL_PROVIDERS_TIMEOUT:g} s"
+            results[name] = add_failure(result, reason, "check the network and the base URL")
+            # Not an executor: shutting it down would wait for connections that never complete.
+            threads.append(threading.Thread(target=query, args=(name, result, endpoint), daemon=True))
+    for thread in threads:
+        thread.start()
+    deadline = time.monotonic() + ALL_PROVIDERS_TIMEOUT
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    yield from list(results.values())
+    if without_key:
+        yield ok("other providers", f"{', '.join(without_key)}{NO_KEY}", "ask keys set PROVIDER saves one")
+
+
+def inspect_provider(app: AppContext, name: str) -> tuple[CheckResult | None, ModelEndpoint | None]:
+    """Check a provider without sending a request; return also how to query it, or None.
+
+    There is no result for another name of a provider. The state is `PROBLEM` if a query must not fail, because the user
+    has configured the provider.
+    """
+    origin = ", ".join(entry.distribution for entry in app.plugins.providers.get(name, ())) or "config.toml"
+    try:
+        loaded = load_provider(app, name)
+    except ConfigError as error:
+        fix = "contact its author, or uninstall it" if origin != "config.toml" else "correct it with ask config edit"
+        return problem(name, str(error), fix), None
+    info, environment = loaded.info, app.environment
+    if name != info.name and info.name in app.provider_names:
+        return None, None
+    key_origin = app.key_store.find_origin(info.name, info.key_env)
+    prefix, base_url = format_variable_prefix(info.name), resolve_base_url(app, info)
+    is_configured = (
+        name in (environment.get("ASK_PROVIDER"), app.config.get("provider"))
+        or bool(key_origin or app.config.get_provider(info.name))
+        or any(environment.get(variable) for variable in (f"{prefix}_BASE_URL", *info.base_url_env))
+    )
+    result = CheckResult(PROBLEM if is_configured else OK, name, f"{info.title} ({origin})")
+    if not key_origin and requires_key(app, info, base_url):
+        fix = f"set {(*info.key_env, f'{prefix}_API_KEY')[0]} or run ask keys set {info.name}"
+        return result._replace(found=f"{result.found}{NO_KEY}", fix=fix), None
+    key_description = f"key from {key_origin}" if key_origin else "needs no key"
+    result = result._replace(found=f"{result.found}, {key_description}")
+    try:
+        key = app.key_store.find(info.name, info.key_env)[0] if app.needs_keys else ""
+    except AskError as error:
+        return problem(name, f"{result.found}, but {error.summary}", error.hint), None
+    return result, ModelEndpoint(loaded, "", base_url, key)
+
+
+def query_provider(loaded: CheckResult, endpoint: ModelEndpoint) -> CheckResult:
+    """Query how many models a provider lists, and add that or the error to its result."""
+    try:
+        settings = Settings(timeout=PROVIDER_READ_TIMEOUT, tries=1)
+        count = len(create_client(endpoint, lambda _: None, settings).list_models())
+    except Exception as error:  # noqa: BLE001 - a server may send anything
+        # Not to_ask_error(), which asks for a report: the plugin may be to blame.
+        advice = "-v with a question shows the traceback"
+        unforeseen = AskError(f"{type(error).__name__}: {error}", advice)
+        ask_error = error if isinstance(error, AskError) else unforeseen
+        return add_failure(loaded, ask_error.summary, ask_error.hint)
+    listed = f"lists {format_count(count, 'model')}" if count else "answers"
+    return loaded._replace(state=OK, found=f"{loaded.found}, {listed}")
+
+
+def add_failure(loaded: CheckResult, reason: str, advice: str) -> CheckResult:
+    """Add to the result of a provider why it cannot be queried."""
+    failure = f", but {reason}" if loaded.state == PROBLEM else f", not running here ({reason})"
+    return loaded._replace(found=loaded.found + failure, fix=advice)
