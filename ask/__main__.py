@@ -40,6 +40,8 @@ def run_process() -> int:
     gc.disable()  # collections during imports take a tenth of the start-up time; `run_agent` enables it again
     code = INTERRUPTED_EXIT_CODE
     try:
+        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         # Not in the handler, which may interrupt the import of this module.
         from ask.errors import SignalExit
 
@@ -47,8 +49,6 @@ def run_process() -> int:
             """Exit by an exception, so that context managers stop what they started."""
             raise SignalExit(128 + signal_number)
 
-        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
         for signal_number in (signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(signal_number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
                 signal.signal(signal_number, exit_on_signal)
