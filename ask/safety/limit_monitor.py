@@ -25,6 +25,12 @@ NICENESS = 10
 """Niceness added to commands, so that the monitor is scheduled before them."""
 _BURST_FRACTION = 1 / 4
 """Fraction of the process limit: if more processes were started since the last check, all are stopped to be counted."""
+_REPEATED_CONTINUES = 5
+"""Checks that continue all processes once more after they were stopped.
+
+The kernel keeps a SIGSTOP that arrives during fork() for the child, and drops a SIGCONT that arrives then, so the child
+would stay stopped.
+"""
 _NPROC_PER_NAMESPACE_VERSION = (5, 14)
 """The first Linux version in which RLIMIT_NPROC ignores the user's processes outside the sandbox."""
 
@@ -74,6 +80,7 @@ class LimitMonitor:
         """The limit that was exceeded, or ""."""
         self._limits = limits
         self._newest_pid = _read_newest_pid()
+        self._continues_left = 0
         self._check_lock = threading.Lock()
         self._enabled = threading.Event()
         threading.Thread(target=self._run, daemon=True).start()
@@ -99,6 +106,9 @@ class LimitMonitor:
 
     def _check_processes(self) -> str:
         previous_pid, self._newest_pid = self._newest_pid, _read_newest_pid()
+        if self._continues_left:
+            self._continues_left -= 1
+            _signal_all(signal.SIGCONT)
         if abs(self._newest_pid - previous_pid) <= self._limits.processes * _BURST_FRACTION:
             pids = _list_pids()
             if len(pids) <= self._limits.processes:
@@ -108,6 +118,7 @@ class LimitMonitor:
         exceeded_limit = self._find_exceeded_limit(_list_pids())
         if not exceeded_limit:
             _signal_all(signal.SIGCONT)
+            self._continues_left = _REPEATED_CONTINUES
         return exceeded_limit
 
     def _find_exceeded_limit(self, pids: Sequence[str]) -> str:

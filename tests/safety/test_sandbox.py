@@ -281,6 +281,12 @@ def test_processes_that_end_are_not_counted(bash: Bash) -> None:
 
 
 @pytest.mark.slow
+def test_no_process_stays_stopped_after_processes_were_counted(bash: Bash) -> None:
+    for _ in range(30):
+        assert bash("for i in $(seq 800); do (true &); done").exit_status == 0
+
+
+@pytest.mark.slow
 def test_memory_is_limited_for_one_process_and_for_all(sandbox_config: SandboxConfig, context: ToolContext) -> None:
     small = sandbox_config._replace(limits=Limits(memory=200 << 20))
     block = 'x = bytearray(b"x") * ({size} << 20); print(len(x)); import time; time.sleep(20)'
