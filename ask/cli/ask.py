@@ -60,7 +60,7 @@ def parse_command_line(arguments: Sequence[str], names: Mapping[str, bool]) -> P
     trailing_options, more_words = following[:count], following[count:]
     if not more_words or more_words[0] == "--":
         return ParsedCommandLine(options + trailing_options, rest[:1] + more_words[1:])
-    literal_options = tuple(word for word in following if names_option(word, names))
+    literal_options = tuple(word for word in following if is_known_option(word, names))
     misplaced_long = next((word for word in literal_options if word.startswith("--")), "")
     # Other options or a value may be attached to a short one, as in "-qv" or "-pdemo".
     misplaced_short = next((option for option in trailing_options if is_option(option) and option[:2] in names), "")
@@ -76,13 +76,13 @@ def count_options(arguments: Sequence[str], names: Mapping[str, bool]) -> int:
     position = 0
     while position < len(arguments) and is_option(arguments[position]) and arguments[position] != "--":
         option = arguments[position]
-        if not option.startswith("--") and names_option(f"-{option}", names):
+        if not option.startswith("--") and is_known_option(f"-{option}", names):
             raise UsageError(f"{option} needs two dashes", f"write -{option}")
         position += 1
         if not takes_next_argument(option, names) or position == len(arguments):
             continue
         value = arguments[position]
-        if value == "--" or names_option(value, names):
+        if value == "--" or is_known_option(value, names):
             attached = f"{option}={value}" if option.startswith("--") else f"{option}{value}"
             raise UsageError(
                 f"{option} needs a value, but {value} is an option", f"write {attached} to use it as the value"
@@ -97,7 +97,7 @@ def check_has_prompt_text(words: Sequence[str], names: Mapping[str, bool]) -> No
     Raises:
         UsageError: there are words, and all are options or their values.
     """
-    long_option = next((word for word in words if word.startswith("--") and names_option(word, names)), "")
+    long_option = next((word for word in words if word.startswith("--") and is_known_option(word, names)), "")
     if long_option and count_options(words, names) == len(words):
         raise UsageError(
             f"the words after -- are all options, such as {long_option}",
@@ -113,7 +113,7 @@ def is_option(argument: str) -> bool:
     return len(argument) > 1 and argument.startswith("-") and not argument[1].isspace()
 
 
-def names_option(argument: str, names: Mapping[str, bool]) -> bool:
+def is_known_option(argument: str, names: Mapping[str, bool]) -> bool:
     """Check whether an argument is one of a command's options, perhaps with "=VALUE"."""
     return argument.partition("=")[0] in names
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 BUILTIN_FOLDER = Path(str(ask_prompts.__file__)).parent
 NEW_TEMPLATE_FILE = BUILTIN_FOLDER / "new_prompt.txt"
-"""The initial text of a new template, which explains the format; NAME in it stands for its name."""
+"""The initial text of a new template, which explains the format. NAME is replaced by its name."""
 SUFFIX = ".md"
 MAX_FILE_SIZE = 1_000_000
 """In bytes."""
