@@ -73,6 +73,7 @@ class RunRequest(NamedTuple):
         opening_messages: the messages of a template, between `message_history` and `user_message`.
         system_prompt: the complete system prompt of a row of `ask map`, whose conversation is never shortened; "" to
             build one from the request and the tools that are actually offered.
+        shows_text: whether the text of an answer is shown while it arrives; False if it is shown once it is complete.
     """
 
     conversation_id: str
@@ -95,6 +96,7 @@ class RunRequest(NamedTuple):
     project_context: ProjectContext | None = None
     opening_messages: Sequence[Message] = ()
     system_prompt: str = ""
+    shows_text: bool = True
 
 
 def prepare_request(flags: Mapping[str, Any], app: AppContext) -> RunRequest:
@@ -163,6 +165,7 @@ def prepare_without_prompt(flags: Mapping[str, Any], app: AppContext, *, has_col
         fallbacks=fallbacks,
         opening_messages=template.opening_messages if template else (),
     )
+    request = request._replace(shows_text=not (request.output_format or flags.get("as_json")))
     for message in request.opening_messages:
         check_attachments_supported(message.attachments, endpoint)
     request = apply_settings(request, settings, flags, app)
