@@ -118,7 +118,7 @@ class DeltaRedactor:
     def finish(self) -> None:
         """Forward the text that was held back."""
         for delta_type, redactor in self._redactors.items():
-            if text := redactor.finish():
+            if text := redactor.feed(self._joiners[delta_type].finish()) + redactor.finish():
                 self._on_delta(delta_type(text))
 
 
