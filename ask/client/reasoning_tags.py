@@ -24,6 +24,7 @@ REASONING_TAGS = {
     "<|begin_of_thought|>": "<|end_of_thought|>",
 }
 """The opening tags, with their closing tags."""
+OPENING_TAG_PATTERN = re.compile(rf"\s*(?:{'|'.join(map(re.escape, REASONING_TAGS))})")
 MAX_BLOCKS = 16
 """More blocks of reasoning than an answer begins with; what follows them is text."""
 SEPARATOR = "\n\n"
@@ -170,6 +171,8 @@ def separate_reasoning(
         is_repeated = reasoning in field_reasoning
         parts = [field_reasoning] if is_repeated else filter(None, [field_reasoning, reasoning])
         return SEPARATOR.join(parts), strip_empty_lines(rest)
+    if not (is_open or OPENING_TAG_PATTERN.match(text)):
+        return field_reasoning, text
     deltas: list[Delta] = []
     splitter = ReasoningSplitter(deltas.append, is_open=is_open, is_live=False)
     if field_reasoning:
@@ -188,7 +191,7 @@ def find_lone_end(text: str) -> int | None:
 
     A tag in a code block, in quotes, or in JSON belongs to the text.
     """
-    if THINK_END not in text or text.lstrip().startswith(tuple(REASONING_TAGS)) or parse_json(text) is not None:
+    if THINK_END not in text or OPENING_TAG_PATTERN.match(text) or parse_json(text) is not None:
         return None
     for match in islice(re.finditer(THINK_END, text), MAX_BLOCKS):
         before = text[: match.start()]
