@@ -54,7 +54,7 @@ def test_refused_option_is_an_error_before_anything_is_sent(ask: Ask, server: Mo
     assert option.partition("=")[0].split("_")[0] in result.stderr
 
 
-@pytest.mark.parametrize("model", ["qwen/qwq-32b", "qwen3-4b-thinking-2507"])
+@pytest.mark.parametrize("model", ["Qwen/QwQ-32B", "Qwen3-4B-Thinking-2507"])
 def test_answers_of_the_models_that_begin_with_reasoning(ask: Ask, server: ModelServer, model: str) -> None:
     server.reply(wire.says("I look.\n</think>\n\nHello."))
     assert ask("-p", "vllm", "-m", model, "hi").text == "Hello.\n"

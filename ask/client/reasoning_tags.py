@@ -15,21 +15,22 @@ THINK_END = "</think>"
 REASONING_TAGS = {
     "<think>": THINK_END,  # DeepSeek R1, Qwen3, MiniMax: https://github.com/MiniMax-AI/MiniMax-M2/issues/18
     "<thinking>": "</thinking>",  # Amazon Nova: https://github.com/LibreChat-AI/agents/pull/40
-    "<thought>": "</thought>",  # Gemini's Chat Completions: https://ai.google.dev/gemini-api/docs/openai#thinking
-    "<reasoning>": "</reasoning>",
-    "◁think▷": "◁/think▷",  # Kimi: https://huggingface.co/moonshotai/Kimi-VL-A3B-Thinking
+    "<thought>": "</thought>",  # Gemma 4: https://github.com/vectorize-io/hindsight/issues/1644
+    "<reasoning>": "</reasoning>",  # Qwen3.5: https://github.com/Siddhesh2377/ToolNeuron/issues/78
+    "◁think▷": "◁/think▷",  # Kimi: https://docs.sglang.io/docs/advanced_features/separate_reasoning
     "[THINK]": "[/THINK]",  # Magistral: https://github.com/RooCodeInc/Roo-Code/issues/8522
     "<seed:think>": "</seed:think>",  # Seed-OSS: https://github.com/anomalyco/opencode/issues/3703
     "<Thought>": "</Thought>",  # Marco-o1, and OpenThinker: https://github.com/Infinitix-LLC/gpt_markdown/issues/42
     "<|begin_of_thought|>": "<|end_of_thought|>",
 }
 """The opening tags, with their closing tags."""
-OPENING_TAG_PATTERN = re.compile(rf"\s*(?:{'|'.join(map(re.escape, REASONING_TAGS))})")
+OPENING_TAG_PATTERN = re.compile(rf"\s*(?:{'|'.join(map(re.escape, (*REASONING_TAGS, THINK_END)))})")
 MAX_BLOCKS = 16
 """More blocks of reasoning than an answer begins with; what follows them is text."""
 SEPARATOR = "\n\n"
 """Separates the reasoning of two blocks, and that in the text from what the provider returned in its own field."""
 QUOTES = ("`", "'", '"')
+"""What a text may have around a tag that it is about."""
 FENCE_PATTERN = r"(?m)^[ \t]*(?:```|~~~)"
 
 
@@ -59,6 +60,8 @@ class ReasoningSplitter:
         """What was forwarded of the current block: if it never ends, it is text."""
         self._held_reasoning: list[str] = []
         self._has_block_reasoning = False
+        self._last_character = ""
+        """The last character of the block that was forwarded."""
         self._field_reasoning: list[str] = []
         """The reasoning that the provider returned in its own field."""
         self._has_field_reasoning = False
@@ -79,6 +82,8 @@ class ReasoningSplitter:
 
     def finish(self, *, unclosed_is_text: bool) -> None:
         """Forward what was held back, and a block that has not ended once more, as text or as the reasoning it is."""
+        if self._end_tag:
+            self._read_block(is_end=True)
         if self._end_tag and not unclosed_is_text:
             self._add_reasoning(self._buffer.rstrip())
             self._forward_held_reasoning()
@@ -93,8 +98,13 @@ class ReasoningSplitter:
     def _read_start(self) -> bool:
         """Look for an opening tag; return whether there is one. Other text ends the start of the answer."""
         head = self._buffer.lstrip()
-        if not head or any(len(head) < len(tag) and tag.startswith(head) for tag in REASONING_TAGS):
+        if not head or any(len(head) < len(tag) and tag.startswith(head) for tag in (*REASONING_TAGS, THINK_END)):
             return False
+        if head.startswith(THINK_END) and self._block_count < MAX_BLOCKS:
+            # With reasoning in its own field, GLM: https://github.com/QwenLM/qwen-code/pull/6033
+            self._buffer = head.removeprefix(THINK_END)
+            self._block_count += 1
+            return True
         tag = next((tag for tag in REASONING_TAGS if head.startswith(tag)), "")
         is_open = self._is_open and not self._has_reasoning and not self._block_count
         start = self._get_start()
@@ -109,19 +119,27 @@ class ReasoningSplitter:
         self._has_block_reasoning = False
         return True
 
-    def _read_block(self) -> bool:
-        """Forward the reasoning in a block; return whether it ends."""
-        reasoning, end_tag, rest = self._buffer.partition(self._end_tag)
-        if end_tag:
-            self._add_reasoning(reasoning.rstrip())
-            self._forward_held_reasoning()
-            self._buffer, self._end_tag, self._block_text = rest, "", []
-            self._block_count += 1
-            return True
-        position = self._buffer.rfind(self._end_tag[0], 1 - len(self._end_tag))
-        if position >= 0 and self._end_tag.startswith(self._buffer[position:]):
-            reasoning = self._buffer[:position]
-        reasoning = reasoning.rstrip()
+    def _read_block(self, *, is_end: bool = False) -> bool:
+        """Forward the reasoning in a block; return whether it ends. `is_end` says that no further text comes.
+
+        A closing tag in backquotes is part of the reasoning: https://github.com/ggml-org/llama.cpp/issues/27661
+        """
+        buffer, start = self._buffer, 0
+        while (position := buffer.find(self._end_tag, start)) >= 0:
+            start = position + len(self._end_tag)
+            is_quoted = (buffer[position - 1] if position else self._last_character) == "`"
+            if is_quoted and start == len(buffer) and not is_end:
+                return False  # the next character decides
+            if not (is_quoted and buffer[start : start + 1] == "`"):
+                self._add_reasoning(buffer[:position].rstrip())
+                self._forward_held_reasoning()
+                self._buffer, self._end_tag, self._block_text = buffer[start:], "", []
+                self._block_count += 1
+                return True
+        position = buffer.rfind(self._end_tag[0], 1 - len(self._end_tag))
+        is_partial = position >= 0 and self._end_tag.startswith(buffer[position:])
+        reasoning = (buffer[:position] if is_partial else buffer).rstrip()
+        self._last_character = reasoning[-1:] or self._last_character
         self._block_text.append(reasoning)
         self._buffer = self._buffer[len(reasoning) :]
         self._add_reasoning(reasoning)
@@ -194,10 +212,11 @@ def find_lone_end(text: str) -> int | None:
     if THINK_END not in text or OPENING_TAG_PATTERN.match(text) or parse_json(text) is not None:
         return None
     for match in islice(re.finditer(THINK_END, text), MAX_BLOCKS):
-        before = text[: match.start()]
+        before, following = text[: match.start()], text[match.end() : match.end() + 1]
         if "<think>" in before:
             return None
-        if not before.endswith(QUOTES) and len(re.findall(FENCE_PATTERN, before)) % 2 == 0:
+        is_quoted = following in QUOTES and before.endswith(following)
+        if not is_quoted and len(re.findall(FENCE_PATTERN, before)) % 2 == 0:
             return match.start()
     return None
 

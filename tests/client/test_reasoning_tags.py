@@ -50,7 +50,7 @@ def test_reasoning_in_every_tag_is_separated(begin: str, end: str) -> None:
     "text",
     [
         *("", "<", "◁th", "  ", "<thin", "<thinker>Rodin</thinker>", "I <think> so.</think>", " \n<b>yes</b>", "\n{ }"),
-        *("`<think>` is a tag that ends with `</think>`.", "```html\n<think>a</think>\n```", "</think>", "[T", "[1]"),
+        *("`<think>` is a tag that ends with `</think>`.", "```html\n<think>a</think>\n```", "</thi", "[T", "[1]"),
         *("- <think>a</think>", "<think", "< think>a</think>", "<think/>a</think>", "<THINK>a</THINK>"),
     ],
 )
@@ -71,6 +71,12 @@ def test_other_text_is_unchanged(text: str) -> None:
         ("<think>a</think> \r\n\r\n    x = 1", ("a", "    x = 1")),
         ("<think>a</think>  Hello.", ("a", "Hello.")),
         ("<think>a</think>\n<thi", ("a", "<thi")),
+        ("<think>a</think>Write print('</think>').", ("a", "Write print('</think>').")),
+        ("<think>Is `</think>` a tag?\n</think>\nYes.", ("Is `</think>` a tag?", "Yes.")),
+        ("<think>It is `a`</think>b", ("It is `a`", "b")),
+        ("<think>It is `a`</think>", ("It is `a`", "")),
+        ("\n</think>\nHello.", ("", "Hello.")),  # GLM, with the reasoning in its own field
+        ("</think>", ("", "")),
     ],
 )
 def test_blocks_at_the_start(text: str, expected: tuple[str, str]) -> None:
@@ -150,7 +156,7 @@ def test_a_closing_tag_that_is_part_of_the_text_is_kept(text: str) -> None:
 
 def test_closing_tags_are_found_quickly() -> None:
     start = time.monotonic()
-    separate("'</think>" * 500_000, lone=True)
+    separate("'</think>'" * 500_000, lone=True)
     assert time.monotonic() - start < 2
 
 
@@ -171,7 +177,9 @@ def test_a_server_that_separates_reasoning_overrides_the_profile() -> None:
 # In any fragments
 
 
-PIECES = st.sampled_from([*(tag for tags in TAGS for tag in tags), "◁", "<", "/think", " ", "\n", "thought", "ö", ">"])
+PIECES = st.sampled_from(
+    [*(tag for tags in TAGS for tag in tags), "◁", "<", "/think", " ", "\n", "thought", "ö", ">", "`"]
+)
 TEXTS = st.lists(PIECES, max_size=10).map("".join)
 
 
@@ -193,7 +201,7 @@ def test_any_fragments_give_the_same(text: str, data: st.DataObject, complete: b
 @given(st.lists(st.text(max_size=5), max_size=8))
 def test_text_without_a_tag_at_its_start_is_neither_changed_nor_delayed(pieces: list[str]) -> None:
     text = "".join(pieces)
-    if text.lstrip().startswith(tuple(REASONING_TAGS)):
+    if text.lstrip().startswith((*REASONING_TAGS, "</think>")):
         return
     forwarded: list[Delta] = []
     splitter = ReasoningSplitter(forwarded.append)
@@ -202,7 +210,7 @@ def test_text_without_a_tag_at_its_start_is_neither_changed_nor_delayed(pieces: 
         seen += piece
         splitter.feed(TextDelta(piece))
         head = seen.lstrip()
-        if head and not any(tag.startswith(head) for tag in REASONING_TAGS):
+        if head and not any(tag.startswith(head) for tag in (*REASONING_TAGS, "</think>")):
             assert join(forwarded)[1] == seen
     splitter.finish(unclosed_is_text=True)
     assert join(forwarded) == ("", text)
