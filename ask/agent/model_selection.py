@@ -382,7 +382,7 @@ def create_client(
         redactor: removes secrets from requests and answers.
         on_headers: called with the headers of each response.
         output_format: the format of the answers, as in `RunRequest`, for a recording.
-        shows_text: as in `RunRequest`.
+        shows_text: whether the text of an answer is shown while it arrives.
     """
     client_class: Callable[..., ProviderClient] = ProviderClient
     if settings.record or settings.replay:

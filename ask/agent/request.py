@@ -73,7 +73,7 @@ class RunRequest(NamedTuple):
         opening_messages: the messages of a template, between `message_history` and `user_message`.
         system_prompt: the complete system prompt of a row of `ask map`, whose conversation is never shortened; "" to
             build one from the request and the tools that are actually offered.
-        shows_text: whether the text of an answer is shown while it arrives; False if it is shown once it is complete.
+        shows_text: whether text without an `output_format` is shown while it arrives, not only once it is complete.
     """
 
     conversation_id: str
@@ -164,8 +164,8 @@ def prepare_without_prompt(flags: Mapping[str, Any], app: AppContext, *, has_col
         response_schema=response_schema,
         fallbacks=fallbacks,
         opening_messages=template.opening_messages if template else (),
+        shows_text=not flags["as_json"],
     )
-    request = request._replace(shows_text=not (request.output_format or flags.get("as_json")))
     for message in request.opening_messages:
         check_attachments_supported(message.attachments, endpoint)
     request = apply_settings(request, settings, flags, app)

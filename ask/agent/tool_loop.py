@@ -215,7 +215,7 @@ class ToolLoop:
             request.settings,
             request.secrets,
             output_format=request.output_format,
-            shows_text=request.shows_text,
+            shows_text=request.shows_text and not request.output_format,
         )
 
     def _require_price(self, endpoint: ModelEndpoint) -> None:

@@ -227,7 +227,6 @@ def test_rows_and_compared_answers_have_no_reasoning(home: Home, ask: Ask, serve
     server.reply(lambda _: letters("I look.</think>\n\nYes."))
     rows = ask("map", "-p", "openrouter", "-m", wire.MODEL, "Say {{word}}", "rows.jsonl")
     assert [json.loads(line)["answer"] for line in rows.text.splitlines()] == ["Yes.", "Yes."]
-    server.reply(lambda _: letters(f"{TAGGED}Yes."))
     compared = json.loads(ask("compare", "-p", "openrouter", "-m", "v/a", "-m", "v/b", "hi").stdout)
     assert [answer["text"] for answer in compared["answers"]] == ["Yes.", "Yes."]
 
