@@ -170,7 +170,7 @@ def test_a_profile_can_say_that_answers_begin_with_reasoning() -> None:
 
 def test_a_server_that_separates_reasoning_overrides_the_profile() -> None:
     assert separate("Hello.", "Hm.", is_open=True) == ("Hm.", "Hello.")
-    deltas = [ReasoningDelta("Hm."), TextDelta("Hello"), TextDelta(".")]
+    deltas: list[Delta] = [ReasoningDelta("Hm."), TextDelta("Hello"), TextDelta(".")]
     assert stream(deltas, is_open=True) == deltas
 
 
