@@ -152,8 +152,6 @@ INCOMPLETE_MESSAGES = {
     FinishReason.CONTENT_FILTER: ("the model refused, or a content filter stopped the answer", ""),
     FinishReason.EMPTY: ("the model returned an empty answer", "try again, or use another model"),
 }
-
-
 UNFINISHED_REASONING_MESSAGE = (
     "the model was still reasoning at the token limit",
     "raise it with -o max_tokens=N, or lower -o reasoning_effort",

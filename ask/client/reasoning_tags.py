@@ -20,11 +20,11 @@ REASONING_TAGS = {
     "◁think▷": "◁/think▷",  # Kimi: https://docs.sglang.io/docs/advanced_features/separate_reasoning
     "[THINK]": "[/THINK]",  # Magistral: https://github.com/RooCodeInc/Roo-Code/issues/8522
     "<seed:think>": "</seed:think>",  # Seed-OSS: https://github.com/anomalyco/opencode/issues/3703
-    "<Thought>": "</Thought>",  # Marco-o1, and OpenThinker: https://github.com/Infinitix-LLC/gpt_markdown/issues/42
+    # Marco-o1 and OpenThinker: https://github.com/Infinitix-LLC/gpt_markdown/issues/42
+    "<Thought>": "</Thought>",
     "<|begin_of_thought|>": "<|end_of_thought|>",
 }
 """The opening tags, with their closing tags."""
-OPENING_TAG_PATTERN = re.compile(rf"\s*(?:{'|'.join(map(re.escape, (*REASONING_TAGS, THINK_END)))})")
 MAX_BLOCKS = 16
 """More blocks of reasoning than an answer begins with; what follows them is text."""
 SEPARATOR = "\n\n"
@@ -189,7 +189,7 @@ def separate_reasoning(
         is_repeated = reasoning in field_reasoning
         parts = [field_reasoning] if is_repeated else filter(None, [field_reasoning, reasoning])
         return SEPARATOR.join(parts), strip_empty_lines(rest)
-    if not (is_open or OPENING_TAG_PATTERN.match(text)):
+    if not (is_open or begins_with_tag(text)):
         return field_reasoning, text
     deltas: list[Delta] = []
     splitter = ReasoningSplitter(deltas.append, is_open=is_open, is_live=False)
@@ -204,12 +204,18 @@ def separate_reasoning(
     return reasoning, text
 
 
+def begins_with_tag(text: str) -> bool:
+    """Check whether a text begins with an opening tag, or with a `</think>`."""
+    head = text[:100].lstrip() or text.lstrip()  # without copying most of a long text
+    return head.startswith((*REASONING_TAGS, THINK_END))
+
+
 def find_lone_end(text: str) -> int | None:
     """Return the position of the `</think>` that ends reasoning without an opening tag; None if there is none.
 
     A tag in a code block, in quotes, or in JSON belongs to the text.
     """
-    if THINK_END not in text or OPENING_TAG_PATTERN.match(text) or parse_json(text) is not None:
+    if THINK_END not in text or begins_with_tag(text) or parse_json(text) is not None:
         return None
     for match in islice(re.finditer(THINK_END, text), MAX_BLOCKS):
         before, following = text[: match.start()], text[match.end() : match.end() + 1]
