@@ -41,14 +41,12 @@ def iter_code_blocks(response_text: str) -> Iterator[str]:
 
 MAX_EXCERPT_LENGTH = 200
 """Maximum length of the answer's excerpt in an error, in characters."""
-THINKING_PATTERN = re.compile(r"\A\s*<(think|thinking)>.*?</\1>", re.DOTALL)
-"""Reasoning at the start of an answer, if the server does not separate it from the text."""
 CODE_SPAN_PATTERN = re.compile(r"(?<!`)(`{1,3})(?!`)(.+?)(?<!`)\1(?!`)")
 COMMENT_PATTERN = re.compile(r"\s*(?:#|\Z)")
 """A comment or an empty line."""
 SHELL_PROMPT_PATTERN = re.compile(r"[$%] +")
-MARKDOWN_START_PATTERN = re.compile(r"(?:[-*+>]|\d+[.)])\s|\*\*|`")
-"""Start of a Markdown line that is not a command: a list item, a quote, bold text or a code span."""
+MARKDOWN_START_PATTERN = re.compile(r"(?:[-*+>]|\d+[.)])\s|\*\*|`|</?\w+>$")
+"""Start of a Markdown line that is not a command: a list item, a quote, bold text, a code span, or a tag alone."""
 OPTION_OR_PIPE_PATTERN = re.compile(r"\s--?[A-Za-z]|\|")
 
 
@@ -60,7 +58,7 @@ def extract_command(response_text: str) -> str:
     Raises:
         IncompleteResponseError: there is no command, or it contains control characters.
     """
-    text = THINKING_PATTERN.sub("", response_text.replace("\r\n", "\n"))
+    text = response_text.replace("\r\n", "\n")
     blocks = list(iter_code_blocks(text)) or [strip_prose(text)]
     command = next(filter(None, map(strip_prompts, blocks)), "")
     if not command:
@@ -150,7 +148,7 @@ def extract_json(response_text: str, find_problem: Callable[[Any], str]) -> tupl
     why a value is not accepted, or returns "".
     """
     first_result: tuple[Any, str] | None = None
-    for value in iter_json_values(THINKING_PATTERN.sub("", response_text)):
+    for value in iter_json_values(response_text):
         result = value, find_problem(value)
         if not result[1]:
             return result

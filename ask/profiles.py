@@ -43,6 +43,8 @@ class ModelProfile(NamedTuple):
         context_length: the maximum number of tokens in a request and its answer.
         attachments: the MIME types of files that a message may contain.
         schema_with_tools: whether a request may contain a schema together with callable tools.
+        begins_reasoning: whether the text of answers begins with reasoning that only a `</think>` ends, because the
+            server neither separates it nor returns the opening tag, which is part of the prompt.
     """
 
     pattern: str
@@ -57,6 +59,7 @@ class ModelProfile(NamedTuple):
     context_length: int | None = None
     attachments: Sequence[str] | None = None
     schema_with_tools: bool | None = None
+    begins_reasoning: bool | None = None
 
     @property
     def can_reason(self) -> bool:

@@ -89,7 +89,7 @@ MODEL_KEYS: dict[str, type] = {
     **dict.fromkeys(("pattern", "source", "default_effort"), str),
     **dict.fromkeys(("efforts", "refused_options", "refused_when_reasoning", "attachments"), list),
     **dict.fromkeys(("output_limit", "context_length"), int),
-    **dict.fromkeys(("reasoning_with_tools", "schema_with_tools"), bool),
+    **dict.fromkeys(("reasoning_with_tools", "schema_with_tools", "begins_reasoning"), bool),
     "effort_parameters": Mapping,
 }
 """The keys of a row `[[providers.NAME.models]]`, with their types: the fields of `ask.profiles.ModelProfile`."""

@@ -44,6 +44,10 @@ class SurrogateJoiner:
             text, self._high_surrogate = text[:-1], text[-1:]
         return repair_surrogates(text)
 
+    def finish(self) -> str:
+        """Return the replacement for a high surrogate that was held back."""
+        return repair_surrogates(self._high_surrogate)
+
 
 def is_blank(text: str) -> bool:
     """Check whether a text has only white space and invisible characters."""

@@ -31,6 +31,13 @@ CORRECTIONS: dict[str, dict[str, Any]] = {
     # Calls whose arguments come in pieces: each piece was counted as a call of its own, without arguments.
     "gemini-028": {"calls": (("read_theme", {}), *(("read_screen", {"id": name}) for name in "ABC"))},
     "gemini-029": {"calls": (("writeItems", {"operations": ITEMS}),)},
+    # Reasoning in the text, before a closing tag with or without an opening one, was counted as text.
+    "lmstudio-002": {"text": '"Hello! Have a day as bright and cheerful as the morning sun!" 🌞'},
+    "lmstudio-003": {"text": '"Hi there! Have a wonderful day! 🌞 😊"'},
+    "ollama-001": {"text": ""},
+    "ollama-002": {"text": "The result of adding 2 and 3 is 5."},
+    "ollama-008": {"text": "banana banana banana"},
+    "ollama-009": {"text": ""},
 }
 """Corrections of recordings whose metadata is wrong."""
 

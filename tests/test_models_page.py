@@ -17,10 +17,10 @@ TEXT = PAGE.read_text()
 
 @pytest.fixture(autouse=True)
 def configure(home: Home, server: ModelServer) -> None:
-    _, rows = find_code_blocks(TEXT, "toml")
+    _, *rows = find_code_blocks(TEXT, "toml")
     home.config.mkdir(parents=True)
     provider = f'[providers.vllm]\nbase_url = "{server.base_url}"\n'
-    (home.config / "config.toml").write_text(provider + rows)
+    (home.config / "config.toml").write_text("\n".join([provider, *rows]))
 
 
 def test_page_describes_all_keys_and_efforts() -> None:
@@ -52,6 +52,12 @@ def test_refused_option_is_an_error_before_anything_is_sent(ask: Ask, server: Mo
     result = ask(*arguments, "-m", "gpt-7-sol", "-o", option, "hi")
     assert (result.code, server.requests) == (7, [])
     assert option.partition("=")[0].split("_")[0] in result.stderr
+
+
+@pytest.mark.parametrize("model", ["Qwen/QwQ-32B", "Qwen3-4B-Thinking-2507"])
+def test_answers_of_the_models_that_begin_with_reasoning(ask: Ask, server: ModelServer, model: str) -> None:
+    server.reply(wire.says("I look.\n</think>\n\nHello."))
+    assert ask("-p", "vllm", "-m", model, "hi").text == "Hello.\n"
 
 
 def test_configured_attachments_come_before_those_of_the_provider(ask: Ask, home: Home, server: ModelServer) -> None:

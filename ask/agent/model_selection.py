@@ -371,6 +371,7 @@ def create_client(
     on_headers: Callable[[Mapping[str, str]], None] | None = None,
     *,
     output_format: str = "",
+    shows_text: bool = True,
 ) -> ProviderClient:
     """Create a client for an endpoint, which records requests or replays a recording if the settings say so.
 
@@ -381,6 +382,7 @@ def create_client(
         redactor: removes secrets from requests and answers.
         on_headers: called with the headers of each response.
         output_format: the format of the answers, as in `RunRequest`, for a recording.
+        shows_text: whether the text of an answer is shown while it arrives.
     """
     client_class: Callable[..., ProviderClient] = ProviderClient
     if settings.record or settings.replay:
@@ -407,6 +409,7 @@ def create_client(
         redactor=redactor,
         chat_fallback=endpoint.chat_fallback,
         on_headers=on_headers,
+        shows_text=shows_text,
     )
 
 

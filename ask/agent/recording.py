@@ -127,12 +127,13 @@ class ReplayClient(DescribingClient):
     def _send(
         self, request: ChatRequest, on_delta: Callable[[Delta], None], tools: Sequence[ToolSpec]
     ) -> RequestResult:
-        self._prepare(request, tools)  # for its errors
+        prepared = self._prepare(request, tools)
         response = find_response(self._file, self.describe_request(request, tools))
         try:
             result = restore_result(response, self.provider.info.name)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise FileError(f"{self._file} has an invalid answer", "record it again") from error
+        result = self.separate_reasoning(prepared, result, is_stream=request.stream)
         try:
             for delta in split_answer(result, is_stream=request.stream):
                 on_delta(delta)
@@ -178,7 +179,7 @@ def describe_result(result: RequestResult, redactor: Redactor) -> Any:
     """Describe a result without secrets."""
     answer = result.answer
     description = {
-        "text": answer.text,
+        "text": result.tagged_text or answer.text,
         "reasoning": answer.reasoning,
         "tool_calls": [describe_call(redactor.redact_call(call)) for call in result.tool_calls],
         "finish_reason": str(answer.finish_reason),

@@ -73,6 +73,7 @@ class RunRequest(NamedTuple):
         opening_messages: the messages of a template, between `message_history` and `user_message`.
         system_prompt: the complete system prompt of a row of `ask map`, whose conversation is never shortened; "" to
             build one from the request and the tools that are actually offered.
+        shows_text: whether text without an `output_format` is shown while it arrives, not only once it is complete.
     """
 
     conversation_id: str
@@ -95,6 +96,7 @@ class RunRequest(NamedTuple):
     project_context: ProjectContext | None = None
     opening_messages: Sequence[Message] = ()
     system_prompt: str = ""
+    shows_text: bool = True
 
 
 def prepare_request(flags: Mapping[str, Any], app: AppContext) -> RunRequest:
@@ -162,6 +164,7 @@ def prepare_without_prompt(flags: Mapping[str, Any], app: AppContext, *, has_col
         response_schema=response_schema,
         fallbacks=fallbacks,
         opening_messages=template.opening_messages if template else (),
+        shows_text=not flags["as_json"],
     )
     for message in request.opening_messages:
         check_attachments_supported(message.attachments, endpoint)

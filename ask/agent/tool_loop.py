@@ -23,6 +23,7 @@ from ask.agent.model_selection import ModelEndpoint, create_client, fetch_first_
 from ask.agent.request import RunRequest, check_attachments_supported
 from ask.agent.system_prompt import build_system_prompt
 from ask.client.provider_client import ProviderClient, RequestResult
+from ask.client.reasoning_tags import has_tag
 from ask.errors import (
     AskError,
     ConfigError,
@@ -35,7 +36,7 @@ from ask.errors import (
     to_ask_error,
 )
 from ask.events import Event, FallbackStarted, MessageAdded, Notice, RequestStarted
-from ask.messages import FinishReason, Message, ReportedUsage, ToolCall, ToolSpec, Usage
+from ask.messages import FinishReason, Message, ProviderState, ReportedUsage, ToolCall, ToolSpec, Usage
 from ask.plugin_api.provider import ChatRequest, Delta, TextDelta
 
 if TYPE_CHECKING:
@@ -152,6 +153,13 @@ class ToolLoop:
         self._estimate_reported = False
         self._has_shown_text = False
         """Whether text of an answer that is still in progress has been shown."""
+        self._tagged_answers: dict[int, tuple[str, ProviderState | None]] = {}
+        """The text and provider state of answers with reasoning in tags, by their position in the conversation.
+
+        Only this model's next requests contain that reasoning: models that reason between tool calls need it there, and
+        vendors ask to leave it out of later questions. See https://github.com/MiniMax-AI/MiniMax-M2 and
+        https://huggingface.co/Qwen/QwQ-32B#usage-guidelines.
+        """
         self._held_deltas: list[Delta] = []
         """Without streaming, the answer to the last request, until it is certain that no other model replaces it."""
 
@@ -202,7 +210,12 @@ class ToolLoop:
         if request.settings.max_cost is not None and not endpoint.provider.info.reports_cost:
             self._require_price(endpoint)
         return create_client(
-            endpoint, self._notify, request.settings, request.secrets, output_format=request.output_format
+            endpoint,
+            self._notify,
+            request.settings,
+            request.secrets,
+            output_format=request.output_format,
+            shows_text=request.shows_text and not request.output_format,
         )
 
     def _require_price(self, endpoint: ModelEndpoint) -> None:
@@ -218,6 +231,7 @@ class ToolLoop:
         schema = self._request.response_schema
         self._schema = schema.value if schema else None
         """None also once the provider has rejected it; then only the system prompt contains it."""
+        self._tagged_answers = {}
         self._listed_limits: list[int | None] = []
         """The model's context limit according to the provider's list, once that was read."""
         self._truncation_reported = False
@@ -252,7 +266,7 @@ class ToolLoop:
                 continue
             response = self._show_held_deltas(response)
             result.finish_reason = response.answer.finish_reason
-            self._context_window.calibrate(result.messages, response.answer.usage.input_tokens)
+            self._context_window.calibrate(self._list_sent_messages(), response.answer.usage.input_tokens)
             self._add_answer(response, () if is_final else response.tool_calls)
             if response.error is not None:
                 raise response.error
@@ -314,7 +328,7 @@ class ToolLoop:
         if not self._request.system_prompt:
             self._truncate_context()
         request, endpoint, client = self._request, self._endpoint, self._client
-        messages = self._context_window.select_messages(self._result.messages)
+        messages = self._context_window.select_messages(self._list_sent_messages())
         if any(message.attachments for message in messages):
             from ask.attachments import replace_unsupported_attachments
 
@@ -358,7 +372,7 @@ class ToolLoop:
 
         The provider's models list is read when a request first exceeds a threshold or the user's own limit.
         """
-        window, settings, messages = self._context_window, self._request.settings, self._result.messages
+        window, settings, messages = self._context_window, self._request.settings, self._list_sent_messages()
         num_ctx = settings.options.get("num_ctx")  # Ollama's and LM Studio's option
         limits = [limit for limit in (settings.context_limit, num_ctx) if isinstance(limit, int) and limit > 0]
         threshold = CONTINUED_LOOKUP_THRESHOLD if self._request.message_history else LOOKUP_THRESHOLD
@@ -392,7 +406,7 @@ class ToolLoop:
             return self._drop_reasoning(error)
         if error.retry_action is not RetryAction.SHORTER:
             return False
-        removed_count = self._context_window.halve(self._result.messages)
+        removed_count = self._context_window.halve(self._list_sent_messages())
         if removed_count:
             self._notify(f"{error.summary}; trying once more {format_removed_messages(removed_count)}")
         return removed_count > 0
@@ -436,10 +450,11 @@ class ToolLoop:
     def _drop_reasoning(self, error: ProviderError) -> bool:
         """Drop the reasoning of earlier answers from this run's messages; return whether there was any."""
         messages = self._result.messages
-        if not any(message.provider_state for message in messages):
+        if not (self._tagged_answers or any(message.provider_state for message in messages)):
             return False
         self._notify(f"{error.summary}; trying once more without earlier reasoning")
         messages[:] = [message._replace(provider_state=None) for message in messages]
+        self._tagged_answers = {}
         return True
 
     def _request_correction(self) -> bool:
@@ -465,10 +480,23 @@ class ToolLoop:
         answer = response.answer
         if answer.finish_reason is not FinishReason.CONTINUE:
             self._has_shown_text = False
+        redacted = tuple(map(self._request.secrets.redact_call, tool_calls))
+        message = Message("assistant", answer.text, redacted, provider_state=answer.provider_state)
+        if response.tagged_text and answer.provider_state and has_tag(answer.provider_state.data):
+            message = message._replace(provider_state=None)
         if answer.text or tool_calls or (answer.provider_state and response.error is None):
-            redacted = tuple(map(self._request.secrets.redact_call, tool_calls))
-            message = Message("assistant", answer.text, redacted, provider_state=answer.provider_state)
+            if response.tagged_text:
+                self._tagged_answers[len(self._result.messages)] = response.tagged_text, answer.provider_state
             self._add_message(MessageAdded(message, response.error is None, answer))
+        elif answer.reasoning:  # for the history, and not for the conversation
+            self._on_event(MessageAdded(message, complete=False, answer=answer))
+
+    def _list_sent_messages(self) -> list[Message]:
+        """Return the conversation as requests contain it: with reasoning in the text of this run's answers."""
+        messages = [*self._result.messages]
+        for position, (text, provider_state) in self._tagged_answers.items():
+            messages[position] = messages[position]._replace(content=text, provider_state=provider_state)
+        return messages
 
     def _execute_calls(self, tool_calls: Sequence[ToolCall]) -> None:
         """Execute tool calls in order and add their results.

@@ -52,6 +52,8 @@ def command(**flags: Any) -> None:
         console = app.console
         requests, judge, combiner = prepare_requests(flags, app)
         view = create_view(flags, requests, console)
+        shows_text = isinstance(view, ColumnComparison)
+        requests = tuple(request._replace(shows_text=shows_text) for request in requests)
         answers = collect_answers(requests, app, view, race=flags["race"])
         try:
             complete = select_complete(answers, console)

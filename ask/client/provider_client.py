@@ -9,6 +9,7 @@ from functools import cache, partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ask.client.reasoning_tags import ReasoningSplitter, separate_reasoning
 from ask.errors import (
     AskError,
     IncompleteResponseError,
@@ -117,7 +118,7 @@ class DeltaRedactor:
     def finish(self) -> None:
         """Forward the text that was held back."""
         for delta_type, redactor in self._redactors.items():
-            if text := redactor.finish():
+            if text := redactor.feed(self._joiners[delta_type].finish()) + redactor.finish():
                 self._on_delta(delta_type(text))
 
 
@@ -151,6 +152,10 @@ INCOMPLETE_MESSAGES = {
     FinishReason.CONTENT_FILTER: ("the model refused, or a content filter stopped the answer", ""),
     FinishReason.EMPTY: ("the model returned an empty answer", "try again, or use another model"),
 }
+UNFINISHED_REASONING_MESSAGE = (
+    "the model was still reasoning at the token limit",
+    "raise it with -o max_tokens=N, or lower -o reasoning_effort",
+)
 
 
 class RequestResult(NamedTuple):
@@ -162,6 +167,8 @@ class RequestResult(NamedTuple):
     """The answer's tool calls; empty if it is incomplete."""
     error: AskError | None = None
     """The reason why the answer is incomplete; None if it is complete."""
+    tagged_text: str = ""
+    """The text as the model wrote it, if it begins with reasoning in tags, which `answer.text` does not have."""
 
 
 class MissingApiError(AskError):
@@ -181,6 +188,7 @@ class ProviderClient:
         redactor: removes secrets from requests and answers.
         chat_fallback: the provider on Chat Completions, for a base URL that may not have the Responses API.
         on_headers: called with the headers of each response.
+        shows_text: whether the text of a streamed answer is shown while it arrives.
     """
 
     def __init__(
@@ -195,6 +203,7 @@ class ProviderClient:
         redactor: Redactor = NO_SECRETS,
         chat_fallback: ChatFallback | None = None,
         on_headers: Callable[[Mapping[str, str]], None] | None = None,
+        shows_text: bool = True,
     ) -> None:
         self.provider = chat_fallback.provider if chat_fallback and chat_fallback.is_active else provider
         self._chat_fallback = chat_fallback
@@ -207,6 +216,7 @@ class ProviderClient:
         self._backoff = backoff
         self._on_notice = on_notice
         self._on_headers = on_headers
+        self._shows_text = shows_text
         self._notices: set[str] = set()
 
     def send(
@@ -225,7 +235,8 @@ class ProviderClient:
             delta_redactor.finish()
         except AskError as error:
             result = result._replace(error=result.error or error)
-        return result._replace(answer=redact_answer(self.redactor, result.answer))
+        answer, tagged_text = redact_answer(self.redactor, result.answer), self.redactor.redact(result.tagged_text)
+        return result._replace(answer=answer, tagged_text=tagged_text)
 
     def _prepare(self, request: ChatRequest, tools: Sequence[ToolSpec]) -> ChatRequest:
         """Remove secrets from a request, adapt its options, and have the provider format its tools and tool results.
@@ -262,8 +273,9 @@ class ProviderClient:
 
             answer = (error.partial_response or ModelResponse())._replace(finish_reason=FinishReason.ERROR)
             rejection = explain_rejection(self._classify_error(error), request, tools)
-            self._emit_answer(answer, on_delta)
-            return RequestResult(answer, error=rejection)
+            result = self.separate_reasoning(prepared, RequestResult(answer, error=rejection))
+            self._emit_answer(result.answer, on_delta)
+            return result
         except AskError as error:
             return RequestResult(ModelResponse(finish_reason=FinishReason.STREAM_INCOMPLETE), error=error)
         notice = self.provider.hooks.provider_notice(request=prepared, answer=result.answer)
@@ -285,6 +297,7 @@ class ProviderClient:
         Raises:
             ProviderError: it is an error.
         """
+        request = request._replace(profile=self.provider.find_profile(request.model))
         result = self._build_result(request, response, None)
         return result._replace(answer=redact_answer(self.redactor, result.answer))
 
@@ -394,10 +407,27 @@ class ProviderClient:
         try:
             self._emit_answer(result.answer, on_delta)
         except AskError as error:
-            return RequestResult(result.answer, error=error)
+            return result._replace(tool_calls=(), error=error)
         return result
 
     def _read_stream(
+        self, request: ChatRequest, http_response: Response, on_delta: Callable[[Delta], None]
+    ) -> RequestResult:
+        """Read a stream, whose deltas are shown as they arrive unless the request asked for a complete answer."""
+        show = on_delta if request.stream else discard_delta
+        splitter = ReasoningSplitter(show, is_open=request.profile.begins_reasoning is True)
+        forward = show if is_continuation(request) else splitter.feed
+        result = self._collect_answer(request, http_response, forward)
+        try:
+            if request.stream:
+                splitter.finish(unclosed_is_text=bool(result.answer.text))
+            else:
+                self._emit_answer(result.answer, on_delta)
+        except AskError as error:
+            return result._replace(tool_calls=(), error=result.error or error)
+        return result
+
+    def _collect_answer(
         self, request: ChatRequest, http_response: Response, on_delta: Callable[[Delta], None]
     ) -> RequestResult:
         reader = self.provider.create_stream_reader()
@@ -422,13 +452,35 @@ class ProviderClient:
             is_network_error = isinstance(error, NetworkError)
             stream_error = IncompleteStreamError(error.message, error.hint) if is_network_error else error
         try:
-            return self._build_result(request, self.provider.get_response(reader), stream_error)
+            return self._build_result(request, self.provider.get_response(reader), stream_error, is_stream=True)
         except ProviderError as error:
             if not has_deltas and stream_error is None:
                 raise
-            answer = error.partial_response or ModelResponse()
+            answer = (error.partial_response or ModelResponse())._replace(finish_reason=FinishReason.ERROR)
             final_error = stream_error if isinstance(stream_error, RunInterruptedError) else error
-            return RequestResult(answer._replace(finish_reason=FinishReason.ERROR), error=final_error)
+            return self.separate_reasoning(request, RequestResult(answer, error=final_error), is_stream=True)
+
+    def separate_reasoning(
+        self, request: ChatRequest, result: RequestResult, *, is_stream: bool = False
+    ) -> RequestResult:
+        """Return a result without reasoning in its text.
+
+        A tag that never closes is text only if the model ended its answer there: an answer that was cut off, and one
+        with calls, would have gone on. A closing tag alone does not count for text that has been shown.
+        """
+        answer = result.answer
+        if is_continuation(request):
+            return result
+        reasoning, text = separate_reasoning(
+            answer.text,
+            answer.reasoning,
+            unclosed_is_text=answer.finish_reason is FinishReason.STOP and not (result.tool_calls or result.error),
+            lone_end_counts=not (is_stream and request.stream and self._shows_text),
+            is_open=request.profile.begins_reasoning is True,
+        )
+        if text == answer.text:
+            return result
+        return result._replace(answer=answer._replace(reasoning=reasoning, text=text), tagged_text=answer.text)
 
     def _read_deltas(self, reader: StreamReader, http_response: Response) -> Iterator[Delta]:
         """Yield the deltas of a stream as they arrive, merging those received together."""
@@ -458,7 +510,12 @@ class ProviderClient:
             http_response.end_marker_seen = http_response.done_seen or (reader.complete and not is_continuing)
 
     def _build_result(
-        self, request: ChatRequest, response: Mapping[str, Any], stream_error: AskError | None
+        self,
+        request: ChatRequest,
+        response: Mapping[str, Any],
+        stream_error: AskError | None,
+        *,
+        is_stream: bool = False,
     ) -> RequestResult:
         """Parse a response, which is incomplete if there is a `stream_error`."""
         try:
@@ -474,8 +531,12 @@ class ProviderClient:
         if answer.provider_state and not answer.provider_state.model:
             state = ProviderState(answer.provider_state.provider, request.model, answer.provider_state.data)
             answer = answer._replace(provider_state=state)
+        result = RequestResult(answer, tuple(calls), stream_error)
+        result = self.separate_reasoning(request, result, is_stream=is_stream)
+        answer = result.answer
         if stream_error is not None:
-            return RequestResult(answer._replace(finish_reason=FinishReason.STREAM_INCOMPLETE), error=stream_error)
+            answer = answer._replace(finish_reason=FinishReason.STREAM_INCOMPLETE)
+            return result._replace(answer=answer, tool_calls=())
         if (
             not calls
             and not answer.text.strip()
@@ -487,14 +548,14 @@ class ProviderClient:
         reason = repair_surrogates(" ".join(answer.finish_message.split()))[:MAX_REASON_LENGTH]
         if answer.finish_reason in INCOMPLETE_MESSAGES:
             message, hint = INCOMPLETE_MESSAGES[answer.finish_reason]
-            return RequestResult(
-                answer, error=IncompleteResponseError(f"{message} ({reason})" if reason else message, hint)
-            )
+            if answer.finish_reason is FinishReason.LENGTH and answer.reasoning.strip() and not answer.text.strip():
+                message, hint = UNFINISHED_REASONING_MESSAGE
+            incomplete = IncompleteResponseError(f"{message} ({reason})" if reason else message, hint)
+            return result._replace(answer=answer, tool_calls=(), error=incomplete)
         if reason:
             self._notify_once(reason)
-        return RequestResult(
-            answer, tuple(call._replace(arguments=repair_surrogates(call.arguments)) for call in calls)
-        )
+        repaired = tuple(call._replace(arguments=repair_surrogates(call.arguments)) for call in calls)
+        return result._replace(answer=answer, tool_calls=repaired)
 
     def _parse_body(self, http_response: Response) -> Mapping[str, Any]:
         text = http_response.read_text().strip()
@@ -550,6 +611,15 @@ class ProviderClient:
 
         error.provider = self.provider.info.name
         return classify_error(error)
+
+
+def is_continuation(request: ChatRequest) -> bool:
+    """Check whether the model continues an answer, so that its text does not begin at the start of one."""
+    return bool(request.messages) and request.messages[-1].role == "assistant"
+
+
+def discard_delta(_: Delta) -> None:
+    """Ignore a delta of an answer that is shown once it is complete."""
 
 
 def merge_deltas(deltas: Iterable[Delta]) -> Iterator[Delta]:

@@ -92,13 +92,15 @@ def build_messages(runs: Sequence[Run]) -> Iterator[Message]:
     """Build the messages that a new run sends for the earlier ones.
 
     The last summary comes first, then the messages that it does not cover, grouped by run because runs may have
-    overlapped in time. The messages of runs that wrote a summary are left out.
+    overlapped in time. The messages of runs that wrote a summary are left out, and answers of which only reasoning has
+    arrived.
     """
     summary_run = find_summary_run(runs)
     if summary_run is not None:
         yield Message("user", SUMMARY_PREFIX + extract_summary(summary_run))
     for run in select_unsummarized_runs(runs):
-        yield from (step.message for step in pair_calls_with_results(run.entries))
+        messages = (step.message for step in pair_calls_with_results(run.entries))
+        yield from (message for message in messages if message.role != "assistant" or any(message[1:]))
 
 
 def select_unsummarized_runs(runs: Sequence[Run]) -> list[Run]:

@@ -24,7 +24,7 @@ from ask.history.entries import (
 )
 from ask.history.store import HistoryLockedError, Store
 from ask.messages import Message, Usage
-from ask.plugin_api.provider import TextDelta
+from ask.plugin_api.provider import ReasoningDelta, TextDelta
 from ask.records import NamedTuple
 from ask.text import format_one_line, repair_surrogates
 
@@ -80,6 +80,7 @@ class Recorder:
         """The calls without a result as (message, place), in execution order."""
         self._finished_call: ToolCallFinished | None = None
         self._partial_text: list[str] = []
+        self._partial_reasoning: list[str] = []
         """What has arrived of an answer that is being streamed."""
         self._partial_number = 0
         """The number of the message that contains it until the answer is complete; 0 if it is not saved yet."""
@@ -99,8 +100,9 @@ class Recorder:
     def on_event(self, event: Event) -> None:
         """Save an event of the run."""
         match event:
-            case TextDelta(text):
-                self._partial_text.append(text)
+            case TextDelta(text) | ReasoningDelta(text):
+                parts = self._partial_text if isinstance(event, TextDelta) else self._partial_reasoning
+                parts.append(text)
                 if time.monotonic() - self._partial_save_time >= PARTIAL_SAVE_INTERVAL:
                     self._save_partial_answer()
             case MessageAdded(message, complete, response):
@@ -114,7 +116,7 @@ class Recorder:
                     if self._fallback:
                         entry = entry._replace(**self._fallback._asdict())
                 finished_call, self._finished_call = self._finished_call, None
-                self._partial_text, self._partial_save_time = [], time.monotonic()
+                self._partial_text, self._partial_reasoning, self._partial_save_time = [], [], time.monotonic()
                 self._save(partial(self._add_entry, entry, finished_call))
             case FallbackStarted():
                 self._fallback = event
@@ -143,7 +145,8 @@ class Recorder:
         self._partial_save_time = time.monotonic()
         if self._store is None or self._pending_writes or not self.is_saving:
             return
-        entry = HistoryEntry(time.time(), Message("assistant", "".join(self._partial_text)), complete=False)
+        message = Message("assistant", "".join(self._partial_text))
+        entry = HistoryEntry(time.time(), message, complete=False, reasoning="".join(self._partial_reasoning))
         if self._fallback:
             entry = entry._replace(**self._fallback._asdict())
         previous_number = self._partial_number

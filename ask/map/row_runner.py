@@ -56,6 +56,7 @@ class RowRunner:
             request.secrets,
             on_headers=self._keep_headers,
             output_format=request.output_format,
+            shows_text=False,
         )
 
     def _keep_headers(self, headers: Mapping[str, str]) -> None:

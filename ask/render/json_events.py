@@ -32,6 +32,9 @@ class JsonRenderer:
         self._texts: list[str] = []
         self._separator = ""
         self._reasoning: list[str] = []
+        self._answer_texts: list[str] = []
+        self._answer_reasoning: list[str] = []
+        """What has arrived of the current answer."""
         self._tool_calls: list[dict[str, Any]] = []
         self._is_call_running = False
 
@@ -39,11 +42,10 @@ class JsonRenderer:
         """Write or collect an event."""
         match event:
             case TextDelta(text) if text:
-                self._texts.append(self._separator + text)
-                self._separator = ""
-                self._write_event("text", text=self._texts[-1])
+                self._write_event("text", text=text if self._answer_texts else self._separator + text)
+                self._answer_texts.append(text)
             case ReasoningDelta(text) if text:
-                self._reasoning.append(text)
+                self._answer_reasoning.append(text)
                 self._write_event("reasoning", text=text)
             case ToolCallStarted(call):
                 self._is_call_running = True
@@ -64,8 +66,8 @@ class JsonRenderer:
                 }
                 self._tool_calls.append(fields)
                 self._write_event("tool_result", **fields)
-            case MessageAdded(message) if message.role == "assistant" and message.content and self._texts:
-                self._separator = "" if message.content.endswith("\n") else "\n"
+            case MessageAdded(message, _, answer) if message.role == "assistant":
+                self._end_answer(message.content, answer.reasoning if answer else None)
             case FallbackStarted():
                 self._model = event._asdict()
                 self._write_event("fallback", **self._model)
@@ -81,6 +83,7 @@ class JsonRenderer:
 
         `conversation_id` is "" if the run is not saved.
         """
+        self._end_answer("".join(self._answer_texts))
         error, text = run_result.error, "".join(self._texts)
         data = None
         if self._request.response_schema and text:
@@ -103,6 +106,16 @@ class JsonRenderer:
             self._write_event("result", **result)
         else:
             self._output.write(json.dumps(result, ensure_ascii=False) + "\n")
+
+    def _end_answer(self, text: str, reasoning: str | None = None) -> None:
+        """Add an answer to the result. What was streamed may have been reasoning that turned out to be text."""
+        if self._answer_texts and text:
+            self._texts.append(self._separator + text)
+            self._separator = "" if text.endswith("\n") else "\n"
+        if reasoning is not None:
+            self._answer_reasoning = [reasoning]
+        self._reasoning += self._answer_reasoning
+        self._answer_texts, self._answer_reasoning = [], []
 
     def _write_event(self, event_type: str, **fields: Any) -> None:
         if self._json_lines:

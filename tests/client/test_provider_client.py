@@ -23,6 +23,7 @@ from ask import (
     Message,
     ModelResponse,
     ProviderError,
+    RawEvent,
     RetryAction,
     TextDelta,
     ToolCall,
@@ -33,6 +34,8 @@ from ask.client.provider_client import ProviderClient, RequestResult
 from ask.client.transport import Transport
 from ask.errors import PluginError
 from ask.plugin_api.loader import check_provider
+from ask.plugin_api.provider import Delta
+from ask.secrets import Redactor
 from ask_providers.openrouter import provider as openrouter
 from tests import wire
 from tests.json_strategies import replace_any_part
@@ -440,3 +443,57 @@ def test_any_stream_yields_a_valid_result(any_server: ModelServer, stream: bytes
 def test_any_body_yields_a_valid_result(any_server: ModelServer, body: str, status: int, is_cut: bool) -> None:
     data = body.encode(errors="replace")
     check_outcome(send(any_server, raw(data[: len(data) // 2] if is_cut else data, status=status), tries=1))
+
+
+# Reasoning in the text
+
+
+class LocalService(ChatCompletions):
+    """A service without HTTP that streams reasoning in the text."""
+
+    def provider_send(self, request: HttpRequest, timeout: float) -> Iterator[RawEvent]:
+        yield from wire.events(wire.sse(*map(wire.text, "<think>Hm.</think>\n\nYes."), wire.finish()))
+
+
+def make_local_client() -> ProviderClient:
+    provider = LocalService(name="local", base_url="", needs_key=False)
+    loaded = check_provider(provider, "local", "ask-gents")
+    return ProviderClient(loaded, lambda: Transport("http://localhost", 1), "", tries=1, backoff=0, on_notice=print)
+
+
+@pytest.mark.parametrize("is_stream", [True, False])
+def test_reasoning_in_the_text_of_a_plugin_is_separated(is_stream: bool) -> None:
+    deltas: list[Delta] = []
+    answer = make_local_client().send(QUESTION._replace(stream=is_stream), deltas.append).answer
+    assert (answer.reasoning, answer.text) == ("Hm.", "Yes.")
+    assert "".join(delta.text for delta in deltas if isinstance(delta, TextDelta)) == "Yes."
+    assert is_stream or len(deltas) == 2
+
+
+def test_reasoning_in_the_text_of_a_batch_result_is_separated() -> None:
+    answer = make_local_client().parse_response(QUESTION, wire.answer("Hm.</think>\n\nYes.")).answer
+    assert (answer.reasoning, answer.text) == ("Hm.", "Yes.")
+
+
+def test_text_that_continues_an_answer_is_not_at_the_start_of_one() -> None:
+    request = QUESTION._replace(messages=[*QUESTION.messages, Message("assistant", "```html\n")])
+    deltas: list[Delta] = []
+    answer = make_local_client().send(request, deltas.append).answer
+    assert answer.text == "".join(delta.text for delta in deltas) == "<think>Hm.</think>\n\nYes."  # type: ignore[union-attr]
+
+
+def test_secrets_in_reasoning_are_removed(server: ModelServer) -> None:
+    server.reply(wire.streams(*map(wire.text, "<think>secret-word</think>secret-word"), wire.finish()))
+    deltas: list[Delta] = []
+    client = ProviderClient(
+        check_provider(openrouter, "openrouter", "ask-gents"),
+        lambda: Transport(server.base_url, 5),
+        "key",
+        tries=1,
+        backoff=0,
+        on_notice=print,
+        redactor=Redactor(["secret-word"]),
+    )
+    result = client.send(QUESTION, deltas.append)
+    assert "secret-word" not in f"{result} {deltas}"
+    assert result.tagged_text == "<think>[key removed]</think>[key removed]"

@@ -1,4 +1,4 @@
-"""Moonshot: the provider contract, recorded responses, reasoning that is sent back, and thinking in the text."""
+"""Moonshot: the provider contract, recorded responses, and reasoning that is sent back."""
 
 from __future__ import annotations
 
@@ -6,48 +6,21 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from ask import ChatRequest, Message, ProviderState, RawEvent, ReasoningDelta, TextDelta, ToolCall
+from ask import ChatRequest, Message, ProviderState, ToolCall
 from ask.errors import ParameterError
-from ask.testing import CHAT_COMPLETIONS_SAMPLES, CHAT_COMPLETIONS_WHOLE, ProviderContract
-from ask.testing.samples import Expected, make_chat_response, make_chat_stream
-from providers.moonshot import ThinkingSplitter
+from ask.testing import ProviderContract
 from providers.moonshot import provider as moonshot
 from tests import wire
 from tests.model_server import ModelServer, Reply
 from tests.recorded_exchanges import QUESTION, ExchangeResult, send_request
 from tests.recording_tests import RecordingTests
 
-MARKS = [("◁think▷", "◁/think▷"), ("<think>", "</think>")]
-OLD = "◁think▷Let me think.◁/think▷\n\nHello, wörld!"
-OTHER = "<think>Let me think.</think>Hello, wörld!"
 USAGE = {"prompt_tokens": 110, "completion_tokens": 74, "total_tokens": 184}
-
-
-def make_letter_stream(text: str) -> list[RawEvent]:
-    """Return a stream with a delta for each character, so that tags are split everywhere."""
-    first, *rest = make_chat_stream(make_chat_response(Expected("")))
-    deltas = [{"choices": [{"index": 0, "delta": {"content": letter}}]} for letter in text]
-    return [first, *(RawEvent(None, json.dumps(delta)) for delta in deltas), *rest]
 
 
 class TestMoonshot(ProviderContract):
     provider = moonshot
-
-
-class TestThinkingInOldMarks(ProviderContract):
-    provider = moonshot
-    samples = CHAT_COMPLETIONS_SAMPLES | {"reasoning": make_letter_stream(OLD)}
-    whole = CHAT_COMPLETIONS_WHOLE | {"reasoning": make_chat_response(Expected(OLD))}
-
-
-@pytest.mark.slow
-class TestThinkingInOtherMarks(ProviderContract):
-    provider = moonshot
-    samples = CHAT_COMPLETIONS_SAMPLES | {"reasoning": make_letter_stream(OTHER)}
-    whole = CHAT_COMPLETIONS_WHOLE | {"reasoning": make_chat_response(Expected(OTHER))}
 
 
 class TestRecordings(RecordingTests):
@@ -100,47 +73,6 @@ def test_calls_without_reasoning_get_a_placeholder(state: ProviderState | None) 
 
 def test_empty_response_gets_a_placeholder() -> None:
     assert moonshot.format_message(Message("assistant"), "kimi-k3") == {"role": "assistant", "content": " "}
-
-
-# Thinking in the text
-
-
-@pytest.mark.parametrize(("begin", "end"), MARKS)
-def test_thinking_in_the_text_is_sent_back_separately(server: ModelServer, begin: str, end: str) -> None:
-    text = f"{begin}I look.{end}\nOne moment."
-    exchange = ask(server, wire.whole_reply(wire.answer(text, [("list_dir", {})])))
-    assert (exchange.streamed_text, exchange.result.answer.reasoning) == ("One moment.", "I look.")
-    assert (sent_back(exchange)["content"], sent_back(exchange)["reasoning_content"]) == ("One moment.", "I look.")
-
-
-@pytest.mark.parametrize(("begin", "end"), MARKS)
-def test_thinking_truncated_by_the_limit_is_not_an_answer(server: ModelServer, begin: str, end: str) -> None:
-    exchange = ask(server, wire.streams(*map(wire.text, f"{begin}I have to{end[:-1]}"), wire.finish("length")))
-    assert (exchange.streamed_text, exchange.outcome, exchange.result.answer.text) == ("", "length", "")
-    assert exchange.result.answer.reasoning == f"I have to{end[:-1]}"
-
-
-@pytest.mark.parametrize("text", ["<", "◁th", "  ", "<thin", "I <think> so.", " \n<b>yes</b>", "</think>", "\n{ }"])
-def test_text_that_resembles_a_tag_is_kept(server: ModelServer, text: str) -> None:
-    exchange = ask(server, wire.streams(*map(wire.text, text), wire.finish()))
-    assert (exchange.streamed_text, exchange.result.answer.text, exchange.result.answer.reasoning) == (text, text, "")
-
-
-def split(pieces: list[str]) -> tuple[str, str]:
-    splitter = ThinkingSplitter()
-    parts = [part for piece in pieces for part in splitter.feed(piece)] + splitter.finish()
-    texts = ["".join(part.text for part in parts if isinstance(part, kind)) for kind in (ReasoningDelta, TextDelta)]
-    return texts[0], texts[1]
-
-
-PIECES = st.sampled_from([*(mark for pair in MARKS for mark in pair), "◁", "<", "/think", " ", "\n", "thought", "ö"])
-
-
-@given(st.lists(PIECES, max_size=8).map("".join), st.data())
-def test_text_is_split_alike_in_any_fragments(text: str, data: st.DataObject) -> None:
-    places = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=6)))
-    cut = [text[start:end] for start, end in zip([0, *places], [*places, len(text)], strict=True)]
-    assert split(cut) == split([text]) == split(list(text))
 
 
 # The rest

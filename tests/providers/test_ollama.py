@@ -125,7 +125,8 @@ def test_recorded_response_is_read_and_its_calls_are_answered(server: ModelServe
         recording.calls
     )
     assert assistant["content"] == recording.text
-    assert assistant.get("thinking", "") == exchange.result.answer.reasoning
+    thinking = "" if exchange.result.tagged_text else exchange.result.answer.reasoning
+    assert assistant.get("thinking", "") == thinking
     assert [(one["role"], one["tool_name"], one["content"]) for one in results] == [
         ("tool", call.name, make_tool_result(call)) for call in exchange.result.tool_calls
     ]
