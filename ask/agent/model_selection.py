@@ -90,6 +90,8 @@ def resolve_endpoint(app: AppContext, selection: ModelSelection) -> ModelEndpoin
     base_url = add_default_path(selection.base_url or resolve_base_url(app, provider.info), provider.info.base_url)
     key = selection.key or resolve_key(app, provider.info, base_url)
     app.used_keys.add(key)
+    if is_local_url(base_url):
+        app.local_keys.add(key)
     endpoint = ModelEndpoint(provider, model, base_url, key)
     is_own_url = base_url.rstrip("/") == provider.info.base_url
     if is_own_url or not hasattr(provider.plugin, "chat") or "api" in app.config.get_provider(provider.info.name):

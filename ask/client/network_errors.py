@@ -82,7 +82,8 @@ def normalize_proxy_url(url: str) -> str:
     The address begins after the last "@". Otherwise the part of a password after a "#", "/", "?" or "@" would be
     looked up as a host, by whoever answers that.
     """
-    scheme, separator, rest = url.strip().rpartition("://") if "://" in url else ("http", "", url.strip())
+    url = url.strip()
+    scheme, _, rest = (url if "://" in url else f"http://{url}").partition("://")
     credentials, at_sign, address = rest.rpartition("@")
     if at_sign:
         user, colon, password = credentials.partition(":")
