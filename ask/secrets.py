@@ -28,7 +28,7 @@ class Redactor:
     """Replaces secrets by `REDACTED`.
 
     A secret is also found in the forms that JSON encoders commonly write, such as `pass\\"word` for `pass"word`. Other
-    encodings, such as Base64, are not recognized.
+    encodings, such as Base64, are not recognized. A secret that looks like a word is not replaced inside a longer word.
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
@@ -37,16 +37,19 @@ class Redactor:
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
-        return re.compile("|".join(map(re.escape, self.secrets)))
+        return re.compile("|".join(map(_build_secret_pattern, self.secrets)))
 
     def redact(self, text: str) -> str:
         """Replace the secrets in a text."""
         return self._pattern.sub(REDACTED, text) if any(secret in text for secret in self.secrets) else text
 
-    def find_secrets(self, text: str) -> list[tuple[int, int]]:
-        """Return where the secrets in a text start and end."""
-        is_present = any(secret in text for secret in self.secrets)
-        return [match.span() for match in self._pattern.finditer(text)] if is_present else []
+    def find_secrets(self, text: str, previous_character: str = "") -> list[tuple[int, int]]:
+        """Return where the secrets in a text start and end. `previous_character` comes before it; "" for none."""
+        if not any(secret in text for secret in self.secrets):
+            return []
+        offset = len(previous_character)
+        matches = self._pattern.finditer(previous_character + text, offset)
+        return [(match.start() - offset, match.end() - offset) for match in matches]
 
     def redact_json(self, text: str) -> str:
         """Replace the secrets in a JSON text, even escaped ones. The text may be invalid JSON."""
@@ -117,30 +120,37 @@ class StreamRedactor:
         self._redactor = redactor
         self._max_secret_length = max(map(len, redactor.secrets), default=0)
         self._first_characters = {secret[0] for secret in redactor.secrets}
+        self._previous_character = ""
         self._held_back = ""
 
     def feed(self, chunk: str) -> str:
         """Add a chunk; return the redacted text that cannot change any more."""
         text = self._held_back + chunk
-        end = len(text) - self._count_held_back(text)
-        for start, match_end in self._redactor.find_secrets(text):
-            if start < end:
-                end = max(end, match_end)
-        self._held_back = text[end:]
-        return self._redactor.redact(text[:end])
+        return self._redact(text, len(text) - self._count_held_back(text))
 
     def finish(self) -> str:
         """Return the rest of the text at its end."""
-        text, self._held_back = self._held_back, ""
-        return self._redactor.redact(text)
+        return self._redact(self._held_back, len(self._held_back))
+
+    def _redact(self, text: str, end: int) -> str:
+        """Return the text up to `end`, or up to the end of a secret that begins before it, and hold back the rest."""
+        pieces, position = [], 0
+        for start, match_end in self._redactor.find_secrets(text, self._previous_character):
+            if start < end:
+                pieces += [text[position:start], REDACTED]
+                position, end = match_end, max(end, match_end)
+        self._held_back = text[end:]
+        self._previous_character = text[:end][-1:] or self._previous_character
+        return "".join([*pieces, text[position:end]])
 
     def _count_held_back(self, text: str) -> int:
-        """Count the characters at the end that may be the beginning of a secret."""
-        for start in range(max(0, len(text) - self._max_secret_length + 1), len(text)):
+        """Count the characters at the end that may be the beginning of a secret, or a word that may go on."""
+        for start in range(max(0, len(text) - self._max_secret_length), len(text)):
             if text[start] in self._first_characters:
                 end = text[start:]
-                if any(len(secret) > len(end) and secret.startswith(end) for secret in self._redactor.secrets):
-                    return len(end)
+                for secret in self._redactor.secrets:
+                    if secret.startswith(end) and (len(secret) > len(end) or is_word(secret)):
+                        return len(end)
         return 0
 
 
@@ -158,6 +168,16 @@ def _list_json_forms(secret: str) -> Iterator[str]:
         yield escaped
         yield escaped.replace("/", "\\/")
         yield from map(escaped.translate, _HTML_SAFE_ESCAPES)
+
+
+def is_word(secret: str) -> bool:
+    """Check whether a secret may occur in ordinary text: letters only, or several such words."""
+    return re.fullmatch(r"[^\W\d_]+(?:[ _-][^\W\d_]+)*", secret) is not None
+
+
+def _build_secret_pattern(secret: str) -> str:
+    escaped = re.escape(secret)
+    return rf"(?<!\w){escaped}(?!\w)" if is_word(secret) else escaped
 
 
 KEY_COMMAND, KEYRING = "key_command in config.toml", "the system keyring"
@@ -320,6 +340,8 @@ class Secrets(Redactor):
         key_variables: further environment variables that contain keys.
         values: further keys, such as saved ones and one given as an option.
         environment: the environment of this process.
+        local_keys: the keys of local services. Such a key is not a secret if it is a word, since it is a placeholder
+            such as `lm-studio`.
     """
 
     def __init__(
@@ -328,6 +350,7 @@ class Secrets(Redactor):
         key_variables: Iterable[str],
         values: Iterable[str],
         environment: Mapping[str, str],
+        local_keys: Iterable[str] = (),
     ) -> None:
         named_variables = {
             variable for name in (*provider_names, *VENDOR_NAMES) for variable in list_key_variables(name)
@@ -336,7 +359,12 @@ class Secrets(Redactor):
         self._environment = environment
         environment_values = (environment.get(variable, "") for variable in self._key_variables)
         keys = {key.strip() for value in (*environment_values, *values) for key in (value, *value.split("|"))}
-        keys |= {value.strip() for name, value in environment.items() if is_secret(name, value.strip())}
+        keys -= {*filter(is_word, local_keys)}
+        keys |= {
+            value.strip()
+            for name, value in environment.items()
+            if name not in self._key_variables and is_secret(name, value.strip())
+        }
         super().__init__(key for key in keys if len(key) >= MIN_SECRET_LENGTH)
 
     def build_child_environment(self) -> dict[str, str]:

@@ -585,6 +585,7 @@ provider = Gemini(
         base_url="https://generativelanguage.googleapis.com",
         default_model="gemini-flash-latest",
         key_env=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        base_url_env=("GOOGLE_GEMINI_BASE_URL",),  # as in Google's SDK
         docs="https://ai.google.dev/api",
     )
 )

@@ -316,7 +316,7 @@ class OpenRouterService(OpenAIService):
 class AnthropicService(BatchService):
     """https://platform.claude.com/docs/en/api/messages/batches and the types of Anthropic's SDK."""
 
-    name, model, root = "anthropic", "claude-sonnet-5-5", "/api/v1/v1/messages"
+    name, model, root = "anthropic", "claude-sonnet-5-5", "/api/v1/messages"
 
     def handle(self, request: Request, path: str, query: Mapping[str, str]) -> Reply | None:
         assert request.headers["anthropic-version"]
@@ -372,7 +372,7 @@ class AnthropicService(BatchService):
 class GeminiService(BatchService):
     """https://ai.google.dev/api/batch-api, https://ai.google.dev/api/files and the types of Google's SDK."""
 
-    name, model, root = "gemini", "gemini-3.8-flash", "/api/v1/v1beta"
+    name, model, root = "gemini", "gemini-3.8-flash", "/api/v1beta"
 
     def __init__(self) -> None:
         super().__init__()
@@ -381,7 +381,7 @@ class GeminiService(BatchService):
     def handle(self, request: Request, path: str, query: Mapping[str, str]) -> Reply | None:
         if path == f"models/{self.model}:batchGenerateContent":
             return self.created(json_reply(self.describe(self.create(request.json))))
-        if path == "api/v1/upload/v1beta/files":
+        if path == "api/upload/v1beta/files":
             return self.upload(request, query)
         if path == "batches":
             return json_reply({"operations": [self.describe(batch) for batch in self.batches.values()]})

@@ -19,6 +19,7 @@ from ask.secrets import (
     KeyStore,
     Secrets,
     format_variable_prefix,
+    is_word,
     list_key_variables,
 )
 from tests.program import Ask, Home, Running
@@ -201,12 +202,12 @@ def test_child_processes_get_the_environment_without_keys() -> None:
     assert len(environment) == 5
 
 
-@given(text=st.text(), keys=st.lists(st.text(alphabet="abc|", max_size=20)), place=st.integers(0, 100))
+@given(text=st.text(), keys=st.lists(st.text(alphabet="ab1|", max_size=20)), place=st.integers(0, 100))
 def test_redacted_text_never_contains_a_key(text: str, keys: list[str], place: int) -> None:
     known = secrets(*keys)
     parts = [part for key in keys for part in key.split("|") if len(part) >= 8]
     redacted = known.redact(text[:place] + "".join(parts) + text[place:])
-    assert not any(part in redacted for part in parts)
+    assert not any(part in redacted for part in parts if not is_word(part))
 
 
 # Command line

@@ -145,7 +145,7 @@ def test_the_page_on_configuration_lists_exactly_the_environment_variables() -> 
     read |= {setting.variable for setting in SETTINGS.values() if setting.variable}
     read |= {f"XDG_{kind}_HOME" for kind in ("CONFIG", "DATA", "CACHE")} | {
         *list_key_variables("<name>"),
-        "<NAME>_BASE_URL",
+        *("<NAME>_BASE_URL", "<NAME>_API_BASE"),
     }
     for _, provider in list_providers():
         info = provider.provider_info()

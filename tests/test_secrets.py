@@ -119,6 +119,29 @@ def test_a_secret_in_a_prompt_a_system_prompt_and_a_file_is_not_sent(ask: Ask, s
     check_all(ask, server, home)
 
 
+@pytest.mark.parametrize(
+    "env",
+    [
+        {"LMSTUDIO_API_KEY": "lm-studio"},
+        {"OPENROUTER_API_KEY": "lm-studio"},  # which the test's server on this machine gets
+        {"MY_KEY": "lm-studio", "OPENROUTER_API_KEY": TEST_KEY},
+    ],
+)
+def test_the_placeholder_key_of_a_local_server_is_not_a_secret(
+    ask: Ask, server: ModelServer, home: Home, env: dict[str, str]
+) -> None:
+    home.config.mkdir()
+    (home.config / "config.toml").write_text('[providers.mine]\nbase_url = "http://gpu:1/v1"\nkey_env = "MY_KEY"\n')
+    server.reply(wire.says("lm-studio it is"))
+    assert ask("what is lm-studio?", env=env).text == "lm-studio it is\n"
+    assert "what is lm-studio?" in json.dumps(server.requests[0].json)
+
+
+def test_a_word_that_is_the_key_of_a_public_service_is_a_secret(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("placeholder and placeholders"))
+    assert ask("hi", env={"DEEPSEEK_API_KEY": "placeholder"}).text == f"{REDACTED} and placeholders\n"
+
+
 def test_a_secret_in_the_prompt_of_a_map_job_is_not_stored(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(wire.says("Done."))
     prompt = f"is {TOKEN} valid for {{{{line}}}}?"

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from ask.client.base_url import is_local_url
 from ask.console import StderrConsole
-from ask.secrets import KeyStore, Secrets
+from ask.secrets import KeyStore, Secrets, format_variable_prefix, list_key_variables
 from ask.settings import AppDirs, Config, read_config
 
 if TYPE_CHECKING:
     from ask.client.prices import PriceFinder
     from ask.plugin_api.loader import PluginIndex
     from ask.safety.approval_store import ApprovalStore
+
+
+LOCAL_PROVIDERS = ("lmstudio", "ollama")
 
 
 class AppContext:
@@ -28,6 +32,7 @@ class AppContext:
         needs_keys: whether requests will be sent. If it is false, the keys of providers are not retrieved, so that no
             key command runs.
         used_keys: the keys of the models to ask, which may be given as an option.
+        local_keys: those of them that are sent to this machine or network.
     """
 
     def __init__(
@@ -39,6 +44,7 @@ class AppContext:
         self.replay_file = environment.get("ASK_REPLAY", "")
         self.needs_keys = not self.replay_file
         self.used_keys: set[str] = set()
+        self.local_keys: set[str] = set()
         self._secret_keys: set[str] = set()
         self._secrets: Secrets | None = None
 
@@ -97,5 +103,15 @@ class AppContext:
         if self._secrets is None or keys != self._secret_keys:
             variables = [table["key_env"] for table in self.config.providers.values() if "key_env" in table]
             self._secret_keys = keys
-            self._secrets = Secrets(self.provider_names, variables, keys, self.environment)
+            local_keys = {*self.local_keys, *self._list_local_keys()}
+            self._secrets = Secrets(self.provider_names, variables, keys, self.environment, local_keys)
         return self._secrets
+
+    def _list_local_keys(self) -> Iterator[str]:
+        """Yield the keys that the environment sets for services on this machine or network."""
+        for name in self.provider_names:
+            table = self.config.get_provider(name)
+            base_url = self.environment.get(f"{format_variable_prefix(name)}_BASE_URL") or table.get("base_url", "")
+            if is_local_url(base_url) or (name in LOCAL_PROVIDERS and not base_url):
+                for variable in (table.get("key_env", ""), *list_key_variables(name)):
+                    yield self.environment.get(variable, "").strip()

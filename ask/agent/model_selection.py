@@ -5,14 +5,12 @@ Command line options come first, then the conversation, the environment and the 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from ipaddress import ip_address
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from ask.agent.app_context import AppContext
+from ask.client.base_url import add_default_path, complete_base_url, is_local_url
 from ask.client.provider_client import ProviderClient
 from ask.errors import ConfigError
 from ask.plugin_api.loaded_provider import LoadedProvider
@@ -29,8 +27,6 @@ if TYPE_CHECKING:
     from ask.client.transport import Transport
 
 PREFERRED_PROVIDER = "openrouter"
-LOCAL_DOMAIN_SUFFIXES = (".localhost", ".local", ".internal", ".lan", ".home.arpa")
-"""Domains that do not exist in public DNS: RFC 6761, 6762 and 8375, ICANN, and common router defaults."""
 
 
 class ModelEndpoint(NamedTuple):
@@ -91,9 +87,11 @@ def resolve_endpoint(app: AppContext, selection: ModelSelection) -> ModelEndpoin
     name, model = resolve_provider_and_model(app, selection)
     provider = load_provider(app, name)
     model = model or app.config.get_provider(provider.info.name).get("model") or provider.info.default_model
-    base_url = selection.base_url or resolve_base_url(app, provider.info)
+    base_url = add_default_path(selection.base_url or resolve_base_url(app, provider.info), provider.info.base_url)
     key = selection.key or resolve_key(app, provider.info, base_url)
     app.used_keys.add(key)
+    if is_local_url(base_url):
+        app.local_keys.add(key)
     endpoint = ModelEndpoint(provider, model, base_url, key)
     is_own_url = base_url.rstrip("/") == provider.info.base_url
     if is_own_url or not hasattr(provider.plugin, "chat") or "api" in app.config.get_provider(provider.info.name):
@@ -227,13 +225,25 @@ def resolve_provider_and_model(app: AppContext, selection: ModelSelection) -> tu
     if provider:
         default_model = conversation_model if provider == conversation_provider else ""
         return provider, model or default_model or find_configured_model(app, provider, is_provider_named=True)
-    environment, config = app.environment, app.config
-    name = (
-        environment.get("ASK_PROVIDER")
-        or config.get("provider")
-        or find_provider_with_key(app, selection.base_url or "")
-    )
+    name = next((name for name, _ in list_default_models(app) if name), "")
+    name = name or find_provider_with_key(app, selection.base_url or "")
     return name, model or find_configured_model(app, name, is_provider_named=False)
+
+
+def list_default_models(app: AppContext) -> list[tuple[str, str]]:
+    """Return the provider and model that the environment sets, then those of the configuration; "" where unset.
+
+    A model may name its provider, as in provider:model, or be an alias.
+    """
+    environment, config = app.environment, app.config
+    defaults = []
+    for provider, model in (
+        (environment.get("ASK_PROVIDER", ""), environment.get("ASK_MODEL", "")),
+        (str(config.get("provider") or ""), str(config.get("model") or "")),
+    ):
+        prefix, name = split_model_name(app, model) if model else ("", "")
+        defaults.append((prefix or provider, name))
+    return defaults
 
 
 def split_model_name(app: AppContext, model: str) -> tuple[str, str]:
@@ -249,13 +259,9 @@ def find_configured_model(app: AppContext, provider_name: str, *, is_provider_na
     A model applies only to the provider that is set in the same place. A model that is set without a provider applies
     to the default provider, when none is named.
     """
-    environment, config = app.environment, app.config
-    for provider, model in (
-        (environment.get("ASK_PROVIDER"), environment.get("ASK_MODEL")),
-        (config.get("provider"), config.get("model")),
-    ):
+    for provider, model in list_default_models(app):
         if model and (provider == provider_name or not (provider or is_provider_named)):
-            return str(model)
+            return model
         is_provider_named = is_provider_named or bool(provider)
     return ""
 
@@ -314,22 +320,6 @@ def requires_key(app: AppContext, info: ProviderInfo, base_url: str) -> bool:
     return info.needs_key and (configured or not is_local_url(base_url))
 
 
-def is_local_url(url: str) -> bool:
-    """Check whether a URL is on this machine or a private network.
-
-    The host may be an address, or a name that is never public.
-    """
-    try:
-        host = (urlsplit(url).hostname or "").rstrip(".")
-    except ValueError:
-        return False
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return bool(host) and ("." not in host or host.endswith(LOCAL_DOMAIN_SUFFIXES))
-    return address.is_loopback or address.is_private or address.is_link_local
-
-
 def format_key_hint(provider_name: str, variable: str = "", *_: str) -> str:
     """Tell the user how to set a provider's key."""
     return f"set {variable or format_variable_prefix(provider_name) + '_API_KEY'} or run `ask keys set {provider_name}`"
@@ -337,30 +327,15 @@ def format_key_hint(provider_name: str, variable: str = "", *_: str) -> str:
 
 def resolve_base_url(app: AppContext, info: ProviderInfo) -> str:
     """Return a provider's base URL from environment, configuration or its own default."""
-    environment = app.environment
-    addresses = (environment.get(variable, "").strip() for variable in info.base_url_env)
+    environment, prefix = app.environment, format_variable_prefix(info.name)
+    # The second is the name in older SDKs and in LiteLLM.
+    addresses = (environment.get(variable, "").strip() for variable in (*info.base_url_env, f"{prefix}_API_BASE"))
     return (
-        environment.get(f"{format_variable_prefix(info.name)}_BASE_URL")
+        environment.get(f"{prefix}_BASE_URL")
         or next((complete_base_url(value, info.base_url) for value in addresses if value), "")
         or app.config.get_provider(info.name).get("base_url")
         or info.base_url
     )
-
-
-def complete_base_url(address: str, default_url: str) -> str:
-    """Complete an address without scheme or port, such as OLLAMA_HOST's.
-
-    They are taken from the default URL. A listening address such as 0.0.0.0 is replaced by the loopback address.
-    """
-    default = urlsplit(default_url)
-    scheme, _, rest = address.strip("'\"").rpartition("://")
-    authority, slash, path = rest.partition("/")
-    if authority.count(":") > 1 and not authority.startswith("["):
-        authority = f"[{authority}]"
-    host, port = re.fullmatch(r"(\[.*\]|[^:]*):?(.*)", authority, re.DOTALL).groups()  # type: ignore[union-attr]
-    host = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "[::]": "[::1]"}.get(host, host)  # noqa: S104 - read, not bound
-    port_number = port if port.isdigit() else "" if scheme else default.port
-    return f"{scheme or default.scheme}://{host}{f':{port_number}' if port_number else ''}{slash}{path}"
 
 
 def create_client(

@@ -8,7 +8,8 @@ from contextlib import suppress
 from functools import cache
 
 from ask.agent.app_context import AppContext
-from ask.agent.model_selection import ModelEndpoint, is_local_url, load_provider, resolve_base_url
+from ask.agent.model_selection import ModelEndpoint, load_provider, resolve_base_url
+from ask.client.base_url import is_local_url
 from ask.client.cost import Cost
 from ask.client.prices import (
     OPENROUTER,

@@ -88,11 +88,14 @@ class LimitedResponse(HTTPResponse):
 class ConnectionCounter:
     """Counts the connections that an adapter opens, and provides the first one if it was opened early.
 
+    With a `socket_path`, all connections are to that Unix socket.
+
     If connections referred to the adapter itself, this cycle would keep them open until the garbage collector runs.
     """
 
-    def __init__(self, preconnection: Preconnection | None) -> None:
+    def __init__(self, preconnection: Preconnection | None, socket_path: str = "") -> None:
         self.preconnection = preconnection
+        self.socket_path = socket_path
         self.count = 0
 
 
@@ -118,6 +121,8 @@ def limit_connection(connection_class: Any, counter: ConnectionCounter) -> Any:
 
         def _new_conn(self) -> socket.socket:
             counter.count += 1
+            if counter.socket_path:
+                return connect_unix_socket(counter.socket_path, self)
             preconnection = counter.preconnection
             preconnected = take_preconnection(preconnection, self) if preconnection else None
             if preconnection and preconnection.ssl_context:
@@ -126,6 +131,24 @@ def limit_connection(connection_class: Any, counter: ConnectionCounter) -> Any:
             return preconnected or super()._new_conn()
 
     return LimitedConnection
+
+
+def connect_unix_socket(path: str, connection: Any) -> socket.socket:
+    """Connect to a Unix socket.
+
+    Raises:
+        urllib3.exceptions.NewConnectionError: the connection failed.
+    """
+    from urllib3.exceptions import NewConnectionError
+
+    sock = socket.socket(socket.AF_UNIX)
+    try:
+        sock.settimeout(connection.timeout)
+        sock.connect(path)
+    except OSError as error:
+        sock.close()
+        raise NewConnectionError(connection, str(error)) from error
+    return sock
 
 
 def take_preconnection(preconnection: Preconnection, connection: Any) -> socket.socket | None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import re
 import socket
-from ipaddress import ip_address
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
+from ask.client.base_url import is_loopback, split_server_url
 from ask.client.certificates import explain_certificate_error
 from ask.client.http_adapter import HeadersTooLargeError
-from ask.client.preconnect import split_server_url
 from ask.errors import AskError, ConfigError, MissingDependencyError, NetworkError, walk_causes
 from ask.parsing import RETRY_STATUSES
 from ask.records import NamedTuple
@@ -20,6 +19,7 @@ from ask.text import mask_password
 if TYPE_CHECKING:
     import requests
 
+    from ask.client.base_url import BaseUrl
     from ask.client.certificates import CaBundle
 
 CONNECT_REASONS = {
@@ -32,6 +32,8 @@ CONNECT_REASONS = {
     "No route to host": "no route to host",
 }
 """The error texts of operating systems, and what to show in their place."""
+SOCKET_REASONS = {"No such file or directory": "no such socket", "Permission denied": "permission denied"}
+"""The same for Unix sockets."""
 PROXY_SCHEMES = ("http", "https", "socks4", "socks4a", "socks5", "socks5h")
 PROBE_TIMEOUT = 3.0
 
@@ -62,12 +64,41 @@ def find_proxy(url: str) -> ProxySetting | None:
     scheme = urlsplit(url).scheme
     variables = (f"{scheme}_proxy", f"{scheme}_proxy".upper(), "all_proxy", "ALL_PROXY")
     variable = next((name for name in variables if os.environ.get(name) == value), "the system's proxy setting")
-    parts = split_server_url(value if "://" in value else f"http://{value}", PROXY_SCHEMES)
+    parts = split_server_url(normalize_proxy_url(value), PROXY_SCHEMES)
     proxy_scheme, address = (parts.scheme, parts.netloc.rpartition("@")[2]) if parts else ("", "")
     return ProxySetting(variable, value, proxy_scheme, address)
 
 
-def explain_connection_error(error: Exception, base_url: str, bundle: CaBundle | None) -> AskError:
+def read_proxies(url: str) -> dict[str, str]:
+    """Return the proxies that the environment sets for a URL, as `requests` takes them."""
+    from requests.utils import get_environ_proxies
+
+    return {name: normalize_proxy_url(value) for name, value in get_environ_proxies(url, no_proxy=None).items()}
+
+
+def normalize_proxy_url(url: str) -> str:
+    """Complete a proxy's URL and encode its credentials.
+
+    The address begins after the last "@". Otherwise the part of a password after a "#", "/", "?" or "@" would be
+    looked up as a host, by whoever answers that.
+    """
+    url = url.strip()
+    scheme, _, rest = (url if "://" in url else f"http://{url}").partition("://")
+    credentials, at_sign, address = rest.rpartition("@")
+    if at_sign:
+        user, colon, password = credentials.partition(":")
+        credentials = f"{encode_credential(user)}{colon}{encode_credential(password)}"
+    # In curl and most other programs, socks:// leaves the lookup of host names to the proxy.
+    scheme = "socks5h" if scheme.lower() == "socks" else scheme
+    return f"{scheme}://{credentials}{at_sign}{address}"
+
+
+def encode_credential(text: str) -> str:
+    """Percent-encode a user name or password, unless it is encoded already."""
+    return "%".join(quote(part, safe="") for part in re.split(r"%(?=[0-9a-fA-F]{2})", text))
+
+
+def explain_connection_error(error: Exception, base_url: BaseUrl, shown_url: str, bundle: CaBundle | None) -> AskError:
     """Convert an `OSError` or `ValueError` raised by `requests`, other than a timeout, to one for the user.
 
     Covers every failure before the first byte of a response.
@@ -75,51 +106,54 @@ def explain_connection_error(error: Exception, base_url: str, bundle: CaBundle |
     Raises:
         ConfigError: the trusted certificates in `bundle` cannot be used.
     """
-    address = urlsplit(base_url).netloc.rpartition("@")[2]
+    address = base_url.address
     certificate_error = explain_certificate_error(error, bundle)
     if certificate_error:
         message = f"cannot connect securely to {address} ({certificate_error.reason})"
         return NetworkError(message, certificate_error.hint)
     if any(isinstance(cause, HeadersTooLargeError) for cause in walk_causes(error)):
         return NetworkError(f"{address} sent too many headers", "check the base URL")
-    proxy = find_proxy(base_url)
+    proxy = None if base_url.socket_path else find_proxy(base_url.origin)
     if proxy and not proxy.scheme:
         hint = "write a proxy as http://host:port or socks5h://host:port"
         return ConfigError(f"{proxy.variable} is {mask_password(proxy.url)!r}, which is not a proxy address", hint)
     if proxy and is_proxy_error(error):
         return explain_proxy_error(error, proxy, address)
-    return explain_server_error(error, base_url, address, direct=proxy is None)
+    return explain_server_error(error, base_url, shown_url, direct=proxy is None)
 
 
-def explain_server_error(error: Exception, base_url: str, address: str, *, direct: bool) -> AskError:
+def explain_server_error(error: Exception, base_url: BaseUrl, shown_url: str, *, direct: bool) -> AskError:
     """Explain a failure that is due to the server or the base URL."""
     import requests
 
     if isinstance(error, requests.exceptions.InvalidURL) or not isinstance(error, OSError):
-        return make_invalid_base_url_error(base_url)
+        return make_invalid_base_url_error(base_url.origin + base_url.path)
     reason = find_connect_reason(error)
     if reason:
         # If nothing listens on a local port, a retry within seconds does not help.
-        retryable = not (reason == "connection refused" and is_loopback(urlsplit(base_url).hostname or ""))
-        message, hint = f"cannot connect to {address} ({reason})", "check the network and the base URL"
+        is_local = base_url.socket_path or is_loopback(urlsplit(base_url.origin).hostname or "")
+        retryable = not (is_local and reason in ("connection refused", *SOCKET_REASONS.values()))
+        message, hint = f"cannot connect to {shown_url} ({reason})", "check the network and the base URL"
         return NetworkError(message, hint, retryable=retryable, offline=True)
-    if base_url.startswith("http:") and direct and is_tls_server(base_url):
-        return make_https_required_error(base_url)
+    if base_url.scheme == "http" and direct and not base_url.socket_path and is_tls_server(base_url.origin):
+        return make_https_required_error(base_url.address)
     if isinstance(error, requests.exceptions.SSLError):
-        return NetworkError(f"cannot connect securely to {address} (TLS failed)", "check the base URL")
+        return NetworkError(f"cannot connect securely to {base_url.address} (TLS failed)", "check the base URL")
     return NetworkError(
-        f"{address} closed the connection without a response", "try again later", retryable=True, offline=True
+        f"{base_url.address} closed the connection without a response", "try again later", retryable=True, offline=True
     )
 
 
-def explain_http_error(base_url: str, response: requests.Response) -> AskError | None:
+def explain_http_error(base_url: BaseUrl, response: requests.Response) -> AskError | None:
     """Explain a response with status 400 or 407 from a proxy, or from a server that expects HTTPS; None for others."""
-    proxy = find_proxy(base_url)
+    if base_url.socket_path:
+        return None
+    proxy = find_proxy(base_url.origin)
     if response.status_code == 407 and proxy:
         return make_proxy_credentials_error(proxy)
     is_json = "json" in response.headers.get("Content-Type", "")
-    if response.status_code == 400 and not proxy and not is_json and is_tls_server(base_url):
-        return make_https_required_error(base_url)
+    if response.status_code == 400 and not proxy and not is_json and is_tls_server(base_url.origin):
+        return make_https_required_error(base_url.address)
     return None
 
 
@@ -172,24 +206,16 @@ def make_invalid_base_url_error(base_url: str) -> ConfigError:
     return ConfigError(f"{mask_password(base_url)!r} is not an http(s) address", "correct the base URL")
 
 
-def make_https_required_error(base_url: str) -> ConfigError:
+def make_https_required_error(address: str) -> ConfigError:
     """Return the error for an http URL whose server expects https."""
-    address = urlsplit(base_url).netloc.rpartition("@")[2]
     return ConfigError(f"{address} expects HTTPS, but the base URL starts with http://", "change it to https://")
 
 
 def find_connect_reason(error: BaseException) -> str:
     """Return a short reason for a failed connection; "" if it is unknown."""
     text = " ".join(str(cause) for cause in walk_causes(error))
-    return next((reason for os_text, reason in CONNECT_REASONS.items() if os_text in text), "")
-
-
-def is_loopback(host: str) -> bool:
-    """Check whether a host name or address refers to this machine."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
+    reasons = CONNECT_REASONS | SOCKET_REASONS
+    return next((reason for os_text, reason in reasons.items() if os_text in text), "")
 
 
 def is_tls_server(base_url: str) -> bool:

@@ -6,30 +6,18 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Collection
 from contextlib import suppress
 from select import select
 from threading import Thread
 from typing import TYPE_CHECKING
-from urllib.parse import SplitResult, urlsplit
 
+from ask.client.base_url import DEFAULT_PORTS, split_server_url
 from ask.errors import ConfigError
 
 if TYPE_CHECKING:
     from ssl import SSLContext
 
 CONNECT_SECONDS = 10.0
-DEFAULT_PORTS = {"http": 80, "https": 443}
-
-
-def split_server_url(url: str, schemes: Collection[str]) -> SplitResult | None:
-    """Split the URL of a server or proxy; return None if it is invalid or has another scheme."""
-    try:
-        parts = urlsplit(url)
-        is_valid = parts.scheme in schemes and parts.hostname and parts.port != 0
-    except ValueError:
-        return None
-    return parts if is_valid else None
 
 
 class Preconnection:

@@ -81,15 +81,17 @@ class ModelPrices(NamedTuple):
     source: str
 
     def calculate_cost(self, usage: Usage) -> Cost:
+        """Return the cost of a request. It is incomplete if only its input or only its output was counted."""
         if usage.input_tokens is None and usage.output_tokens is None:
             return UNKNOWN_COST
+        is_complete = usage.input_tokens is not None and usage.output_tokens is not None
         input_tokens, output_tokens = usage.input_tokens or 0, usage.output_tokens or 0
         cached_tokens = min(usage.cached_tokens or 0, input_tokens)
         reached = (tier for tier in reversed(self.tiers) if input_tokens > tier.min_input_tokens)
         tier = next(reached, self.tiers[0])
         prices = (input_tokens - cached_tokens) * tier.input + cached_tokens * tier.cached_input
         dollars = (prices + output_tokens * tier.output) / TOKENS_PER_PRICE_UNIT
-        return Cost(dollars, frozenset({self.source}))
+        return Cost(dollars, frozenset({self.source}), is_complete)
 
 
 def is_genai_prices_installed() -> bool:

@@ -74,6 +74,10 @@ class PluginResponse:
             yield [event]
         self.end_marker_seen = True
 
+    def format_shown_url(self) -> str:
+        """Return "": the plugin knows where it sent the request."""
+        return ""
+
     def mark_progress(self) -> None:
         """Do nothing: the time limit begins anew with each event."""
 
@@ -135,6 +139,8 @@ MAX_NON_ASCII_CHARACTERS = 6_000_000
 """The limit if the text is not all ASCII: a single emoji makes Python use four bytes for every character."""
 
 SUCCESS_STATUSES = (200, 201, 202)
+WRONG_URL_STATUSES = (404, 405)
+"""HTTP statuses that may mean a wrong base URL."""
 MAX_DOCUMENT_BYTES = 200_000_000
 """The limit for a response with the results of a batch."""
 
@@ -593,7 +599,11 @@ class ProviderClient:
             error = ProviderError(f"redirected to {location}", http_response.status, hint="update the base URL")
             return self._classify_error(error)
         parse_error = self.provider.hooks.provider_parse_error
-        return self._classify_error(parse_error(status=http_response.status, headers=http_response.headers, body=body))
+        error = parse_error(status=http_response.status, headers=http_response.headers, body=body)
+        self._classify_error(error)
+        if http_response.status in WRONG_URL_STATUSES and error.retry_action == RetryAction.NONE:
+            error.hint = f"{error.hint} (sent to {http_response.format_shown_url()})"
+        return error
 
     def _make_unexpected_body_error(self, http_response: Response, text: str) -> ProviderError:
         """Return the error for a response that is not from the API, such as a proxy's page."""

@@ -11,12 +11,13 @@ import threading
 import time
 import warnings
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from http.client import HTTPException, IncompleteRead
 from typing import TYPE_CHECKING, Any, Literal
 
 from ask import __version__
+from ask.client.base_url import DEFAULT_VERSION_PATH, BaseUrl, split_base_url
 from ask.client.certificates import CaBundle, find_ca_bundle
 from ask.client.decoding import (
     MAX_EVENT_BYTES,
@@ -28,7 +29,7 @@ from ask.client.decoding import (
     check_size,
 )
 from ask.client.http_adapter import ConnectionCounter, create_adapter
-from ask.client.preconnect import CONNECT_SECONDS, DEFAULT_PORTS, Preconnection, split_server_url
+from ask.client.preconnect import CONNECT_SECONDS, Preconnection
 from ask.errors import ConfigError, IncompleteStreamError, NetworkError, walk_causes
 from ask.plugin_api.provider import HttpRequest, RawEvent
 
@@ -81,33 +82,53 @@ class Transport:
         import_requests()
         import requests
 
-        parts = split_server_url(base_url, DEFAULT_PORTS)
+        parts = split_base_url(base_url)
         if parts is None:
             from ask.client.network_errors import make_invalid_base_url_error
 
             raise make_invalid_base_url_error(base_url)
-        self.base_url = base_url.rstrip("/")
-        self.address = parts.netloc.rpartition("@")[2]
+        self.address = parts.address
         self.stall_timeout = stall_timeout
+        self._parts = parts
         self._scheme = parts.scheme
-        self._connection_counter = ConnectionCounter(preconnection)
-        self._urls: dict[str, str | None] = {}
-        """The complete URLs by path, normalized by `requests`."""
+        self._connection_counter = ConnectionCounter(preconnection, parts.socket_path)
+        self._urls: dict[tuple[str, str], str | None] = {}
+        """The complete URLs by the paths of the base URL and the request, normalized by `requests`."""
         self._session = requests.Session()
         # Otherwise `requests` reads the body of a redirect, of any length, even if it does not follow it.
         self._session.get_redirect_target = lambda resp: None  # type: ignore[method-assign]
         self._session.mount(f"{parts.scheme}://", create_adapter(self._connection_counter))
         self._session.trust_env = False  # `requests` would read the whole environment for each request
-        if preconnection is None:  # otherwise there is no proxy
-            self._session.proxies = requests.utils.get_environ_proxies(self.base_url, no_proxy=None)
+        if preconnection is None and not parts.socket_path:  # with a preconnection there is no proxy
+            from ask.client.network_errors import read_proxies
+
+            self._session.proxies = read_proxies(base_url)
 
     def send(self, request: HttpRequest, stream_format: Literal["sse", "ndjson"] = "sse") -> HttpResponse:
         """Send a request and return the response as soon as its headers have arrived.
+
+        If a base URL without a path has no such API, the request is sent again with the path /v1, which people leave
+        out.
 
         Raises:
             NetworkError: the connection failed, or the response did not begin in time or cannot be decoded.
             ConfigError: the base URL, a header or a setting of this machine is invalid.
         """
+        parts = self._parts
+        response = self._request(request, parts)
+        if response.status_code == 404 and parts.may_lack_version(request.path):
+            parts = parts._replace(path=DEFAULT_VERSION_PATH)
+            retried = self._request(request, parts)
+            if retried.status_code != 404:
+                self._parts = parts
+            if retried.status_code != 404 or is_json(retried):  # such as an unknown model
+                response.close()
+                return HttpResponse(retried, self, stream_format, partial(parts.format_shown_url, request.path))
+            retried.close()
+        return HttpResponse(response, self, stream_format, partial(self._parts.format_shown_url, request.path))
+
+    def _request(self, request: HttpRequest, parts: BaseUrl) -> requests.Response:
+        """Send a request to a base URL; raise the errors of `send`."""
         import requests
 
         headers = {**DEFAULT_HEADERS, **request.headers}
@@ -117,7 +138,7 @@ class Transport:
             data = json.dumps(request.body, separators=(",", ":")).encode()
         bundle = find_ca_bundle() if self._scheme == "https" else None
         try:
-            response = self._send_with_reconnect(request, data, headers, bundle)
+            response = self._send_with_reconnect(request, parts, data, headers, bundle)
         except requests.exceptions.InvalidHeader as error:
             if error.request is not None:  # a header of the response, such as two different lengths
                 raise NetworkError(f"{self.address} sent an invalid header", "check the base URL") from error
@@ -125,19 +146,24 @@ class Transport:
         except UnicodeError:
             raise ConfigError("the key or the base URL contains an invalid character", "set it again") from None
         except requests.exceptions.ConnectTimeout as error:
-            message = f"cannot connect to {self.address} within {CONNECT_SECONDS:g} s"
+            message = f"cannot connect to {parts.format_shown_url(request.path)} within {CONNECT_SECONDS:g} s"
             raise NetworkError(message, retryable=True, offline=True) from error
         except requests.exceptions.Timeout as error:
             raise self.make_stall_error() from error
         except (OSError, ValueError) as error:
             from ask.client.network_errors import explain_connection_error
 
-            raise explain_connection_error(error, self.base_url, bundle) from error
+            raise explain_connection_error(error, parts, parts.format_shown_url(request.path), bundle) from error
         self._check_response(response)
-        return HttpResponse(response, self, stream_format)
+        return response
 
     def _send_with_reconnect(
-        self, request: HttpRequest, data: bytes | None, headers: Mapping[str, str], bundle: CaBundle | None
+        self,
+        request: HttpRequest,
+        parts: BaseUrl,
+        data: bytes | None,
+        headers: Mapping[str, str],
+        bundle: CaBundle | None,
     ) -> requests.Response:
         """Send a request, and resend it if the server had closed a reused connection."""
         import requests
@@ -146,10 +172,11 @@ class Transport:
         # quarter of the processor time of `ask map`, and credentials in .netrc would replace the key.
         prepared = requests.PreparedRequest()
         prepared.prepare_method(request.method)
-        if request.path not in self._urls:
-            prepared.prepare_url(self.base_url + request.path, None)
-            self._urls[request.path] = prepared.url
-        prepared.url = self._urls[request.path]
+        url_key = (parts.path, request.path)
+        if url_key not in self._urls:
+            prepared.prepare_url(parts.join(request.path), None)
+            self._urls[url_key] = prepared.url
+        prepared.url = self._urls[url_key]
         prepared.prepare_headers(headers)
         prepared.prepare_cookies(self._session.cookies)
         prepared.prepare_body(data, None)
@@ -181,7 +208,7 @@ class Transport:
         if self._scheme == "http" and response.status_code in (400, 407):
             from ask.client.network_errors import explain_http_error
 
-            if error := explain_http_error(self.base_url, response):
+            if error := explain_http_error(self._parts, response):
                 raise error
 
     def make_stall_error(self) -> NetworkError:
@@ -194,10 +221,16 @@ class HttpResponse:
     """A response whose headers have arrived and whose body is read incrementally."""
 
     def __init__(
-        self, response: requests.Response, transport: Transport, stream_format: Literal["sse", "ndjson"]
+        self,
+        response: requests.Response,
+        transport: Transport,
+        stream_format: Literal["sse", "ndjson"],
+        format_shown_url: Callable[[], str],
     ) -> None:
         self.status = response.status_code
         self.headers: Mapping[str, str] = response.headers
+        self.format_shown_url = format_shown_url
+        """Returns the URL of the request as messages show it."""
         self._response = response
         self._transport = transport
         self._stream_format = stream_format
@@ -388,6 +421,11 @@ class HttpResponse:
             self._raw_response.close()
             self._response.raw.release_conn()
         return body
+
+
+def is_json(response: requests.Response) -> bool:
+    """Check whether a response says that it is JSON."""
+    return "json" in response.headers.get("Content-Type", "").lower()
 
 
 def is_closed_connection(error: BaseException) -> bool:

@@ -1,11 +1,10 @@
-"""`-f FOLDER`: reading the text files in a folder, except those ignored by git. Links are not followed."""
+"""`-f FOLDER`: reading the text files in a folder, except those that git ignores. Links are not followed."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +15,23 @@ from ask.attachments import SNIFF_BYTES, describe_media_type, detect_media_type
 from ask.errors import FileError
 from ask.inputs.prompt_inputs import MAX_FILES, PromptInputs
 from ask.inputs.readers import FILE_LIMIT, decode_text
+from ask.records import NamedTuple
 from ask.text import decode_argument
 
 GIT_FOLDER = ".git"
+GIT_CONFIG_VARIABLES = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_SYSTEM")
+"""The variables of git that apply to all repositories."""
+GIT_TIMEOUT = 20.0
+"""Seconds."""
 MAX_NAMED_FILES = 3
 """How many files an error message names."""
 
+SENSITIVE, PACKAGES, PRIVATE_KEY = "may contain secrets", "installed packages", "a private key"
+PRIVATE_REASONS = (SENSITIVE, PACKAGES, PRIVATE_KEY)
+PACKAGE_FOLDERS = ("node_modules",)
+SECRET_FILE_PATTERN = r"\.env(?:\..+)?|.+\.env|\.netrc|\.pgpass|\.git-credentials"
+EXAMPLE_SUFFIXES = (".example", ".sample", ".template", ".dist")
+PRIVATE_KEY_PATTERN = re.compile(r"^-----BEGIN [A-Z ]*PRIVATE KEY-----|^PuTTY-User-Key-File-", re.MULTILINE)
 
 NESTED_FOLDERS = "(?:/.+)?/"
 """What `/**/` is in the regular expressions of pathspec; `*` is `[^/]*`."""
@@ -50,31 +60,42 @@ class LinearPattern(GitIgnoreSpecPattern):
 
 
 IgnoreRules = tuple[Path, GitIgnoreSpec]
-"""A folder, and the patterns of its .gitignore file, relative to it."""
+"""A folder, and patterns relative to it."""
 
 
-def read_folder(folder: Path, name: str) -> PromptInputs:
+def read_folder(
+    folder: Path,
+    name: str,
+    environment: Mapping[str, str] = os.environ,
+    notify: Callable[[str], None] = lambda _: None,
+) -> PromptInputs:
     """Read the text files in a folder, and list the skipped files in a further text.
 
-    `name` is the folder as the user wrote it.
+    Args:
+        folder: the folder.
+        name: the folder as the user wrote it.
+        environment: the environment of git.
+        notify: called with a line for the user if secrets or packages are left out.
 
     Raises:
         FileError: it cannot be read, contains too much, or contains no text.
     """
-    parent_rules = read_parent_rules(folder)
-    if is_ignored(folder, parent_rules, is_folder=True):
-        parent_rules = []  # git also uses an ignored folder that is named explicitly
     texts: list[tuple[str, str]] = []
     skipped: list[str] = []
+    private: list[str] = []
     size = 0
-    for path, error in walk_files(folder, parent_rules):
-        display_path = f"{name.rstrip('/')}/{decode_argument(str(path.relative_to(folder)))}"
-        text, reason = ("", error) if error else read_text_or_reason(path)
+    for entry in walk_files(folder, environment):
+        display_path = f"{name.rstrip('/')}/{decode_argument(str(entry.path.relative_to(folder)))}"
+        text, reason = ("", entry.skip_reason) if entry.skip_reason else read_text_or_reason(entry.path)
+        if not reason and not entry.is_in_repository and PRIVATE_KEY_PATTERN.search(text[:SNIFF_BYTES]):
+            reason = PRIVATE_KEY
         if reason:
             skipped.append(f"{display_path}: {reason}")
         else:
             texts.append((display_path, text))
             size += len(text)
+        if reason in PRIVATE_REASONS:
+            private.append(display_path)
         if size > FILE_LIMIT:
             sizes = sorted(((len(text), path) for path, text in texts), reverse=True)
             largest_files = ", ".join(f"{path} ({length:,})" for length, path in sizes[:MAX_NAMED_FILES])
@@ -82,11 +103,14 @@ def read_folder(folder: Path, name: str) -> PromptInputs:
             raise FileError(f"{name} contains more than {FILE_LIMIT:,} characters of text", advice)
         if len(texts) + len(skipped) > MAX_FILES:
             raise FileError(f"{name} contains more than {MAX_FILES:,} files", "attach a smaller part")
+    if private:
+        others = f" and {len(private) - MAX_NAMED_FILES} more" if len(private) > MAX_NAMED_FILES else ""
+        notify(f"not attached, since {name} is not in a git repository: {', '.join(private[:MAX_NAMED_FILES])}{others}")
     if not texts:
         examples = "; ".join(skipped[:MAX_NAMED_FILES])
         raise FileError(f"{name} contains no text files", f"skipped: {examples}" if examples else "name another")
     if skipped:
-        texts.append((name, "\n".join(("Skipped, not text:", *skipped))))
+        texts.append((name, "\n".join(("Skipped:", *skipped))))
     return PromptInputs(texts=tuple(texts), skipped_files=tuple(skipped))
 
 
@@ -108,49 +132,138 @@ def read_text_or_reason(path: Path) -> tuple[str, str]:
         return "", "binary"
 
 
-def walk_files(folder: Path, rules: Sequence[IgnoreRules]) -> Iterator[tuple[Path, str]]:
-    """Yield the files under a folder that git would not ignore.
+class FolderEntry(NamedTuple):
+    """A file to read, or a file or folder that is skipped.
 
-    They are sorted, files before subfolders. Each comes with "", or for a folder that cannot be read, with the reason.
+    Attributes:
+        path: its path.
+        skip_reason: why it is skipped; "" for a file to read.
+        is_in_repository: whether git decided that it is not ignored.
     """
-    pending = [(folder, tuple(rules))]
+
+    path: Path
+    skip_reason: str = ""
+    is_in_repository: bool = False
+
+
+class Repository:
+    """What decides which files of a git repository are ignored; outside one, only the rules in the folders do.
+
+    Attributes:
+        rules: the rules that apply to a folder, those of the outermost folder first.
+        tracked: the files that git tracks, which are never ignored, and the folders that contain them.
+        exists: whether there is a repository.
+    """
+
+    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+        folder = folder.absolute()
+        folders = [folder, *folder.parents]
+        depth = next((depth for depth, root in enumerate(folders) if is_repository(root)), None)
+        self.exists = depth is not None
+        self.tracked: frozenset[str] = frozenset()
+        self.rules: list[IgnoreRules] = []
+        if depth is None:
+            return
+        root = folders[depth]
+        self.tracked = list_tracked_files(root, environment)
+        self.rules += read_ignore_rules(root, find_global_excludes(root, environment))
+        self.rules += read_ignore_rules(root, root / GIT_FOLDER / "info/exclude")
+        for parent in reversed(folders[1 : depth + 1]):
+            self.rules += read_ignore_rules(parent)
+        if is_ignored(folder, self.rules, is_folder=True):
+            self.rules = []  # git also uses an ignored folder that is named explicitly
+
+
+def walk_files(folder: Path, environment: Mapping[str, str] = os.environ) -> Iterator[FolderEntry]:
+    """Yield the files under a folder that git would not ignore, sorted, files before subfolders.
+
+    Outside a repository, files that usually contain secrets and installed packages are skipped.
+    """
+    repository = Repository(folder, environment)
+    pending = [(folder, repository, tuple(repository.rules), False)]
     while pending:
-        folder, rules = pending.pop()
+        folder, repository, rules, is_parent_ignored = pending.pop()
         rules = (*rules, *read_ignore_rules(folder))
         try:
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         except OSError as error:
-            yield folder, error.strerror or "cannot be read"
+            yield FolderEntry(folder, error.strerror or "cannot be read")
             continue
         folders = []
         for entry in entries:
             path, is_folder = Path(entry), entry.is_dir(follow_symlinks=False)
-            if entry.name == GIT_FOLDER or is_ignored(path, rules, is_folder=is_folder):
+            ignored = is_parent_ignored or is_ignored(path, rules, is_folder=is_folder)
+            if entry.name == GIT_FOLDER or (ignored and str(path.absolute()) not in repository.tracked):
                 continue
-            if is_folder:
-                folders.append((path, rules))
+            if not repository.exists and (reason := find_private_reason(entry.name, is_folder=is_folder)):
+                yield FolderEntry(path, reason)
+            elif is_folder and is_repository(path):
+                nested = Repository(path, environment)
+                folders.append((path, nested, tuple(nested.rules), False))
+            elif is_folder:
+                folders.append((path, repository, rules, ignored))
             elif entry.is_file(follow_symlinks=False):
-                yield path, ""
+                yield FolderEntry(path, is_in_repository=repository.exists)
         pending += reversed(folders)
 
 
-def read_parent_rules(folder: Path) -> list[IgnoreRules]:
-    """Return the ignore rules of the repository around a folder, the outermost first.
+def is_repository(folder: Path) -> bool:
+    """Check whether a folder is the top of a git repository. An empty .git may be a placeholder of safe mode."""
+    git_path = folder / GIT_FOLDER
+    return git_path.is_file() or (git_path / "HEAD").exists()
 
-    Outside a repository there are none.
+
+def find_private_reason(name: str, *, is_folder: bool) -> str:
+    """Return why a file or folder should not be sent unless git tracks it; "" if nothing is known against it."""
+    if is_folder:
+        return PACKAGES if name in PACKAGE_FOLDERS else ""
+    is_secret = re.fullmatch(SECRET_FILE_PATTERN, name) and not name.endswith(EXAMPLE_SUFFIXES)
+    return SENSITIVE if is_secret else ""
+
+
+def list_tracked_files(root: Path, environment: Mapping[str, str]) -> frozenset[str]:
+    """Return the files that git tracks and the folders that contain them; none if git is missing or refuses."""
+    output = run_git(root, environment, "ls-files", "-z")
+    paths = {str(root / os.fsdecode(name)) for name in output.split(b"\0") if name}
+    return frozenset(paths.union(*(map(str, Path(path).parents) for path in paths)))
+
+
+def find_global_excludes(root: Path, environment: Mapping[str, str]) -> Path:
+    """Return the file with the user's rules for all repositories, which need not exist."""
+    configured = run_git(root, environment, "config", "--type=path", "core.excludesFile").removesuffix(b"\n")
+    if configured:
+        return Path(os.fsdecode(configured))
+    config_folder = environment.get("XDG_CONFIG_HOME") or Path(environment.get("HOME", "~"), ".config").expanduser()
+    return Path(config_folder, "git/ignore")
+
+
+def run_git(root: Path, environment: Mapping[str, str], *arguments: str) -> bytes:
+    """Run git in a repository; return what it prints, b"" if it fails.
+
+    Nothing in the repository's configuration is run: `fsmonitor` would be.
     """
-    folders = [folder.absolute(), *folder.absolute().parents]
-    for index, root in enumerate(folders):
-        git_path = root / GIT_FOLDER
-        if git_path.is_file() or (git_path / "HEAD").exists():  # an empty .git may be a placeholder of safe mode
-            rules = read_ignore_rules(root, f"{GIT_FOLDER}/info/exclude")
-            return [*rules, *chain.from_iterable(map(read_ignore_rules, reversed(folders[1 : index + 1])))]
-    return []
+    from subprocess import DEVNULL, SubprocessError, run
+
+    # A git hook sets variables such as GIT_DIR, which are about another repository.
+    git_environment = {name: value for name, value in environment.items() if not name.startswith("GIT_")}
+    git_environment |= {name: environment[name] for name in GIT_CONFIG_VARIABLES if name in environment}
+    try:
+        return run(
+            ["git", "-c", "core.fsmonitor=false", *arguments],
+            cwd=root,
+            env=git_environment,
+            stdin=DEVNULL,
+            capture_output=True,
+            timeout=GIT_TIMEOUT,
+            check=True,
+        ).stdout
+    except (OSError, SubprocessError):
+        return b""
 
 
-def read_ignore_rules(folder: Path, file_name: str = ".gitignore") -> list[IgnoreRules]:
-    """Read the rules of a folder; [] if there is no file with rules, or it cannot be read."""
-    path = folder / file_name
+def read_ignore_rules(folder: Path, path: Path | None = None) -> list[IgnoreRules]:
+    """Read the rules for a folder from `path`, or its .gitignore; [] if there is no such file, or it cannot be read."""
+    path = path or folder / ".gitignore"
     if not path.is_file():  # a repository may contain a link to a device, which has no end
         return []
     try:

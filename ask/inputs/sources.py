@@ -89,7 +89,7 @@ def read_path(path: str, readers: InputReaders) -> PromptInputs:
         if path and expanded_path.is_dir():
             from ask.inputs.folders import read_folder
 
-            return read_folder(expanded_path, name)
+            return read_folder(expanded_path, name, readers.environment, readers.notify)
         if glob.has_magic(path) and not expanded_path.exists():
             return read_glob(str(expanded_path), name, readers)
         data = read_bytes(expanded_path, max(FILE_LIMIT, *MAX_FILE_BYTES.values()), readers.timeout, readers.notify)

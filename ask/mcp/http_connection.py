@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from ask.client.certificates import create_ssl_context, explain_certificate_error, find_ca_bundle
+from ask.client.network_errors import read_proxies
 from ask.errors import FileError
 from ask.mcp.process import MESSAGE_LIMIT
 from ask.mcp.server_config import ServerConfig, uses_client_credentials
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 CONNECT_TIMEOUT = 10.0
 LOGIN_COMMAND = "ask mcp login"
+PROXY_NAMES = ("http", "https", "all")
 REQUEST_ERROR_STATUSES = (400, 404)
 """The statuses with which servers send a JSON-RPC error, whose message says more (SEP-2575)."""
 PLACEHOLDER_MESSAGES = ("Server returned an error response", "Not Found", "Session terminated")
@@ -105,7 +108,20 @@ class HttpServerTransport:
             timeout=httpx2.Timeout(CONNECT_TIMEOUT, read=READ_TIMEOUT),
             event_hooks={"response": [self._check_response]},
             verify=self._ssl_verify,
+            **self._create_proxy_arguments(),
         )
+
+    def _create_proxy_arguments(self) -> dict[str, Any]:
+        """Return the arguments that replace the environment's proxies, if the client would misread one of them."""
+        import httpx2
+
+        proxies = {name: url for name, url in read_proxies(self._server.url).items() if name in PROXY_NAMES}
+        if {*proxies.values()} <= {*os.environ.values()}:
+            return {}
+        mounts = {
+            f"{name}://": httpx2.AsyncHTTPTransport(proxy=url, verify=self._ssl_verify) for name, url in proxies.items()
+        }
+        return {"mounts": mounts, "trust_env": False}
 
     async def _check_response(self, response: httpx2.Response) -> None:
         import httpx2

@@ -17,7 +17,7 @@ from ask import __version__
 from ask.client.certificates import CaBundle, explain_certificate_error, find_ca_bundle
 from ask.client.decoding import GzipDecoder
 from ask.client.http_adapter import ConnectionCounter, create_adapter
-from ask.client.network_errors import find_connect_reason
+from ask.client.network_errors import find_connect_reason, normalize_proxy_url
 from ask.errors import ConfigError
 from ask.records import NamedTuple
 from ask.tools.base import ToolError
@@ -177,7 +177,7 @@ class Fetcher:
                 stream=True,
                 timeout=(min(time_left, _CONNECT_TIMEOUT), time_left),
                 verify=bundle.path if bundle else True,
-                proxies=settings["proxies"],
+                proxies={name: normalize_proxy_url(proxy) for name, proxy in settings["proxies"].items()},
             )
         except (requests.RequestException, HTTPError, OSError, ValueError, ConfigError) as error:
             if self._get_time_left(self.timeout) <= 0:

@@ -16,10 +16,17 @@ from typing import IO, TYPE_CHECKING, Any
 from ask.process_tree import describe_exit, kill_process_tree, mark_environment
 from ask.tools.base import ToolContext, ToolError, ToolResult
 from ask.tools.output_limits import OutputCapture
+from ask.tools.terminal_output import TerminalOutputFilter
 
 if TYPE_CHECKING:
     from subprocess import Popen
 
+UNATTENDED_VARIABLES = {
+    **dict.fromkeys(("EDITOR", "VISUAL", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR"), "true"),
+    **dict.fromkeys(("PAGER", "GIT_PAGER", "GH_PAGER", "MANPAGER", "SYSTEMD_PAGER"), "cat"),
+    "GIT_TERMINAL_PROMPT": "0",
+}
+"""Keep programs from waiting for a person: an editor that keeps the text, a pager that does not page."""
 _READ_SIZE = 65_536
 _OUTPUT_GRACE_PERIOD = 0.1
 """Seconds in which processes that the shell does not wait for, as in `> >(sort)`, may still write output."""
@@ -47,7 +54,7 @@ def run_bash(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     seconds = min(context.command_timeout, arguments.get("timeout", math.inf))
     if seconds <= 0:
         raise ToolError("nothing was run: timeout must be a positive number of seconds")
-    environment, mark = mark_environment(context.environment)
+    environment, mark = mark_environment({**context.environment, **UNATTENDED_VARIABLES})
     process = None
     streams: list[_OutputStream] = []
     try:
@@ -82,7 +89,10 @@ def run_bash(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
 
 
 class _OutputStream:
-    """One pipe of the shell: decodes its output, redacts secrets, reports it and captures it for the result."""
+    """One pipe of the shell: decodes its output, redacts secrets, reports it and captures it for the result.
+
+    What is captured contains no colors, and progress only in its last state.
+    """
 
     def __init__(self, pipe: IO[bytes], label: str, context: ToolContext) -> None:
         self.pipe = pipe
@@ -90,6 +100,7 @@ class _OutputStream:
         self.capture = OutputCapture(context.overflow_directory, label, context.max_result_length)
         self.is_closed = False
         self._redactor = context.redactor.open_stream()
+        self._filter = TerminalOutputFilter()
         self._on_output: Callable[[str], None] = context.on_output
         self._decode = codecs.getincrementaldecoder("utf-8")("backslashreplace").decode
         os.set_blocking(pipe.fileno(), False)
@@ -105,11 +116,16 @@ class _OutputStream:
         """Read the rest, and flush incomplete characters and the redactor."""
         self.read_available()
         self._handle_text(self._redactor.feed(self._decode(b"", True)) + self._redactor.finish())
+        self._capture(self._filter.finish())
 
     def _handle_text(self, text: str) -> None:
         if text:
-            self.capture.feed(text)
+            self._capture(self._filter.feed(text))
             self._on_output(text)
+
+    def _capture(self, text: str) -> None:
+        if text:
+            self.capture.feed(text)
 
 
 def _start_shell(command: str, context: ToolContext, environment: Mapping[str, str]) -> Popen[bytes]:

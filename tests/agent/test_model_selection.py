@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ask.agent.model_selection import complete_base_url, is_local_url
+from ask.client.base_url import complete_base_url, is_local_url
 from tests import wire
 from tests.model_server import ModelServer, Reply
 from tests.program import Ask, Home
@@ -37,6 +37,26 @@ def test_an_alias_is_resolved_unless_a_provider_is_named(
     server.reply(wire.says("Hello."))
     assert ask(*arguments, "hi").code == 0
     assert server.requests[0].json["model"] == model
+
+
+@pytest.mark.parametrize("value", ["fast", "openrouter:a/model"])
+@pytest.mark.parametrize("in_config", [False, True])
+def test_a_default_model_may_name_its_provider_or_be_an_alias(
+    value: str, in_config: bool, ask: Ask, home: Home, server: ModelServer
+) -> None:
+    default = f'provider = "openai"\nmodel = "{value}"\n' if in_config else ""
+    configure(home, f'{default}[aliases]\nfast = "openrouter:a/model"')
+    env = {} if in_config else {"ASK_PROVIDER": "openai", "ASK_MODEL": value}
+    server.reply(wire.says("Hello."))
+    result = ask("hi", env={**env, "OPENAI_API_KEY": KEYS[0]})
+    assert result.code == 0, result.stderr
+    assert server.requests[0].json["model"] == "a/model"
+
+
+def test_the_provider_of_a_default_model_does_not_apply_to_a_named_provider(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("Hello."))
+    assert ask("-p", "openrouter", "--json", "hi", env={"ASK_MODEL": "openai:gpt-5"}).code == 0
+    assert server.requests[0].json["model"] != "gpt-5"
 
 
 def test_without_a_model_the_first_listed_one_is_used(ask: Ask, home: Home, server: ModelServer) -> None:
@@ -95,6 +115,21 @@ def test_when_the_last_key_fails_its_error_is_reported(ask: Ask, server: ModelSe
 
 
 # Addresses
+
+
+@pytest.mark.parametrize(
+    ("provider", "variable", "end"),
+    [("openai", "OPENAI_API_BASE", "/v1"), ("gemini", "GOOGLE_GEMINI_BASE_URL", "/v1beta")],
+)
+def test_base_urls_of_other_programs_are_used(
+    provider: str, variable: str, end: str, home: Home, server: ModelServer
+) -> None:
+    ask = Ask(home.env, home.work)
+    server.reply(wire.fails(400, "no"))
+    origin = server.base_url.removesuffix("/api/v1")
+    ask("-p", provider, "-m", "m", "hi", env={variable: origin + end, "GEMINI_API_KEY": KEYS[0]})
+    assert server.requests[0].path.startswith(f"{end}/")
+    assert server.requests[0].path.count(end) == 1
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import socket
 import ssl
@@ -9,10 +10,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from urllib.parse import quote, unquote, urlsplit
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from ask.client.network_errors import is_loopback
+from ask.client.base_url import is_loopback
+from ask.client.network_errors import normalize_proxy_url
 from ask.client.transport import Transport
 from ask.errors import NetworkError
 from ask.plugin_api.provider import HttpRequest
@@ -82,6 +87,46 @@ def test_proxy_that_requires_credentials_is_reported(ask: Ask, scheme: str) -> N
     assert "407" in result.stderr
     assert variable in result.stderr
     assert "secret" not in result.stderr
+
+
+PASSWORDS = ["p@ss", "p#ss", "p/ss", "p?ss", "p:ss", "p%ss", "p ss", "@#/?:%\\ss"]
+
+
+@pytest.mark.parametrize("user", ["me", "DOMAIN\\me", "me@example.com"])
+@pytest.mark.parametrize("password", PASSWORDS)
+def test_a_proxy_gets_a_password_of_any_characters(ask: Ask, user: str, password: str) -> None:
+    credentials: list[str] = []
+
+    def handle(connection: socket.socket) -> None:
+        header = read_request(connection).split(b"Proxy-Authorization: Basic ")[1].split(b"\r\n")[0]
+        credentials.append(base64.b64decode(header).decode("latin-1"))
+        connection.sendall(ANSWER)
+
+    with RawServer(handle) as proxy:
+        value = f"http://{user}:{password}@{proxy.address}"
+        result = send_prompt(ask, "http://model.invalid/v1", HTTP_PROXY=value)
+    assert (result.code, result.text) == (0, "hello\n"), result.stderr
+    assert credentials == [f"{user}:{password}"]
+
+
+@pytest.mark.parametrize("password", PASSWORDS)
+def test_no_part_of_a_proxy_password_is_printed(ask: Ask, closed_port: int, password: str) -> None:
+    value = f"http://me:{password}@127.0.0.1:{closed_port}"
+    result = send_prompt(ask, "http://model.invalid/v1", HTTP_PROXY=value)
+    assert result.code == 5
+    assert f"127.0.0.1:{closed_port} (HTTP_PROXY)" in result.stderr
+    assert "ss" not in result.stderr
+
+
+@given(st.text(st.characters(codec="utf-8"), min_size=1))
+def test_an_encoded_password_is_not_encoded_again(password: str) -> None:
+    encoded = quote(password, safe="")
+    assert unquote(urlsplit(normalize_proxy_url(f"http://u:{encoded}@h:1")).password or "") == password
+
+
+def test_a_proxy_without_a_scheme_or_socks_version_gets_the_usual_one() -> None:
+    assert normalize_proxy_url("socks://h:1") == "socks5h://h:1"
+    assert normalize_proxy_url("h:1") == "http://h:1"
 
 
 @pytest.mark.parametrize(("status", "retryable"), [(403, False), (502, True)])

@@ -41,6 +41,13 @@ def test_a_cost_without_price_or_tokens_is_unknown(tmp_path: Path) -> None:
     assert finder.calculate_cost(PricedModel("own", "m"), []) == Cost()
 
 
+@pytest.mark.parametrize("usage", [Usage(1_000_000, None), Usage(None, 100_000)])
+def test_the_cost_of_only_input_or_output_is_incomplete(usage: Usage, tmp_path: Path) -> None:
+    write_list(tmp_path, "own", PRICED)
+    cost = PriceFinder(tmp_path).calculate_cost(PricedModel("own", "m", "http://localhost"), [usage])
+    assert (cost.dollars is not None, cost.is_complete) == (True, False)
+
+
 def test_a_sum_knows_that_part_of_it_is_unknown(tmp_path: Path) -> None:
     cost = PriceFinder(tmp_path).calculate_cost(PricedModel("own", "m"), [Usage(10, 5), Usage(cost=0.5)])
     assert (cost.dollars, cost.is_complete) == (0.5, False)

@@ -442,7 +442,7 @@ def get_refused_url() -> str:
 @pytest.mark.parametrize(
     ("url", "reason", "retryable"),
     [
-        (get_refused_url, r"127.0.0.1:\d+ .*refused", False),
+        (get_refused_url, r"http://127.0.0.1:\d+/chat/completions .*refused", False),
         (lambda: "http://nobody.invalid", r"nobody.invalid", True),
     ],
 )

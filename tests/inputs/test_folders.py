@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pathspec import GitIgnoreSpec
 
-from ask.inputs.folders import LinearPattern, read_parent_rules, walk_files
+from ask.inputs.folders import LinearPattern, walk_files
 from tests import wire
 from tests.cli.chat.chat_session import Chat
 from tests.model_server import ModelServer
@@ -66,28 +67,89 @@ def sent_files(text: str, folder: str) -> list[str]:
     return [mark.split('"')[1].removeprefix(f"{folder}/") for mark in marks]
 
 
-def list_git_files(repository: Path, folder: Path) -> set[str]:
+def list_git_files(repository: Path, folder: Path, env: Mapping[str, str]) -> set[str]:
     """Return the files that git would not ignore."""
     command = ["git", "-c", "core.quotepath=off", "ls-files", "-coz", "--exclude-standard"]
-    listed = run(command, env=GIT, cwd=folder)
+    listed = run(command, env=env, cwd=folder)
     assert listed.code == 0, listed.stderr
     return {name for name in listed.stdout.decode().split("\0") if name}
 
 
-@settings(max_examples=20)
-@given(st.lists(st.tuples(st.sampled_from(["", "src", "src/deep"]), st.lists(st.sampled_from(PATTERNS))), max_size=3))
-def test_files_ignored_by_git_are_skipped(
-    tmp_path_factory: pytest.TempPathFactory, rules: list[tuple[str, list[str]]]
+@settings(max_examples=20, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from(["", "src", "src/deep"]), st.lists(st.sampled_from(PATTERNS))), max_size=3),
+    st.sets(st.sampled_from(TREE), max_size=3),
+    st.lists(st.sampled_from(PATTERNS), max_size=3),
+    st.lists(st.sampled_from(PATTERNS), max_size=3),
+)
+def test_the_files_of_a_folder_are_those_that_git_lists(
+    tmp_path_factory: pytest.TempPathFactory,
+    rules: list[tuple[str, list[str]]],
+    tracked: set[str],
+    excluded: list[str],
+    excluded_everywhere: list[str],
 ) -> None:
     require_programs("git")
-    repository = tmp_path_factory.mktemp("repository")
+    home = tmp_path_factory.mktemp("home")
+    repository = home / "repository"
+    (home / "everywhere").write_text("\n".join(excluded_everywhere))
+    (home / "gitconfig").write_text(f"[core]\nexcludesFile = {home}/everywhere\n")
+    env = {**GIT, "GIT_CONFIG_GLOBAL": str(home / "gitconfig"), "HOME": str(home)}
     create_files(repository, *TREE)
     for place, lines in rules:
         (repository / place / ".gitignore").write_text("\n".join(lines))
-    assert run(["git", "init", "-q", "."], env=GIT, cwd=repository).code == 0
+    assert run(["git", "init", "-q", "."], env=env, cwd=repository).code == 0
+    (repository / ".git/info/exclude").write_text("\n".join(excluded))
+    if tracked:
+        assert run(["git", "add", "-f", "--", *tracked], env=env, cwd=repository).code == 0
     for folder in (repository, repository / "src"):
-        found = [path for path, fault in walk_files(folder, read_parent_rules(folder)) if not fault]
-        assert {str(path.relative_to(folder)) for path in found} == list_git_files(repository, folder)
+        found = [entry.path for entry in walk_files(folder, env) if not entry.skip_reason]
+        assert {str(path.relative_to(folder)) for path in found} == list_git_files(repository, folder, env)
+
+
+def test_the_rules_of_a_nested_repository_apply_in_it(tmp_path: Path) -> None:
+    require_programs("git")
+    create_files(tmp_path, "a.py", "inner/b.log", "inner/c.tmp")
+    (tmp_path / ".gitignore").write_text("*.log\n")
+    (tmp_path / "inner/.gitignore").write_text("*.tmp\n")
+    for folder in (tmp_path, tmp_path / "inner"):
+        assert run(["git", "init", "-q", "."], env=GIT, cwd=folder).code == 0
+    found = {str(entry.path.relative_to(tmp_path)) for entry in walk_files(tmp_path, GIT)}
+    assert found == {".gitignore", "a.py", "inner/.gitignore", "inner/b.log"}
+
+
+def test_a_program_in_the_configuration_of_a_repository_is_not_run(tmp_path: Path) -> None:
+    require_programs("git")
+    create_files(tmp_path, "a.py")
+    assert run(["git", "init", "-q", "."], env=GIT, cwd=tmp_path).code == 0
+    assert run(["git", "add", "a.py"], env=GIT, cwd=tmp_path).code == 0
+    hook = tmp_path / ".git/hook"
+    hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    hook.chmod(0o755)
+    assert run(["git", "config", "core.fsmonitor", str(hook)], env=GIT, cwd=tmp_path).code == 0
+    assert [entry.path.name for entry in walk_files(tmp_path, GIT)] == ["a.py"]
+    assert not (tmp_path / "ran").exists()
+    run(["git", "status"], env=GIT, cwd=tmp_path)
+    assert (tmp_path / "ran").exists(), "git would run it"
+
+
+def test_secrets_and_packages_are_left_out_without_a_repository(ask: Ask, server: ModelServer) -> None:
+    private = ("src/.env", "src/.env.local", "src/prod.env", "src/node_modules/x/index.js", "src/keys/server")
+    create_files(ask.cwd, "src/a.py", "src/.env.example", *private)
+    (ask.cwd / "src/keys/server").write_text("-----BEGIN OPENSSH PRIVATE KEY-----\nb3Blbn\n")
+    result = ask("-f", "src", "why?")
+    assert result.code == 0
+    text = wire.asked(server.requests[0].json)
+    assert sent_files(text, "src") == [".env.example", "a.py"]
+    assert not any(secret in text for secret in ("text of src/.env\n", "index.js", "b3Blbn"))
+    [notice] = [line for line in result.stderr.splitlines() if "not attached" in line]
+    assert "src/.env" in notice
+    assert "2 more" in notice
+    assert run(["git", "init", "-q", "."], env=GIT, cwd=ask.cwd).code == 0
+    server.reply(wire.says("yes"))
+    result = ask("-f", "src", "why?")
+    assert ".env" in sent_files(wire.asked(server.requests[1].json), "src")
+    assert "not attached" not in result.stderr
 
 
 def test_the_text_files_of_a_folder_are_sent_in_order(ask: Ask, server: ModelServer) -> None:
@@ -131,7 +193,7 @@ def test_the_wildcards_of_a_gitignore_are_matched_in_a_short_time(tmp_path: Path
     (folder / names[-1]).write_text("x")
     (tmp_path / ".gitignore").write_text(pattern)
     start = time.monotonic()
-    assert [path for path, _ in walk_files(tmp_path, ())][-1] == folder / names[-1]
+    assert [entry.path for entry in walk_files(tmp_path)][-1] == folder / names[-1]
     assert time.monotonic() - start < 2
 
 

@@ -127,7 +127,7 @@ def read_answer(*parts: Sequence[Json]) -> ModelResponse:
 def test_requests_carry_the_key_and_the_version(server: ModelServer) -> None:
     assert ask(server, wire.says("Hello.")).result.answer.text == "Hello."
     request = server.requests[0]
-    assert (request.method, request.path) == ("POST", "/api/v1/v1/messages")
+    assert (request.method, request.path) == ("POST", "/api/v1/messages")
     assert (request.headers["x-api-key"], request.headers["anthropic-version"]) == ("key", "2023-06-01")
     assert "Authorization" not in request.headers
 

@@ -321,7 +321,7 @@ def test_program_runs_a_call_and_answers_with_its_result(ask: Ask, server: Model
     result = ask("-p", "gemini", "what is here?", env=env)
     assert (result.code, result.text) == (0, "Let me see.\nNothing there.\n")
     first, second = server.requests
-    assert first.path == "/api/v1/v1beta/models/gemini-flash-latest:streamGenerateContent?alt=sse"
+    assert first.path == "/api/v1beta/models/gemini-flash-latest:streamGenerateContent?alt=sse"
     assert first.headers["x-goog-api-key"] == "google-key"
     _, model_turn, returned = second.json["contents"]
     assert model_turn["parts"] == [wire.text("Let me see."), made]

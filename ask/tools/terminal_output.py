@@ -1,0 +1,75 @@
+"""Text that a command wrote for a terminal, as it is left on the screen: no colors, and progress in its last state."""
+
+from __future__ import annotations
+
+import re
+
+MAX_LINE_LENGTH = 65_536
+"""Characters of an unfinished line that are kept until it ends."""
+SPECIAL_CHARACTERS = re.compile(r"[\x1b\r\b]")
+ESCAPE_SEQUENCES = re.compile(
+    r"\x1b(?:\[([0-?]*)[ -/]*([@-~])|[\]PX^_].*?(?:\x07|\x1b\\|$)|[ -/]*[0-Z\\^-~]|\[[ -?]*$|$)", re.DOTALL
+)
+"""Matches CSI sequences, with parameters and final byte, and all others of ECMA-48, even at the end of an unfinished
+line."""
+ERASE_END, ERASE_LINE = "\x1b[K", "\x1b[2K"
+LINE_PARTS = re.compile(r"\x1b\[2?K|[\r\b]|[^\r\b\x1b]+")
+
+
+class TerminalOutputFilter:
+    """Removes control sequences from output that arrives in chunks, and text that was overwritten on its line."""
+
+    def __init__(self) -> None:
+        self._line = ""
+        """The line that has not ended."""
+
+    def feed(self, chunk: str) -> str:
+        """Add a chunk; return the lines that are now complete."""
+        lines, newline, self._line = (self._line + chunk).rpartition("\n")
+        too_long = self.finish() if len(self._line) > MAX_LINE_LENGTH else ""
+        return render_lines(lines) + newline + too_long
+
+    def finish(self) -> str:
+        """Return the line that has not ended."""
+        line, self._line = self._line.rstrip("\r"), ""
+        return render_lines(line)
+
+
+def render_lines(text: str) -> str:
+    """Return lines as they are left on a screen. Line ends are kept, even those of Windows."""
+    if not SPECIAL_CHARACTERS.search(text):
+        return text
+    return "\n".join(map(render_line, text.split("\n")))
+
+
+def render_line(line: str) -> str:
+    """Return a line as it is left on a screen: a carriage return or backspace overwrites what is there."""
+    end = "\r" if line.endswith("\r") else ""
+    text = ESCAPE_SEQUENCES.sub(_simplify_sequence, line.removesuffix("\r"))
+    cells: list[str] = []
+    column = 0
+    for match in LINE_PARTS.finditer(text):
+        part = match[0]
+        if part == "\r":
+            column = 0
+        elif part == "\b":
+            column = max(0, column - 1)
+        elif part == ERASE_END:
+            del cells[column:]
+        elif part == ERASE_LINE:
+            cells.clear()
+        else:
+            cells += " " * (column - len(cells))
+            cells[column : column + len(part)] = part
+            column += len(part)
+    return "".join(cells) + end
+
+
+def _simplify_sequence(match: re.Match[str]) -> str:
+    """Return "" for a control sequence, unless it moves to the beginning of the line or erases a part of it."""
+    parameters, final = match[1], match[2]
+    if final == "G" and parameters in ("", "0", "1"):  # as npm and yarn do instead of a carriage return
+        return "\r"
+    if final == "K":
+        return ERASE_LINE if parameters == "2" else "" if parameters == "1" else ERASE_END
+    return ""

@@ -1,0 +1,82 @@
+"""Command output without what is only meant for a terminal."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ask.tools.base import ToolContext
+from ask.tools.builtin import BASH
+from ask.tools.terminal_output import MAX_LINE_LENGTH, TerminalOutputFilter, render_lines
+from tests.screen import Screen
+
+PIECES = st.lists(
+    st.sampled_from(["a", "bcd", "\r", "\b", "\n", "\r\n", "\x1b[31m", "\x1b[K", "\x1b[2K", "\x1b[1G", "\x1b]0;t\x07"]),
+    max_size=12,
+)
+
+
+@pytest.mark.parametrize(
+    ("output", "text"),
+    [
+        ("\x1b[1;31merror\x1b[0m: no\n", "error: no\n"),
+        ("\x1b[38;2;1;2;3mx\x1b[m", "x"),
+        ("\x1b]8;;https://a.example\x1b\\link\x1b]8;;\x1b\\\n", "link\n"),
+        (" 10%\r 50%\r100%\ndone\n", "100%\ndone\n"),
+        (" 10%\r 50%\r", " 50%"),
+        ("Downloading\rDone\x1b[K\n", "Done\n"),
+        ("long line\rab\n", "abng line\n"),
+        ("one\x1b[2K\x1b[1Gtwo\n", "two\n"),
+        ("ab\b\bcd\n", "cd\n"),
+        ("o\bover\n", "over\n"),
+        ("dos\r\nlines\r\n", "dos\r\nlines\r\n"),
+        ("10%\r20%\r\n", "20%\r\n"),
+        ("\x1b(B\x1b[?25lx\x1b[?25h\x1bM", "x"),
+        ("plain\ttext\n", "plain\ttext\n"),
+    ],
+)
+def test_the_last_state_of_a_line_counts(output: str, text: str) -> None:
+    output_filter = TerminalOutputFilter()
+    assert output_filter.feed(output) + output_filter.finish() == text
+
+
+@given(PIECES)
+def test_chunks_are_filtered_like_the_complete_output(pieces: list[str]) -> None:
+    output_filter = TerminalOutputFilter()
+    filtered = "".join([*map(output_filter.feed, pieces), output_filter.finish()])
+    text = "".join(pieces)
+    lines, newline, last_line = text.rpartition("\n")
+    assert filtered == render_lines(lines) + newline + render_lines(last_line.rstrip("\r"))
+
+
+@given(PIECES.filter(lambda pieces: "\x1b]0;t\x07" not in pieces))
+def test_lines_are_as_a_terminal_shows_them(pieces: list[str]) -> None:
+    screen = Screen(80, 30)
+    screen.feed("".join(pieces).replace("\n", "\r\n").encode())
+    shown = [line.rstrip() for line in render_lines("".join(pieces)).replace("\r\n", "\n").rstrip("\n").split("\n")]
+    assert "\n".join(shown).rstrip("\r\n") == "\n".join(screen.lines).rstrip()
+
+
+def test_an_endless_line_is_not_kept_in_memory() -> None:
+    output_filter = TerminalOutputFilter()
+    assert len(output_filter.feed("x" * (MAX_LINE_LENGTH + 1))) == MAX_LINE_LENGTH + 1
+    assert output_filter.finish() == ""
+
+
+def test_commands_see_no_editor_or_pager_that_waits(tmp_path: Path) -> None:
+    shown: list[str] = []
+    environment = {**os.environ, "EDITOR": "vim", "GIT_PAGER": "less", "HOME": str(tmp_path)}
+    context = ToolContext(tmp_path, environment, 20, tmp_path / "spill", shown.append)
+    identity = "-c user.name=x -c user.email=x@example.com"
+    command = (
+        f"git init -q . && git {identity} commit -q --allow-empty -m one && "
+        f"git {identity} commit --amend --allow-empty -q && "
+        "git -c color.ui=always log --format='%Cred%s'; printf '%s' $PAGER"
+    )
+    result = BASH.run({"command": command}, context)
+    assert result.text == "exit code: 0\nstdout:\none\ncat"
+    assert "\x1b[31m" in "".join(shown)
