@@ -29,7 +29,7 @@ MAX_NAMED_FILES = 3
 SENSITIVE, PACKAGES, PRIVATE_KEY = "may contain secrets", "installed packages", "a private key"
 PRIVATE_REASONS = (SENSITIVE, PACKAGES, PRIVATE_KEY)
 PACKAGE_FOLDERS = ("node_modules",)
-SECRET_FILE_PATTERN = r"\.env(?:\..+)?|.+\.env|\.netrc|\.pgpass|\.git-credentials"
+SENSITIVE_NAME_PATTERN = r"\.env(?:\..+)?|.+\.env|\.netrc|\.pgpass|\.git-credentials"
 EXAMPLE_SUFFIXES = (".example", ".sample", ".template", ".dist")
 PRIVATE_KEY_PATTERN = re.compile(r"^-----BEGIN [A-Z ]*PRIVATE KEY-----|^PuTTY-User-Key-File-", re.MULTILINE)
 
@@ -217,7 +217,7 @@ def find_private_reason(name: str, *, is_folder: bool) -> str:
     """Return why a file or folder should not be sent unless git tracks it; "" if nothing is known against it."""
     if is_folder:
         return PACKAGES if name in PACKAGE_FOLDERS else ""
-    is_secret = re.fullmatch(SECRET_FILE_PATTERN, name) and not name.endswith(EXAMPLE_SUFFIXES)
+    is_secret = re.fullmatch(SENSITIVE_NAME_PATTERN, name) and not name.endswith(EXAMPLE_SUFFIXES)
     return SENSITIVE if is_secret else ""
 
 
