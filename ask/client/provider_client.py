@@ -19,7 +19,7 @@ from ask.errors import (
     RunInterruptedError,
 )
 from ask.messages import EMPTY_MAPPING, FinishReason, Message, ModelResponse, ProviderState, ToolCall, ToolSpec
-from ask.parsing import DONE_DATA, find_error, parse_json
+from ask.parsing import DONE_DATA, find_error, parse_event, parse_json
 from ask.plugin_api.loaded_provider import LoadedProvider
 from ask.plugin_api.provider import (
     ChatRequest,
@@ -80,6 +80,10 @@ class PluginResponse:
         """Return "": there is no body besides the events."""
         return ""
 
+    def read_words(self) -> str:
+        """Return "", as there is no body."""
+        return ""
+
     def read_text(self) -> str:
         """Return the data of all events."""
         return "".join(event.data for event in self._events)
@@ -136,6 +140,8 @@ MAX_NON_ASCII_CHARACTERS = 6_000_000
 SUCCESS_STATUSES = (200, 201, 202)
 MAX_DOCUMENT_BYTES = 200_000_000
 """The limit for a response with the results of a batch."""
+
+MISSING_END_NOTICE = "the service did not report why the answer ended, so it may be incomplete"
 
 MAX_EXCERPT_LENGTH = 200
 """The limit for the excerpt of an unexpected response in an error message, in characters."""
@@ -407,11 +413,16 @@ class ProviderClient:
             for delta in self._read_deltas(reader, http_response):
                 has_deltas = True
                 on_delta(delta)
-            if not (reader.complete or http_response.end_marker_seen):
+            has_ended = reader.complete or http_response.end_marker_seen
+            if not has_ended and not getattr(reader, "may_end", False):
                 if not has_deltas and (unexpected_text := http_response.read_unexpected_text()):
                     raise self._make_unexpected_body_error(http_response, unexpected_text)
+                words = format_one_line(http_response.read_words(), MAX_EXCERPT_LENGTH)
                 message = "the answer was cut off" if has_deltas else "no answer arrived"
+                message += f" (the server sent {words!r})" if words and not has_deltas else ""
                 raise IncompleteStreamError(message, RETRY_HINT, retryable=True)
+            if not has_ended and has_deltas:
+                self._on_notice(MISSING_END_NOTICE)
             if notice := getattr(reader, "notice", ""):
                 self._on_notice(notice)
         except (KeyboardInterrupt, SystemExit) as exc:  # the caller saves the partial answer before exiting
@@ -434,8 +445,12 @@ class ProviderClient:
         """Yield the deltas of a stream as they arrive, merging those received together."""
         size, event_size, limit = 0, 0, MAX_ANSWER_CHARACTERS
         for batch in http_response.iter_event_batches():
-            events = [event for event in batch if event.data.strip() != DONE_DATA]
-            http_response.done_seen = http_response.done_seen or len(events) < len(batch)
+            events = []
+            for event in batch:
+                if event.data.strip() == DONE_DATA:
+                    http_response.done_seen = True
+                elif not http_response.done_seen or find_error(parse_event(event.data, event.event)) is None:
+                    events.append(event)
             unmerged: list[Delta] = []
             try:
                 self.provider.feed(reader, events, unmerged)
@@ -503,7 +518,12 @@ class ProviderClient:
         try:
             response = json.loads(text)
         except (ValueError, RecursionError):
-            raise IncompleteStreamError("the answer was cut off", RETRY_HINT, retryable=True) from None
+            lines = (line.strip() for line in text.split("\n"))
+            events = [parse_json(line) for line in lines if line not in ("", DONE_DATA)]
+            # Lines of JSON in place of server-sent events
+            response = self._read_event_array(events) if len(events) > 1 and None not in events else None
+            if not isinstance(response, dict):
+                raise IncompleteStreamError("the answer was cut off", RETRY_HINT, retryable=True) from None
         if isinstance(response, list):
             response = self._read_event_array(response)
         if not isinstance(response, dict):

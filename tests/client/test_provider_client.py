@@ -90,7 +90,9 @@ def raw(*steps: Step, content_type: str = "text/event-stream", **more: Any) -> R
 # Retries
 
 
-@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504, 529])
+@pytest.mark.parametrize(
+    "status", [408, 409, 425, 429, 500, 502, 503, 504, 507, 520, 521, 522, 523, 524, 525, 526, 527, 529, 530, 599]
+)
 def test_temporary_error_is_retried_with_a_notice(server: ModelServer, status: int) -> None:
     outcome = send(server, wire.fails(status, "busy"), wire.says("here"))
     assert (outcome.result.answer.text, outcome.shown_text, outcome.error_text) == ("here", "here", "")
@@ -98,7 +100,7 @@ def test_temporary_error_is_retried_with_a_notice(server: ModelServer, status: i
     assert all(part in notice for part in (f"busy (openrouter, {status})", "0.0 s", "1 of 3"))
 
 
-@pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 413, 418, 422, 501])
+@pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 413, 418, 421, 422, 444, 460, 498, 499, 501, 505])
 def test_permanent_error_is_not_retried(server: ModelServer, status: int) -> None:
     outcome = send(server, wire.fails(status, "no"), wire.says("here"))
     assert outcome.error_text.startswith(f"no (openrouter, {status}): ")
@@ -133,7 +135,7 @@ def test_failure_before_the_first_delta_is_retried(server: ModelServer, reply: R
     [wire.text("some"), wire.reasoning("hm"), wire.call(0, id="a", name="bash", arguments='{"comm')],
     ids=["text", "reasoning", "call"],
 )
-@pytest.mark.parametrize("failure_step", [DROP, RESET, HOLD, wire.error(code=503), "nonsense"])
+@pytest.mark.parametrize("failure_step", [DROP, RESET, HOLD, wire.error(code=503), "{nonsense"])
 def test_failure_after_the_first_delta_is_not_retried(server: ModelServer, first: Any, failure_step: Any) -> None:
     outcome = send(server, wire.streams(first, 0.02, failure_step), wire.says("here"), stall=0.3)
     assert (len(server.requests), outcome.notices) == (1, [])
