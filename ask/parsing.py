@@ -168,7 +168,8 @@ def read_first_choice(response: Mapping[str, Any]) -> dict[str, Any]:
 def read_tool_calls(entries: Any) -> list[ToolCall]:
     """Parse a `tool_calls` array, or a single call in its place.
 
-    An entry that has neither an id nor a function is left out. Missing and duplicate ids are replaced with generated ones. Arguments sent as an object are serialized to JSON.
+    An entry that has neither an id nor a function is left out. Missing and duplicate ids are replaced with generated
+    ones. Arguments sent as an object are serialized to JSON.
     """
     calls: list[ToolCall] = []
     seen_ids: set[str] = set()
@@ -282,7 +283,8 @@ def parse_event(data: str, event_type: str | None = None, *, after_end: bool = F
 def merge_fields(fields: dict[str, Any], update: Any, *excluded_names: str) -> None:
     """Add the fields of a stream event to those of the response; null leaves an earlier value unchanged.
 
-    An object, such as the usage, is only replaced by another object with fields. At most about `MAX_FIELDS` are kept, because a broken server may send any number.
+    An object, such as the usage, is only replaced by another object with fields. At most about `MAX_FIELDS` are kept,
+    because a broken server may send any number.
     """
     if len(fields) < MAX_FIELDS:
         for name, value in read_dict(update).items():

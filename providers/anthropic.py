@@ -331,6 +331,8 @@ class AnthropicStreamReader:
     def __init__(self) -> None:
         self.complete = False
         self.size = 0
+        self._open_block: PartialBlock | None = None
+        """The last block that was started, until it stops."""
         self._is_stopped = False
         """Whether nothing can follow: the reason for the end comes before the event that stops the message."""
         self._start_message({})
@@ -340,9 +342,8 @@ class AnthropicStreamReader:
             return []
         fields = read_dict(parse_event(event.data, event.event, after_end=self.complete))
         event_type = read_str(fields.get("type")) or event.event
-        if (not fields and event_type != "message_stop") or (
-            self.complete and event_type in ("error", "message_start")
-        ):
+        is_late = self.complete and event_type in ("error", "message_start")
+        if is_late or (not fields and event_type != "message_stop"):
             return []
         if event_type == "error" or fields.get("error"):
             self._message_fields["error"] = find_error(fields) or {"message": "an error without a message"}
@@ -378,8 +379,7 @@ class AnthropicStreamReader:
         self._blocks: list[PartialBlock] = []
         self._blocks_by_index: dict[int | None, PartialBlock] = {}
         """The last block with each index: https://github.com/anthropics/anthropic-sdk-typescript/issues/879"""
-        self._open_block: PartialBlock | None = None
-        """The last block that was started, until it stops."""
+        self._open_block = None
         self._call_count = 0
 
     def _start_block(self, block: dict[str, Any], index: int | None) -> list[Delta]:

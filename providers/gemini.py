@@ -46,8 +46,8 @@ from ask.parsing import (
     read_list,
     read_number,
     read_str,
-    to_object_list,
     read_tool_calls,
+    to_object_list,
 )
 
 from .gemini_models import PROFILES

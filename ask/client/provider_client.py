@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -294,17 +294,33 @@ class ProviderClient:
         result = self._build_result(request, response, None)
         return result._replace(answer=redact_answer(self.redactor, result.answer))
 
-    def fetch_document(self, build: Callable[[str], HttpRequest | None], *, may_repeat: bool = True) -> Any:
+    def fetch_document(
+        self,
+        build: Callable[[str], HttpRequest | None],
+        *,
+        may_repeat: bool = True,
+        final_statuses: Collection[int] = (),
+    ) -> Any:
         """Send a request about a batch, and return the JSON of the response.
 
         Args:
             build: builds the request for a key. If it returns None, nothing is sent, and the result is None.
             may_repeat: whether to send it again after a failure.
+            final_statuses: the statuses after which it is not sent again.
         """
-        if may_repeat:
-            return self._retry(lambda: self._send_document(build(self._keys[0]), self._get_transport))
-        # On a new connection, because a transport sends a request again if the server closes a reused one.
-        return self._send_document(build(self._keys[0]), self._open_transport)
+        if not may_repeat:
+            # On a new connection, because a transport sends a request again if the server closes a reused one.
+            return self._send_document(build(self._keys[0]), self._open_transport)
+
+        def attempt() -> Any:
+            try:
+                return self._send_document(build(self._keys[0]), self._get_transport)
+            except ProviderError as error:
+                if error.status in final_statuses:
+                    error.retry_action = RetryAction.NONE
+                raise
+
+        return self._retry(attempt)
 
     def fetch_lines(self, build: Callable[[str], HttpRequest]) -> Iterator[Any]:
         """Send a request and yield the JSON value of each line of the response; None if it is not JSON."""
@@ -413,16 +429,8 @@ class ProviderClient:
             for delta in self._read_deltas(reader, http_response):
                 has_deltas = True
                 on_delta(delta)
-            has_ended = reader.complete or http_response.end_marker_seen
-            if not has_ended and not getattr(reader, "may_end", False):
-                if not has_deltas and (unexpected_text := http_response.read_unexpected_text()):
-                    raise self._make_unexpected_body_error(http_response, unexpected_text)
-                words = format_one_line(http_response.read_words(), MAX_EXCERPT_LENGTH)
-                message = "the answer was cut off" if has_deltas else "no answer arrived"
-                message += f" (the server sent {words!r})" if words and not has_deltas else ""
-                raise IncompleteStreamError(message, RETRY_HINT, retryable=True)
-            if not has_ended and has_deltas:
-                self._on_notice(MISSING_END_NOTICE)
+            if not (reader.complete or http_response.end_marker_seen):
+                self._check_end(reader, http_response, has_deltas)
             if notice := getattr(reader, "notice", ""):
                 self._on_notice(notice)
         except (KeyboardInterrupt, SystemExit) as exc:  # the caller saves the partial answer before exiting
@@ -440,6 +448,20 @@ class ProviderClient:
             answer = error.partial_response or ModelResponse()
             final_error = stream_error if isinstance(stream_error, RunInterruptedError) else error
             return RequestResult(answer._replace(finish_reason=FinishReason.ERROR), error=final_error)
+
+    def _check_end(self, reader: StreamReader, http_response: Response, has_deltas: bool) -> None:
+        """Raise the error for a stream that ended without its end marker, unless the reader accepts the end."""
+        if getattr(reader, "may_end", False):
+            if has_deltas:
+                self._on_notice(MISSING_END_NOTICE)
+            return
+        if has_deltas:
+            raise IncompleteStreamError("the answer was cut off", RETRY_HINT, retryable=True)
+        if unexpected_text := http_response.read_unexpected_text():
+            raise self._make_unexpected_body_error(http_response, unexpected_text)
+        words = format_one_line(http_response.read_words(), MAX_EXCERPT_LENGTH)
+        message = f"no answer arrived, only {words!r}" if words else "no answer arrived"
+        raise IncompleteStreamError(message, RETRY_HINT, retryable=True)
 
     def _read_deltas(self, reader: StreamReader, http_response: Response) -> Iterator[Delta]:
         """Yield the deltas of a stream as they arrive, merging those received together."""

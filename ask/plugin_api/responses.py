@@ -515,9 +515,8 @@ def read_reasoning(item: Mapping[str, Any]) -> str:
 
 def has_text(item: Mapping[str, Any]) -> bool:
     """Check whether an item has the text that the events before it contained."""
-    return bool(
-        item.get("arguments") if item.get("type") == "function_call" else read_text(item) + read_reasoning(item)
-    )
+    is_call = item.get("type") == "function_call"
+    return bool(item.get("arguments") if is_call else read_text(item) + read_reasoning(item))
 
 
 def is_same_call_in(call: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> bool:
