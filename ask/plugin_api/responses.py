@@ -72,7 +72,7 @@ class ResponsesStreamReader:
     """
 
     def __init__(self, open_chat_reader: Callable[[], Any] = ChatStreamReader) -> None:
-        self.complete = False
+        self.complete = self.may_end = False
         self.size = 0
         self.notice = ""
         """Set if the streamed text differs from the final response."""
@@ -135,7 +135,7 @@ class ResponsesStreamReader:
     def _feed_chat_reader(self, event: RawEvent) -> list[Delta]:
         reader = self._chat_reader = self._chat_reader or self._open_chat_reader()
         deltas: list[Delta] = reader.feed(event)
-        self.complete = reader.complete
+        self.complete, self.may_end = reader.complete, getattr(reader, "may_end", False)
         self.size = getattr(reader, "size", self.size + len(event.data))
         return deltas
 

@@ -144,6 +144,60 @@ def test_failure_after_the_first_delta_is_not_retried(server: ModelServer, first
     assert outcome.shown_text == outcome.result.answer.text == ("some" if first == wire.text("some") else "")
 
 
+@pytest.mark.parametrize("code", [409, 425, 520, 524, 530, "599"])
+def test_temporary_status_in_a_body_with_status_200_is_retried(server: ModelServer, code: Any) -> None:
+    failure = wire.error("the upstream failed", code)
+    outcome = send(server, wire.whole_reply(failure), wire.streams(failure), wire.says("here"))
+    assert (outcome.result.answer.text, len(outcome.notices)) == ("here", 2)
+
+
+ENDS_WITHOUT_REASON = {
+    "text, then the usage": ([wire.text("some"), wire.usage()], "some"),
+    "keep-alives in between": ([wire.text("some"), "ping", wire.usage(), "", b": x\n\n"], "some"),
+}
+
+
+@pytest.mark.parametrize(("chunks", "text"), ENDS_WITHOUT_REASON.values(), ids=ENDS_WITHOUT_REASON.keys())
+def test_usage_after_text_ends_an_answer_with_a_notice(server: ModelServer, chunks: Any, text: str) -> None:
+    outcome = send(server, wire.streams(*chunks, done=False))
+    assert (outcome.result.answer.text, outcome.error_text, outcome.result.answer.usage.output_tokens) == (text, "", 5)
+    assert ["may be incomplete" in notice for notice in outcome.notices] == [True]
+
+
+CUT_OFF: dict[str, list[Any]] = {
+    "text alone": [wire.text("some")],
+    "reasoning": [wire.reasoning("some"), wire.usage()],
+    "blank usage": [wire.text("some"), wire.usage() | {"usage": None}],
+    "usage beside text": [wire.text("some") | {"usage": {"prompt_tokens": 1}}],
+    "text after the usage": [wire.text("so"), wire.usage(), wire.text("me")],
+    "a call": [wire.text("some"), wire.call(0, id="a", name="bash", arguments="{}"), wire.usage()],
+    "a reset": [wire.text("some"), wire.usage(), 0.02, RESET],
+    "a dropped connection": [wire.text("some"), wire.usage(), 0.02, DROP],
+}
+
+
+@pytest.mark.parametrize("chunks", CUT_OFF.values(), ids=CUT_OFF.keys())
+def test_less_than_usage_after_text_is_cut_off(server: ModelServer, chunks: list[Any]) -> None:
+    outcome = send(server, wire.streams(*chunks, done=False))
+    assert outcome.result.error is not None
+    assert (outcome.result.error.exit_code, outcome.result.tool_calls) == (10, ())
+    assert outcome.result.answer.finish_reason is FinishReason.STREAM_INCOMPLETE
+
+
+def test_words_in_place_of_an_answer_are_shown(server: ModelServer) -> None:
+    outcome = send(server, wire.streams("ping", "upstream overloaded", done=False), tries=1)
+    assert "upstream overloaded" in outcome.error_text
+
+
+def test_errors_after_done_are_ignored(server: ModelServer) -> None:
+    outcome = send(server, wire.streams(wire.text("some"), "[DONE]", wire.error(), "{", wire.usage(), done=False))
+    assert (outcome.result.answer.text, outcome.error_text, outcome.result.answer.usage.output_tokens) == (
+        "some",
+        "",
+        5,
+    )
+
+
 def test_last_of_four_failures_is_the_error(server: ModelServer) -> None:
     outcome = send(server, *(wire.fails(500, f"failure {number}") for number in range(5)))
     assert outcome.error_text.startswith("failure 3 (openrouter, 500): ")
