@@ -71,7 +71,7 @@ CALL_EVENTS = responses_wire.events(
 def completed(changes: Mapping[str, Any], events: Sequence[Any] = RESPONSE_EVENTS, without: str = "") -> bytes:
     """Return the events of a response whose last one is changed."""
     response = {name: value for name, value in events[-1]["response"].items() if name != without}
-    return sse(*events[:-1], events[-1] | {"response": response | changes})
+    return sse(*events[:-1], events[-1] | {"response": {**response, **changes}})
 
 
 CASES: dict[str, list[Case]] = {
