@@ -288,8 +288,9 @@ def merge_fields(fields: dict[str, Any], update: Any, *excluded_names: str) -> N
     """
     if len(fields) < MAX_FIELDS:
         for name, value in read_dict(update).items():
-            is_lesser = isinstance(fields.get(name), dict) and fields[name] and not (isinstance(value, dict) and value)
-            if value is not None and name not in excluded_names and not is_lesser:
+            if value is None or name in excluded_names:
+                continue
+            if (isinstance(value, dict) and value) or not isinstance(fields.get(name), dict) or not fields[name]:
                 fields[name] = value
 
 
