@@ -18,8 +18,14 @@ from ask.messages import ToolCall
 
 DONE_DATA = "[DONE]"
 """The data of the event with which many services end a stream. Stream readers do not get this event."""
-RETRY_STATUSES = frozenset({408, 429, 500, 502, 503, 504, 529})
-"""HTTP statuses that are worth a retry of the same request."""
+RETRY_STATUSES = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 507, *range(520, 528), 529, 530, 599})
+"""HTTP statuses that are worth a retry of the same request.
+
+409 is among them in the SDKs of OpenAI and Anthropic. 520 to 527 and 530 are Cloudflare's, when the server behind it
+fails: https://github.com/earendil-works/pi/issues/9627
+"""
+KEEP_ALIVE_EVENTS = ("ping", "keepalive", "keep-alive", "heartbeat")
+"""Types of the server-sent events that only keep a connection open."""
 MAX_FIELDS = 100
 """The limit for how many fields of a stream's chunks, its choice and each reasoning detail are kept."""
 MEDIA_NOTICE = "images or audio in the answer are not shown"
@@ -149,28 +155,31 @@ def find_error(body: Any) -> Any:
     return fields if is_error or fields.get("object") == "error" else None
 
 
-def to_call_list(calls: Any) -> list[Any]:
-    """Return `tool_calls` as a list; some services send a single call in its place."""
-    return [calls] if isinstance(calls, dict) else read_list(calls)
+def to_object_list(value: Any) -> list[Any]:
+    """Return an array; a single object in its place, as some services send `tool_calls`, becomes the only entry."""
+    return [value] if isinstance(value, dict) else read_list(value)
 
 
 def read_first_choice(response: Mapping[str, Any]) -> dict[str, Any]:
     """Return the first choice of a response, or {} if there is none."""
-    return read_dict(next(iter(read_list(response.get("choices"))), None))
+    return read_dict(next(iter(to_object_list(response.get("choices"))), None))
 
 
 def read_tool_calls(entries: Any) -> list[ToolCall]:
     """Parse a `tool_calls` array, or a single call in its place.
 
-    Missing and duplicate ids are replaced with generated ones. Arguments sent as an object are serialized to JSON.
+    An entry that has neither an id nor a function is left out. Missing and duplicate ids are replaced with generated
+    ones. Arguments sent as an object are serialized to JSON.
     """
     calls: list[ToolCall] = []
     seen_ids: set[str] = set()
-    for entry in to_call_list(entries):
-        function = read_dict(read_dict(entry).get("function"))
+    for entry in map(read_dict, to_object_list(entries)):
+        function = read_dict(entry.get("function"))
+        if not function and not entry.get("id"):
+            continue
         arguments = function.get("arguments")
         arguments_json = arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
-        call_id = read_str(read_dict(entry).get("id"))
+        call_id = read_str(entry.get("id"))
         if not call_id or call_id in seen_ids:
             call_id = generate_call_id()
         seen_ids.add(call_id)
@@ -247,25 +256,50 @@ def parse_duration(text: str) -> float | None:
     return sum(float(amount) * units[unit] for amount, unit in parts) if parts else None
 
 
-def parse_event(data: str) -> Any:
-    """Parse the JSON of a stream event; data that is not JSON, or null, becomes {"error": {"message": ...}}."""
+def parse_event(data: str, event_type: str | None = None, *, after_end: bool = False) -> Any:
+    """Parse a stream event; return {} for one to skip, such as a keep-alive.
+
+    Services and proxies keep a stream open with empty data and words such as "ping", before, within and after the
+    answer. Damaged JSON, and whatever an event of the type "error" contains, becomes {"error": {"message": ...}}.
+
+    Args:
+        data: the data of the event.
+        event_type: its type, if it has one.
+        after_end: whether the answer is already complete. Damaged JSON cannot be a part of it then, and is skipped.
+    """
     value = parse_json(data)
-    return {"error": {"message": f"an event that is not JSON: {data[:200]}"}} if value is None else value
+    if event_type in KEEP_ALIVE_EVENTS:
+        return {}
+    if event_type == "error" and find_error(value) is None:
+        error = value or data.strip()
+        return {"error": error if isinstance(error, dict) else {"message": str(error)[:200] or "no explanation"}}
+    if isinstance(value, dict | list):
+        return value
+    if value is None and data.lstrip().startswith("{") and not after_end:
+        return {"error": {"message": f"an event that is not valid JSON: {data[:200]}"}}
+    return {}
 
 
 def merge_fields(fields: dict[str, Any], update: Any, *excluded_names: str) -> None:
     """Add the fields of a stream event to those of the response; null leaves an earlier value unchanged.
 
-    At most about `MAX_FIELDS` are kept, because a broken server may send any number.
+    An object, such as the usage, is only replaced by another object with fields. At most about `MAX_FIELDS` are kept,
+    because a broken server may send any number.
     """
     if len(fields) < MAX_FIELDS:
-        new_fields = read_dict(update).items()
-        fields |= {name: value for name, value in new_fields if value is not None and name not in excluded_names}
+        for name, value in read_dict(update).items():
+            if value is None or name in excluded_names:
+                continue
+            if (isinstance(value, dict) and value) or not isinstance(fields.get(name), dict) or not fields[name]:
+                fields[name] = value
 
 
 def choose_retry_action(status: int, headers: Mapping[str, str]) -> RetryAction:
     """Return the default action for an HTTP status.
 
-    It is a retry, after the time in `Retry-After`, for the statuses in `RETRY_STATUSES`, else `RetryAction.NONE`.
+    It is a retry, after the time in `Retry-After`, for the statuses in `RETRY_STATUSES`, else `RetryAction.NONE`. An
+    error status with the header `x-should-retry` is decided by it, as in the SDKs of OpenAI and Anthropic.
     """
-    return RetryAction.retry(parse_retry_after(headers)) if status in RETRY_STATUSES else RetryAction.NONE
+    advice = next((value.strip().lower() for name, value in headers.items() if name.lower() == "x-should-retry"), "")
+    should_retry = advice == "true" if advice in ("true", "false") and status >= 400 else status in RETRY_STATUSES
+    return RetryAction.retry(parse_retry_after(headers)) if should_retry else RetryAction.NONE

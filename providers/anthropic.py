@@ -314,6 +314,15 @@ DELTA_FIELDS = {
     "input_json_delta": INPUT_FIELD,
 }
 """Deltas with their field; apart from that of the input, it is also the field of their block."""
+BLOCK_TYPES = {
+    "text": ("text",),
+    "thinking": ("thinking",),
+    "signature": ("thinking",),
+    INPUT_FIELD: ("tool_use", "server_tool_use", "mcp_tool_use"),
+}
+"""The types of the blocks that a delta's field belongs to, the one that is assumed first."""
+PartialBlock = tuple[dict[str, Any], dict[str, StringIO]]
+"""A block as it started, and what was added to its fields."""
 
 
 class AnthropicStreamReader:
@@ -322,33 +331,43 @@ class AnthropicStreamReader:
     def __init__(self) -> None:
         self.complete = False
         self.size = 0
+        self._open_block: PartialBlock | None = None
+        """The last block that was started, until it stops."""
+        self._is_stopped = False
+        """Whether nothing can follow: the reason for the end comes before the event that stops the message."""
         self._start_message({})
 
     def feed(self, event: RawEvent) -> list[Delta]:
-        if self.complete:
+        if self._is_stopped:
             return []
-        fields = read_dict(parse_event(event.data))
+        fields = read_dict(parse_event(event.data, event.event, after_end=self.complete))
         event_type = read_str(fields.get("type")) or event.event
+        is_late = self.complete and event_type in ("error", "message_start")
+        if is_late or (not fields and event_type != "message_stop"):
+            return []
         if event_type == "error" or fields.get("error"):
             self._message_fields["error"] = find_error(fields) or {"message": "an error without a message"}
-            self.complete = True
+            self.complete = self._is_stopped = True
         elif event_type == "message_start":
             self._start_message(read_dict(fields.get("message")))
         elif event_type == "content_block_start":
-            self.size += ITEM_OVERHEAD + len(event.data)
-            return self._start_block(fields)
+            self.size += len(event.data)
+            return self._start_block(read_dict(fields.get("content_block")), read_int(fields.get("index")))
+        elif event_type == "content_block_stop":
+            self._open_block = None
         elif event_type == "content_block_delta":
             return self._read_delta(fields)
         elif event_type == "message_delta":
             self.size += len(event.data)
             merge_fields(self._message_fields, fields.get("delta"))
             merge_fields(self._usage, fields.get("usage"))
+            self.complete = self.complete or bool(self._message_fields.get("stop_reason"))
         elif event_type == "message_stop":
-            self.complete = True
+            self.complete = self._is_stopped = True
         return []
 
     def response(self) -> dict[str, Any]:
-        content = [assemble_block(*self._blocks[index]) for index in self._blocks]
+        content = [assemble_block(block, buffers) for block, buffers in self._blocks]
         return self._message_fields | {"content": content, "usage": self._usage}
 
     def _start_message(self, message: dict[str, Any]) -> None:
@@ -357,13 +376,19 @@ class AnthropicStreamReader:
         self._usage: dict[str, Any] = {}
         merge_fields(self._message_fields, message, "error")
         merge_fields(self._usage, message.get("usage"))
-        self._blocks: dict[int | None, tuple[dict[str, Any], dict[str, StringIO]]] = {}
-        """Each initial block, and what was added to its fields, by index."""
+        self._blocks: list[PartialBlock] = []
+        self._blocks_by_index: dict[int | None, PartialBlock] = {}
+        """The last block with each index: https://github.com/anthropics/anthropic-sdk-typescript/issues/879"""
+        self._open_block = None
         self._call_count = 0
 
-    def _start_block(self, fields: dict[str, Any]) -> list[Delta]:
-        block = read_dict(fields.get("content_block"))
-        self._blocks[read_int(fields.get("index"))] = (block, {})
+    def _start_block(self, block: dict[str, Any], index: int | None) -> list[Delta]:
+        if self._blocks_by_index.get(index) == (block, {}):  # the same event again
+            return []
+        self._blocks.append((block, {}))
+        self._open_block = self._blocks[-1]
+        self._blocks_by_index[index] = self._open_block
+        self.size += ITEM_OVERHEAD
         if block.get("type") == "tool_use":
             self._call_count += 1
             return [ToolCallDelta(self._call_count - 1, read_str(block.get("name")) or "unnamed")]
@@ -373,18 +398,33 @@ class AnthropicStreamReader:
     def _read_delta(self, fields: dict[str, Any]) -> list[Delta]:
         delta = read_dict(fields.get("delta"))
         delta_type = read_str(delta.get("type"))
-        index = read_int(fields.get("index"))
-        if index not in self._blocks:
-            return []
-        block, buffers = self._blocks[index]
         if delta_type == "citations_delta":
+            block, _ = self._blocks_by_index.get(read_int(fields.get("index")), ({}, {}))
             block["citations"] = [*read_list(block.get("citations")), delta.get("citation")]
             self.size += ITEM_OVERHEAD
-        name = DELTA_FIELDS.get(delta_type, "")
+            return []
+        name = DELTA_FIELDS.get(delta_type) or next((name for name in BLOCK_TYPES if delta.get(name)), "")
         text = read_str(delta.get(name))
-        if text:
-            self.size += buffers.setdefault(name, StringIO()).write(text)
-        return to_deltas(text, is_reasoning=name == "thinking") if name in ("text", "thinking") else []
+        if not text:
+            return []
+        buffers, deltas = self._find_buffers(read_int(fields.get("index")), BLOCK_TYPES[name])
+        self.size += buffers.setdefault(name, StringIO()).write(text)
+        return [*deltas, *to_deltas(text, is_reasoning=name == "thinking")] if name in ("text", "thinking") else deltas
+
+    def _find_buffers(self, index: int | None, block_types: Sequence[str]) -> tuple[dict[str, StringIO], list[Delta]]:
+        """Return the buffers of the block that a delta belongs to, and what to display of the block if it is new.
+
+        It is the block with this index or, if that has another type, the open one, or else a new one. Gateways number
+        deltas wrongly, or never start a block: https://github.com/sgl-project/sglang/pull/24294
+        """
+        indexed = self._blocks_by_index.get(index)
+        for block, buffers in filter(None, (indexed, self._open_block)):
+            if block.setdefault("type", block_types[0]) in block_types:
+                return buffers, []
+        deltas = self._start_block({"type": block_types[0]}, index)
+        if indexed:
+            self._blocks_by_index[index] = indexed
+        return self._blocks[-1][1], deltas
 
 
 def assemble_block(block: dict[str, Any], buffers: dict[str, StringIO]) -> dict[str, Any]:

@@ -47,6 +47,7 @@ from ask.parsing import (
     read_number,
     read_str,
     read_tool_calls,
+    to_object_list,
 )
 
 from .gemini_models import PROFILES
@@ -355,6 +356,11 @@ class GeminiStreamReader:
     def __init__(self) -> None:
         self.complete = False
         self.size = 0
+        self.may_end = False
+        """Set by a finish reason before any part. Gateways send it while the model reasons, ahead of the answer.
+
+        https://github.com/Chevey339/kelivo/issues/1003
+        """
         self._response_fields: dict[str, Any] = {}
         self._candidate: dict[str, Any] | None = None
         self._parts: list[tuple[dict[str, Any], StringIO | None]] = []
@@ -362,7 +368,7 @@ class GeminiStreamReader:
         self._call_count = 0
 
     def feed(self, event: RawEvent) -> list[Delta]:
-        chunk = parse_event(event.data)
+        chunk = parse_event(event.data, event.event, after_end=self.complete)
         error = find_error(chunk)
         chunk = read_dict(chunk)
         merge_fields(self._response_fields, chunk, "candidates", "error")
@@ -372,20 +378,21 @@ class GeminiStreamReader:
             self.complete or error is not None or bool(read_dict(chunk.get("promptFeedback")).get("blockReason"))
         )
         deltas: list[Delta] = []
-        for candidate in map(read_dict, read_list(chunk.get("candidates"))):
-            if read_int(candidate.get("index")):
+        for candidate in map(read_dict, to_object_list(chunk.get("candidates"))):
+            if (read_int(candidate.get("index")) or 0) > 0:
                 continue
             self._candidate = self._candidate or {}
             merge_fields(self._candidate, candidate, "content")
             new_deltas: list[Delta] = []
-            for part in read_list(read_dict(candidate.get("content")).get("parts")):
+            for part in to_object_list(read_dict(candidate.get("content")).get("parts")):
                 new_deltas += self._read_part(read_dict(part), len(event.data))
             deltas += new_deltas
             # A finish reason can also come before the result of code, after which the answer continues.
             reason = candidate.get("finishReason")
             is_code_running = reason == "STOP" and self._parts and "executableCode" in self._parts[-1][0]
+            self.may_end = reason == "STOP" and not self._parts
             if (reason or new_deltas) and error is None:
-                self.complete = bool(reason and not is_code_running)
+                self.complete = bool(reason and not is_code_running and not self.may_end)
         return deltas
 
     def _read_part(self, part: dict[str, Any], event_size: int) -> list[Delta]:

@@ -43,6 +43,7 @@ from ask.parsing import (
     read_list,
     read_str,
     read_tool_calls,
+    to_object_list,
 )
 from ask.profiles import ModelProfile
 
@@ -218,19 +219,21 @@ class OllamaStreamReader:
         self._tool_calls: list[Any] = []
 
     def feed(self, event: RawEvent) -> list[Delta]:
-        if self.complete:
-            return []
-        line = read_dict(parse_event(event.data))
+        line = read_dict(parse_event(event.data, event.event, after_end=self.complete))
         message = read_dict(line.get("message"))
-        merge_fields(self._response_fields, line, "message")
-        self.complete = line.get("done") is True or bool(line.get("error"))
+        # After the end, there may still be the usage, but no error that matters.
+        merge_fields(self._response_fields, line, "message", *(("error",) if self.complete else ()))
+        # Some servers send the reason for the end with `"done": false`.
+        self.complete = self.complete or any(line.get(name) for name in ("done", "done_reason", "error"))
         deltas: list[Delta] = []
         for name in ("thinking", "content"):
             text = read_str(message.get(name))
             if text:
                 self.size += self._texts.setdefault(name, StringIO()).write(text)
                 deltas += to_deltas(text, is_reasoning=name == "thinking")
-        calls = read_list(message.get("tool_calls"))
+        calls = [
+            call for call in to_object_list(message.get("tool_calls")) if read_dict(read_dict(call).get("function"))
+        ]
         self.size += len(event.data) + ITEM_OVERHEAD * len(calls) if calls else 0
         for call in calls:
             name = read_str(read_dict(read_dict(call).get("function")).get("name"))

@@ -384,8 +384,8 @@ def test_the_page_lists_exactly_the_fields_of_arguments_and_results() -> None:
 
 def test_the_page_lists_the_members_of_a_stream_reader() -> None:
     members = [find_code_spans(row)[0].partition("(")[0] for row in read_table(PROVIDERS, "member")]
-    assert {*members} - {"size", "notice"} == {"feed", "response", "complete"}
-    assert all(name in (StreamReader.__doc__ or "") for name in ("size", "notice"))
+    assert {*members} - {"size", "notice", "may_end"} == {"feed", "response", "complete"}
+    assert all(name in (StreamReader.__doc__ or "") for name in ("size", "notice", "may_end"))
 
 
 def test_the_page_lists_exactly_the_parsing_helpers() -> None:

@@ -9,6 +9,7 @@ from http.client import HTTPException
 from ask.plugin_api.provider import RawEvent
 
 GZIP_MAGIC = b"\x1f\x8b"
+_GZIP_TRAILER_BYTES = 8
 _GZIP_ONLY = 31
 """zlib's window bits for gzip streams: https://docs.python.org/3/library/zlib.html#zlib.decompressobj"""
 
@@ -43,8 +44,17 @@ class GzipDecoder:
                     data = b""
                     break
                 self._decompressor = zlib.decompressobj(_GZIP_ONLY)
-            output += self._decompressor.decompress(data, limit - len(output))
+            # The checksum, in the last bytes, comes separately: if it is wrong, zlib returns nothing of its input.
+            body = data[:-_GZIP_TRAILER_BYTES] or data
+            try:
+                output += self._decompressor.decompress(body, limit - len(output))
+            except zlib.error:
+                if not output:
+                    raise
+                break
+            rest = data[len(body) :]
             data = self._decompressor.unused_data if self._decompressor.eof else self._decompressor.unconsumed_tail
+            data += rest
             if len(output) >= limit or not data:
                 break
         self._unconsumed = data
@@ -78,7 +88,8 @@ class ChunkedDecoder:
         """Decode received bytes; return the part of the body in them.
 
         Raises:
-            InvalidChunkError: the data is not a valid chunked body.
+            InvalidChunkError: the data is not a valid chunked body. What came before in the same bytes is returned
+                first, because it may be the end of the answer.
         """
         data, self._partial_line = self._partial_line + data, b""
         pieces, position = [], 0
@@ -94,7 +105,13 @@ class ChunkedDecoder:
             if end < 0:
                 self._partial_line = data[position:]
                 break
-            self._read_line(data[position:end].strip())
+            try:
+                self._read_line(data[position:end].strip())
+            except InvalidChunkError:
+                if not any(pieces):
+                    raise
+                self._partial_line = data[position:]
+                return b"".join(pieces)
             position = end + 1
         if len(self._partial_line) > MAX_LINE_BYTES:
             raise InvalidChunkError
@@ -211,39 +228,59 @@ class SseDecoder(EventDecoder):
             self._is_first_line = False
         field, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
+        events: list[RawEvent] = []
         if field == b"error" and value.startswith(b"{"):  # llama.cpp: https://github.com/ggml-org/llama.cpp/pull/16109
             self._event_type, field = "error", b"data"
         if field == b"data":
+            # Some services leave out the blank line: https://github.com/rexxars/eventsource-parser/pull/31
+            if len(self._data_lines) == 1 and is_next_object(self._data_lines[0], value):
+                events = self._take_event(None)
             self._data_lines.append(value)
             self._data_bytes += len(line)
         elif field == b"event":
             self._event_type = value.decode("utf-8", "replace") or None
         elif not line and self._data_lines:
-            data = b"\n".join(self._data_lines)
-            check_size(data)
-            event = RawEvent(self._event_type, data.decode("utf-8", "replace"))
-            self._event_type, self._data_lines, self._data_bytes = None, [], 0
-            return [event]
+            events = self._take_event(self._event_type)
+            self._event_type = None
         elif not line:
             self._event_type = None
-        return []
+        return events
+
+    def _take_event(self, event_type: str | None) -> list[RawEvent]:
+        data = b"\n".join(self._data_lines)
+        check_size(data)
+        self._data_lines, self._data_bytes = [], 0
+        return [RawEvent(event_type, data.decode("utf-8", "replace"))]
 
 
 class NdjsonDecoder(EventDecoder):
-    """Decodes NDJSON: one JSON value per line, ignoring blank lines."""
+    """Decodes NDJSON: one JSON value per line, ignoring blank lines.
+
+    The lines may also be the data of server-sent events, as some gateways send them.
+    """
 
     def flush(self) -> list[RawEvent]:
-        last_line = bytes(self._incomplete_line)
+        last_line = bytes(self._incomplete_line).removeprefix(b"data:").strip()
         return self._decode_line(last_line) if is_complete_event(last_line) else []
 
     def _decode_line(self, line: bytes) -> list[RawEvent]:
+        line = line.removeprefix(b"data:")
         if not line.strip():
             return []
         check_size(line)
         return [RawEvent(None, line.decode("utf-8", "replace"))]
 
 
-def is_complete_event(data: bytes) -> bool:
+def is_next_object(line: bytes, next_line: bytes) -> bool:
+    """Check whether a line of data is an object, and the next one begins another event.
+
+    The lines of one JSON value never look like this.
+    """
+    is_object = line.startswith(b"{") and line.endswith(b"}")
+    return is_object and (next_line.startswith(b"{") or next_line == b"[DONE]")
+
+
+def is_complete_event(data: bytes | bytearray) -> bool:
     """Check whether the last data of a stream, without a line end, is complete."""
     if data == b"[DONE]":
         return True

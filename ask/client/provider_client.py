@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,7 +20,7 @@ from ask.errors import (
     RunInterruptedError,
 )
 from ask.messages import EMPTY_MAPPING, FinishReason, Message, ModelResponse, ProviderState, ToolCall, ToolSpec
-from ask.parsing import DONE_DATA, find_error, parse_json
+from ask.parsing import DONE_DATA, find_error, parse_event, parse_json
 from ask.plugin_api.loaded_provider import LoadedProvider
 from ask.plugin_api.provider import (
     ChatRequest,
@@ -85,6 +85,10 @@ class PluginResponse:
         """Return "": there is no body besides the events."""
         return ""
 
+    def read_words(self) -> str:
+        """Return "", as there is no body."""
+        return ""
+
     def read_text(self) -> str:
         """Return the data of all events."""
         return "".join(event.data for event in self._events)
@@ -143,6 +147,8 @@ WRONG_URL_STATUSES = (404, 405)
 """HTTP statuses that may mean a wrong base URL."""
 MAX_DOCUMENT_BYTES = 200_000_000
 """The limit for a response with the results of a batch."""
+
+MISSING_END_NOTICE = "the service did not report why the answer ended, so it may be incomplete"
 
 MAX_EXCERPT_LENGTH = 200
 """The limit for the excerpt of an unexpected response in an error message, in characters."""
@@ -307,17 +313,33 @@ class ProviderClient:
         result = self._build_result(request, response, None)
         return result._replace(answer=redact_answer(self.redactor, result.answer))
 
-    def fetch_document(self, build: Callable[[str], HttpRequest | None], *, may_repeat: bool = True) -> Any:
+    def fetch_document(
+        self,
+        build: Callable[[str], HttpRequest | None],
+        *,
+        may_repeat: bool = True,
+        final_statuses: Collection[int] = (),
+    ) -> Any:
         """Send a request about a batch, and return the JSON of the response.
 
         Args:
             build: builds the request for a key. If it returns None, nothing is sent, and the result is None.
             may_repeat: whether to send it again after a failure.
+            final_statuses: the statuses after which it is not sent again.
         """
-        if may_repeat:
-            return self._retry(lambda: self._send_document(build(self._keys[0]), self._get_transport))
-        # On a new connection, because a transport sends a request again if the server closes a reused one.
-        return self._send_document(build(self._keys[0]), self._open_transport)
+        if not may_repeat:
+            # On a new connection, because a transport sends a request again if the server closes a reused one.
+            return self._send_document(build(self._keys[0]), self._open_transport)
+
+        def attempt() -> Any:
+            try:
+                return self._send_document(build(self._keys[0]), self._get_transport)
+            except ProviderError as error:
+                if error.status in final_statuses:
+                    error.retry_action = RetryAction.NONE
+                raise
+
+        return self._retry(attempt)
 
     def fetch_lines(self, build: Callable[[str], HttpRequest]) -> Iterator[Any]:
         """Send a request and yield the JSON value of each line of the response; None if it is not JSON."""
@@ -444,10 +466,7 @@ class ProviderClient:
                 has_deltas = True
                 on_delta(delta)
             if not (reader.complete or http_response.end_marker_seen):
-                if not has_deltas and (unexpected_text := http_response.read_unexpected_text()):
-                    raise self._make_unexpected_body_error(http_response, unexpected_text)
-                message = "the answer was cut off" if has_deltas else "no answer arrived"
-                raise IncompleteStreamError(message, RETRY_HINT, retryable=True)
+                self._check_end(reader, http_response, has_deltas)
             if notice := getattr(reader, "notice", ""):
                 self._on_notice(notice)
         except (KeyboardInterrupt, SystemExit) as exc:  # the caller saves the partial answer before exiting
@@ -488,12 +507,30 @@ class ProviderClient:
             return result
         return result._replace(answer=answer._replace(reasoning=reasoning, text=text), tagged_text=answer.text)
 
+    def _check_end(self, reader: StreamReader, http_response: Response, has_deltas: bool) -> None:
+        """Raise the error for a stream that ended without its end marker, unless the reader accepts the end."""
+        if getattr(reader, "may_end", False):
+            if has_deltas:
+                self._on_notice(MISSING_END_NOTICE)
+            return
+        if has_deltas:
+            raise IncompleteStreamError("the answer was cut off", RETRY_HINT, retryable=True)
+        if unexpected_text := http_response.read_unexpected_text():
+            raise self._make_unexpected_body_error(http_response, unexpected_text)
+        words = format_one_line(http_response.read_words(), MAX_EXCERPT_LENGTH)
+        message = f"no answer arrived, only {words!r}" if words else "no answer arrived"
+        raise IncompleteStreamError(message, RETRY_HINT, retryable=True)
+
     def _read_deltas(self, reader: StreamReader, http_response: Response) -> Iterator[Delta]:
         """Yield the deltas of a stream as they arrive, merging those received together."""
         size, event_size, limit = 0, 0, MAX_ANSWER_CHARACTERS
         for batch in http_response.iter_event_batches():
-            events = [event for event in batch if event.data.strip() != DONE_DATA]
-            http_response.done_seen = http_response.done_seen or len(events) < len(batch)
+            events = []
+            for event in batch:
+                if event.data.strip() == DONE_DATA:
+                    http_response.done_seen = True
+                elif not http_response.done_seen or find_error(parse_event(event.data, event.event)) is None:
+                    events.append(event)
             unmerged: list[Delta] = []
             try:
                 self.provider.feed(reader, events, unmerged)
@@ -570,7 +607,12 @@ class ProviderClient:
         try:
             response = json.loads(text)
         except (ValueError, RecursionError):
-            raise IncompleteStreamError("the answer was cut off", RETRY_HINT, retryable=True) from None
+            lines = (line.strip() for line in text.split("\n"))
+            events = [parse_json(line) for line in lines if line not in ("", DONE_DATA)]
+            # Lines of JSON in place of server-sent events
+            response = self._read_event_array(events) if len(events) > 1 and None not in events else None
+            if not isinstance(response, dict):
+                raise IncompleteStreamError("the answer was cut off", RETRY_HINT, retryable=True) from None
         if isinstance(response, list):
             response = self._read_event_array(response)
         if not isinstance(response, dict):

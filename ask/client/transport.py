@@ -27,6 +27,7 @@ from ask.client.decoding import (
     NdjsonDecoder,
     SseDecoder,
     check_size,
+    is_complete_event,
 )
 from ask.client.http_adapter import ConnectionCounter, create_adapter
 from ask.client.preconnect import CONNECT_SECONDS, Preconnection
@@ -267,19 +268,20 @@ class HttpResponse:
         """Check by the first byte whether the body is a stream of events.
 
         Content types are unreliable: some services label streams as JSON, and others JSON as a stream. NDJSON begins
-        like JSON, so it depends on whether a stream was `requested`.
+        like JSON that is not indented, so it depends on whether a stream was `requested`.
 
         Raises:
             NetworkError: as for `iter_event_batches`.
         """
-        if self._stream_format == "ndjson":
-            return requested
+        if self._stream_format == "ndjson" and not requested:
+            return False
         while not self._first_chunk:
             chunk = self._read_chunk()
             if not chunk:
                 return True
             self._first_chunk = chunk.lstrip(LEADING_BLANKS)
-        is_document = self._first_chunk.startswith((b"{", b"[", b"<"))
+        is_ndjson = self._stream_format == "ndjson"
+        is_document = self._first_chunk.startswith((b"{\n", b"{\r") if is_ndjson else (b"{", b"[", b"<"))
         if is_document:
             self.mark_progress()
         return not is_document
@@ -311,7 +313,13 @@ class HttpResponse:
             if decoder.pending_bytes - counted_bytes >= PROGRESS_BYTES:
                 counted_bytes = decoder.pending_bytes
                 self._extend_deadline()
-            chunk = self._read_chunk()
+            try:
+                chunk = self._read_chunk()
+            except IncompleteStreamError:
+                yield decoder.flush()  # the last line may be the end of the answer
+                if self.end_marker_seen:
+                    return
+                raise
         yield decoder.flush()
 
     def read_unexpected_text(self) -> str:
@@ -322,6 +330,12 @@ class HttpResponse:
         lines = [line.strip() for line in text.splitlines()]
         is_partial_field = any(field.startswith(line) for line in lines[-1:] for field in SSE_FIELDS)
         return "" if is_partial_field or any(line.startswith(SSE_FIELDS) for line in lines) else text
+
+    def read_words(self) -> str:
+        """Return the data in the start of a stream that are not JSON, such as keep-alives or a proxy's message."""
+        lines = [line.strip() for line in self._excerpt.decode("utf-8", "replace").splitlines()]
+        words = [line.removeprefix("data:").strip() for line in lines if line.startswith("data:")]
+        return " ".join(dict.fromkeys(word for word in words if word and not word.startswith("{")))
 
     def read_text(self, max_bytes: int = MAX_EVENT_BYTES) -> str:
         """Read the body of a response that is not a stream.
@@ -348,7 +362,7 @@ class HttpResponse:
         except EventTooLargeError:
             raise self._make_too_large_error() from None
         except NetworkError:  # an incomplete error body is still worth showing
-            if self.status < 400:
+            if self.status < 400 and not is_complete_event(body):
                 raise
         return body.decode("utf-8-sig", "replace")
 

@@ -30,6 +30,10 @@ MAX_FAILED_POLLS = 10
 TAG_BYTES = 8
 GONE_STATUSES = (404, 410)
 """HTTP statuses for results that were deleted: Anthropic keeps them for 29 days."""
+ENDED_STATUSES = (400, 409)
+"""HTTP statuses of a request to cancel a batch that has ended."""
+UNCLEAR_STATUSES = (408, 409)
+"""HTTP statuses after which a batch may exist all the same: a timeout, or a conflict with the same request."""
 CLOCK_TOLERANCE = 300.0
 """How many seconds the provider's clock may be behind."""
 
@@ -144,7 +148,7 @@ class BatchRunner:
             # Sent once: after a failure of the network, the batch may exist.
             batch = self._parse_batch(self._client.fetch_document(build, may_repeat=False))
         except ProviderError as error:
-            if error.status is not None and 400 <= error.status < 500:
+            if error.status is not None and 400 <= error.status < 500 and error.status not in UNCLEAR_STATUSES:
                 self._ledger.end_batch(tag)
             raise
         self._ledger.set_batch_id(tag, batch.id)
@@ -235,11 +239,12 @@ class BatchRunner:
             raise UsageError("this job has no batch in progress")
         for one in pending:
             try:
-                canceled = self._client.fetch_document(partial(self._api.build_cancel_request, one.batch_id))
+                build = partial(self._api.build_cancel_request, one.batch_id)
+                canceled = self._client.fetch_document(build, final_statuses=ENDED_STATUSES)
             except ProviderError as error:
                 if error.status in GONE_STATUSES:
                     self._end_batch(one, self._ledger.find_batch_rows(one.tag), error.summary)
-                elif error.status not in (400, 409):  # it has ended
+                elif error.status not in ENDED_STATUSES:
                     raise
                 continue
             if canceled is None:

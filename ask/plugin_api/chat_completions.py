@@ -29,7 +29,7 @@ from ask.parsing import (
     read_number,
     read_str,
     read_tool_calls,
-    to_call_list,
+    to_object_list,
 )
 from ask.plugin_api.provider import (
     DEFAULT_STALL_TIMEOUT,
@@ -56,6 +56,11 @@ class ChatStreamReader:
     def __init__(self) -> None:
         self.complete = False
         self.size = 0
+        self.may_end = False
+        """Set by the chunk with the usage, which some gateways send last, without a finish reason before it.
+
+        https://github.com/earendil-works/pi/pull/7441
+        """
         self._top_level_fields: dict[str, Any] = {}
         self._choice_fields: dict[str, Any] = {}
         self._texts: dict[str, StringIO] = {}
@@ -66,19 +71,23 @@ class ChatStreamReader:
         self._media_fields: dict[str, Any] = {}
 
     def feed(self, event: RawEvent) -> list[Delta]:
-        chunk = None if event.data.strip() == "null" else parse_event(event.data)
-        if event.event == "error" and find_error(chunk) is None:
-            chunk = {"error": chunk}
+        chunk = parse_event(event.data, event.event, after_end=self.complete)
         error = find_error(chunk)
         chunk = read_dict(chunk)
         merge_fields(self._top_level_fields, chunk, "choices", "error")
         if error is not None:
             self._top_level_fields["error"] = error
             self.complete = True
-        return [delta for choice in read_list(chunk.get("choices")) for delta in self._read_choice(read_dict(choice))]
+        choices = to_object_list(chunk.get("choices"))
+        has_usage = not choices and bool(read_dict(chunk.get("usage")))
+        self.may_end = not self._calls and (has_usage or (self.may_end and not choices)) and self._has_text()
+        return [delta for choice in choices for delta in self._read_choice(read_dict(choice))]
+
+    def _has_text(self) -> bool:
+        return any(self._texts[name].tell() for name in ("content", "refusal") if name in self._texts)
 
     def _read_choice(self, choice: dict[str, Any]) -> list[Delta]:
-        if read_int(choice.get("index")):
+        if (read_int(choice.get("index")) or 0) > 0:
             return []
         delta = read_dict(choice.get("delta")) or read_dict(choice.get("message"))
         deltas = self._read_text_fields(self._read_media(delta))
@@ -87,7 +96,7 @@ class ChatStreamReader:
         self._has_reasoning_details |= isinstance(delta.get("reasoning_details"), list)
         for fragment in read_list(delta.get("reasoning_details")):
             self._add_reasoning_detail(read_dict(fragment))
-        for fragment in to_call_list(delta.get("tool_calls")):
+        for fragment in to_object_list(delta.get("tool_calls")):
             deltas += self._add_call_fragment(read_dict(fragment))
         finish_reason = choice.get("finish_reason") or None  # MiniMax sends "" until the answer ends
         merge_fields(self._choice_fields, choice | {"finish_reason": finish_reason}, "delta", "message", "index")
@@ -138,17 +147,22 @@ class ChatStreamReader:
     def _add_call_fragment(self, fragment: Mapping[str, Any]) -> list[Delta]:
         """Add to the call with the fragment's index, or to the last call if there is none.
 
-        Some services send several calls with one index, or even one id, or repeat the name in each fragment.
+        Some services send several calls with one index, or even one id, or repeat the name in each fragment. Others
+        send the rest of the arguments under the next index, without id and name.
         """
         function = read_dict(fragment.get("function"))
         call_id, name = read_str(fragment.get("id")), read_str(function.get("name"))
         arguments = function.get("arguments")
         index = read_int(fragment.get("index"))
+        if not (call_id or name or arguments):
+            return []
         call = self._calls_by_index.get(index) if index is not None else next(reversed(self._calls), None)
         if call and name:
             is_finished = bool(call.id) and call.id != call_id if call_id else index is None and bool(call.name)
             has_arguments = arguments.strip() if isinstance(arguments, str) else arguments
             call = None if is_finished or (has_arguments and call.has_all_arguments()) else call
+        if call is None and not (call_id or name) and self._calls and not self._calls[-1].has_all_arguments():
+            call = self._calls[-1]  # Nebius: https://github.com/pipecat-ai/pipecat/pull/4688
         if call is None:
             call = PartialToolCall(len(self._calls))
             self._calls.append(call)

@@ -234,6 +234,8 @@ class StreamReader(Protocol):
       limited, and the stream times out if it has not grown for `--timeout` seconds. Without this attribute, the size
       of every event counts.
     - `notice`, a str: a line for the user about the stream, shown once it has ended; "" for none.
+    - `may_end`, a bool: whether a stream that ends now, although no end marker was seen, contains the whole answer. The
+      user gets a notice then. Otherwise the answer was cut off.
     """
 
     @property

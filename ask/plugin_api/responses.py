@@ -21,7 +21,7 @@ from ask.parsing import (
     CallIdMap,
     decode_arguments,
     find_error,
-    parse_json,
+    parse_event,
     read_dict,
     read_int,
     read_list,
@@ -72,7 +72,7 @@ class ResponsesStreamReader:
     """
 
     def __init__(self, open_chat_reader: Callable[[], Any] = ChatStreamReader) -> None:
-        self.complete = False
+        self.complete = self.may_end = False
         self.size = 0
         self.notice = ""
         """Set if the streamed text differs from the final response."""
@@ -89,16 +89,13 @@ class ResponsesStreamReader:
     def feed(self, event: RawEvent) -> list[Delta]:
         if self._final_response_seen and self._chat_reader is None:
             return []
-        data = parse_json(event.data)
-        fields = read_dict(data)
-        if self._chat_reader is not None or ("choices" in fields and not self._items):
+        fields = read_dict(parse_event(event.data, event.event))
+        if self._chat_reader is not None or (isinstance(fields.get("choices"), list) and not self._items):
             return self._feed_chat_reader(event)
         event_type = read_str(fields.get("type")) or event.event or ""
-        if data is None:
-            self._set_error({"message": f"an event that is not JSON: {event.data[:200]}"})
-        elif event_type in FINAL_EVENTS:
+        if event_type in FINAL_EVENTS and not fields.get("error"):
             return self._finish(read_dict(fields.get("response")))
-        elif event_type == "error" or fields.get("error"):
+        if event_type == "error" or fields.get("error"):
             self._set_error(fields.get("error") or fields)
         elif event_type in DELTA_EVENTS:
             return self._add_delta(fields, DELTA_EVENTS[event_type])
@@ -112,14 +109,33 @@ class ResponsesStreamReader:
     def response(self) -> dict[str, Any]:
         if self._chat_reader is not None:
             return read_dict(self._chat_reader.response())
-        output = read_list(self._response.get("output")) if self._final_response_seen else []
-        response = self._response | {"output": output or [item.to_dict() for _, item in sorted(self._items.items())]}
+        final_items = read_list(self._response.get("output")) if self._final_response_seen else []
+        response = self._response | {"output": self._complete_output(final_items)}
         return response | {"error": self._error} if self._error and not response.get("error") else response
+
+    def _complete_output(self, final_items: list[Any]) -> list[Any]:
+        """Return the items of the final response, with those that only the events before it had.
+
+        Gateways send a final response without output, or with a part of it:
+        https://github.com/BerriAI/litellm/pull/32724
+        """
+        streamed = [item.to_dict() for _, item in sorted(self._items.items())]
+        items = [item for item in final_items if read_str(read_dict(item).get("type"))]
+        if not items:
+            return streamed
+        has_text = any(map(read_text, items))
+        missing = [
+            item
+            for item in streamed
+            if (item.get("type") == "function_call" and not is_same_call_in(item, items))
+            or (not has_text and read_text(item))
+        ]
+        return [*items, *missing]
 
     def _feed_chat_reader(self, event: RawEvent) -> list[Delta]:
         reader = self._chat_reader = self._chat_reader or self._open_chat_reader()
         deltas: list[Delta] = reader.feed(event)
-        self.complete = reader.complete
+        self.complete, self.may_end = reader.complete, getattr(reader, "may_end", False)
         self.size = getattr(reader, "size", self.size + len(event.data))
         return deltas
 
@@ -138,8 +154,10 @@ class ResponsesStreamReader:
 
     def _add_item(self, fields: Mapping[str, Any], *, is_done: bool) -> list[Delta]:
         value = read_dict(fields.get("item"))
+        if not value:
+            return []
         item = self._get_item(fields, read_str(value.get("type")))
-        item.fields = value
+        item.fields = item.fields | value
         item.is_done = is_done
         deltas = self._announce_call(item)
         return deltas + self._show_missing_text(item) if is_done else deltas
@@ -220,7 +238,7 @@ class PartialItem:
     def to_dict(self) -> dict[str, Any]:
         """Return the item in the format of the non-streaming API."""
         text = self.text.getvalue()
-        if self.is_done or not text:
+        if not text or (self.is_done and has_text(self.fields)):
             return self.fields
         match self.fields.get("type"):
             case "function_call":
@@ -493,6 +511,18 @@ def read_reasoning(item: Mapping[str, Any]) -> str:
         return ""
     texts = [[read_str(part.get("text")) for part in read_parts(item, name)] for name in ("summary", "content")]
     return next(filter(None, map(join_parts, texts)), "")
+
+
+def has_text(item: Mapping[str, Any]) -> bool:
+    """Check whether an item has the text that the events before it contained."""
+    is_call = item.get("type") == "function_call"
+    return bool(item.get("arguments") if is_call else read_text(item) + read_reasoning(item))
+
+
+def is_same_call_in(call: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> bool:
+    """Check whether one of the items is the same call."""
+    ids = (call.get("call_id"), call.get("id"))
+    return any(item.get("type") == "function_call" and (item.get("call_id"), item.get("id")) == ids for item in items)
 
 
 def join_parts(texts: Sequence[str]) -> str:

@@ -20,7 +20,7 @@ from tests.batch_services import (
     get_prompt,
 )
 from tests.cli.test_map import make_rows, parse, read_output, write_rows
-from tests.model_server import DROP, HOLD, ModelServer, Reply
+from tests.model_server import DROP, HOLD, ModelServer, Reply, Request
 from tests.program import TEST_KEY, Ask, Home, Result
 
 POLLS = ("--poll-interval", "0.01")
@@ -226,6 +226,45 @@ def test_a_batch_that_the_provider_no_longer_has_can_be_canceled(
     assert canceled.code == 12
     assert all("404" in row["error"] for row in read_output(home.work / "out.jsonl"))
     assert run(service, *command, "--retry-failed").code == 0
+    assert [row["answer"] for row in read_output(home.work / "out.jsonl")] == ["SAY WORD 0", "SAY WORD 1"]
+
+
+def test_batch_that_has_ended_is_canceled_without_retries(run: Batch, server: ModelServer, home: Home) -> None:
+    service = OpenAIService()
+    service.is_paused = True
+
+    def refuse_to_cancel(request: Request) -> Reply:
+        if "/cancel" not in request.path:
+            return service(request)
+        service.is_paused = False
+        return wire.fails(409, "it has ended")
+
+    server.reply(refuse_to_cancel)
+    command = ("--batch", *POLLS, "Say {{text}}", write_rows(home.work, *make_rows(2)), "-O", "out.jsonl")
+    assert run(service, *command, "--detach").code == 0
+    result = run(service, *command, "--cancel")
+    assert (result.code, "retrying" in result.stderr) == (0, False)
+    assert len([request for request in server.requests if "/cancel" in request.path]) == 1
+
+
+@pytest.mark.parametrize("status", [408, 409, 524])
+def test_batch_whose_creation_failed_unclearly_is_found_again(
+    status: int, run: Batch, server: ModelServer, home: Home
+) -> None:
+    service = OpenAIService()
+
+    def create_and_fail(request: Request) -> Reply:
+        reply = service(request)
+        is_creation = request.method == "POST" and request.path.endswith("/batches")
+        creations.extend([request] * is_creation)
+        return wire.fails(status, "timed out") if is_creation else reply
+
+    creations: list[Any] = []
+    server.reply(create_and_fail)
+    command = ("--batch", *POLLS, "Say {{text}}", write_rows(home.work, *make_rows(2)), "-O", "out.jsonl")
+    assert run(service, *command).code == 6
+    assert run(service, *command).code == 0
+    assert len(creations) == 1
     assert [row["answer"] for row in read_output(home.work / "out.jsonl")] == ["SAY WORD 0", "SAY WORD 1"]
 
 

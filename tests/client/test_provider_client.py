@@ -93,7 +93,9 @@ def raw(*steps: Step, content_type: str = "text/event-stream", **more: Any) -> R
 # Retries
 
 
-@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504, 529])
+@pytest.mark.parametrize(
+    "status", [408, 409, 425, 429, 500, 502, 503, 504, 507, 520, 521, 522, 523, 524, 525, 526, 527, 529, 530, 599]
+)
 def test_temporary_error_is_retried_with_a_notice(server: ModelServer, status: int) -> None:
     outcome = send(server, wire.fails(status, "busy"), wire.says("here"))
     assert (outcome.result.answer.text, outcome.shown_text, outcome.error_text) == ("here", "here", "")
@@ -101,7 +103,7 @@ def test_temporary_error_is_retried_with_a_notice(server: ModelServer, status: i
     assert all(part in notice for part in (f"busy (openrouter, {status})", "0.0 s", "1 of 3"))
 
 
-@pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 413, 418, 422, 501])
+@pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 413, 418, 421, 422, 444, 460, 498, 499, 501, 505])
 def test_permanent_error_is_not_retried(server: ModelServer, status: int) -> None:
     outcome = send(server, wire.fails(status, "no"), wire.says("here"))
     assert outcome.error_text.startswith(f"no (openrouter, {status}): ")
@@ -136,13 +138,67 @@ def test_failure_before_the_first_delta_is_retried(server: ModelServer, reply: R
     [wire.text("some"), wire.reasoning("hm"), wire.call(0, id="a", name="bash", arguments='{"comm')],
     ids=["text", "reasoning", "call"],
 )
-@pytest.mark.parametrize("failure_step", [DROP, RESET, HOLD, wire.error(code=503), "nonsense"])
+@pytest.mark.parametrize("failure_step", [DROP, RESET, HOLD, wire.error(code=503), "{nonsense"])
 def test_failure_after_the_first_delta_is_not_retried(server: ModelServer, first: Any, failure_step: Any) -> None:
     outcome = send(server, wire.streams(first, 0.02, failure_step), wire.says("here"), stall=0.3)
     assert (len(server.requests), outcome.notices) == (1, [])
     assert outcome.result.tool_calls == ()
     assert outcome.error_text
     assert outcome.shown_text == outcome.result.answer.text == ("some" if first == wire.text("some") else "")
+
+
+@pytest.mark.parametrize("code", [409, 425, 520, 524, 530, "599"])
+def test_temporary_status_in_a_body_with_status_200_is_retried(server: ModelServer, code: Any) -> None:
+    failure = wire.error("the upstream failed", code)
+    outcome = send(server, wire.whole_reply(failure), wire.streams(failure), wire.says("here"))
+    assert (outcome.result.answer.text, len(outcome.notices)) == ("here", 2)
+
+
+ENDS_WITHOUT_REASON = {
+    "text, then the usage": ([wire.text("some"), wire.usage()], "some"),
+    "keep-alives in between": ([wire.text("some"), "ping", wire.usage(), "", b": x\n\n"], "some"),
+}
+
+
+@pytest.mark.parametrize(("chunks", "text"), ENDS_WITHOUT_REASON.values(), ids=ENDS_WITHOUT_REASON.keys())
+def test_usage_after_text_ends_an_answer_with_a_notice(server: ModelServer, chunks: Any, text: str) -> None:
+    outcome = send(server, wire.streams(*chunks, done=False))
+    assert (outcome.result.answer.text, outcome.error_text, outcome.result.answer.usage.output_tokens) == (text, "", 5)
+    assert ["may be incomplete" in notice for notice in outcome.notices] == [True]
+
+
+CUT_OFF: dict[str, list[Any]] = {
+    "text alone": [wire.text("some")],
+    "reasoning": [wire.reasoning("some"), wire.usage()],
+    "blank usage": [wire.text("some"), wire.usage() | {"usage": None}],
+    "usage beside text": [wire.text("some") | {"usage": {"prompt_tokens": 1}}],
+    "text after the usage": [wire.text("so"), wire.usage(), wire.text("me")],
+    "a call": [wire.text("some"), wire.call(0, id="a", name="bash", arguments="{}"), wire.usage()],
+    "a reset": [wire.text("some"), wire.usage(), 0.02, RESET],
+    "a dropped connection": [wire.text("some"), wire.usage(), 0.02, DROP],
+}
+
+
+@pytest.mark.parametrize("chunks", CUT_OFF.values(), ids=CUT_OFF.keys())
+def test_less_than_usage_after_text_is_cut_off(server: ModelServer, chunks: list[Any]) -> None:
+    outcome = send(server, wire.streams(*chunks, done=False))
+    assert outcome.result.error is not None
+    assert (outcome.result.error.exit_code, outcome.result.tool_calls) == (10, ())
+    assert outcome.result.answer.finish_reason is FinishReason.STREAM_INCOMPLETE
+
+
+def test_words_in_place_of_an_answer_are_shown(server: ModelServer) -> None:
+    outcome = send(server, wire.streams("ping", "upstream overloaded", done=False), tries=1)
+    assert "upstream overloaded" in outcome.error_text
+
+
+def test_errors_after_done_are_ignored(server: ModelServer) -> None:
+    outcome = send(server, wire.streams(wire.text("some"), "[DONE]", wire.error(), "{", wire.usage(), done=False))
+    assert (outcome.result.answer.text, outcome.error_text, outcome.result.answer.usage.output_tokens) == (
+        "some",
+        "",
+        5,
+    )
 
 
 def test_last_of_four_failures_is_the_error(server: ModelServer) -> None:

@@ -307,7 +307,8 @@ def test_usage_is_read_in_every_known_place(chunks: list[wire.Json]) -> None:
         b'event: error\ndata: {"message": "it failed"}\n\n',
         b'event: error\ndata: {"error": {"message": "it failed"}}\n\n',
         b'event: error\ndata: "it failed"\n\n',
-        "it failed",
+        b"event: error\ndata: it failed\n\n",
+        "{it failed",
     ],
     ids=str,
 )

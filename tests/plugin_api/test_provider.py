@@ -89,6 +89,15 @@ def test_invalid_retry_after_is_none(value: str) -> None:
     assert parse_retry_after({}) is None
 
 
+@pytest.mark.parametrize(
+    ("status", "advice", "is_retried"),
+    [(400, "true", True), (503, "false", False), (429, "False", False), (503, "?", True), (400, "", False)],
+)
+def test_x_should_retry_decides(status: int, advice: str, is_retried: bool) -> None:
+    action = choose_retry_action(status, {"X-Should-Retry": advice, "Retry-After": "3"})
+    assert action == (RetryAction.retry(3) if is_retried else RetryAction.NONE)
+
+
 def test_retry_after_ms_takes_precedence() -> None:
     assert parse_retry_after({"Retry-After-Ms": "1500", "Retry-After": "2"}) == 1.5
     assert parse_retry_after({"retry-after-ms": "250"}) == 0.25

@@ -90,12 +90,26 @@ def test_calls_of_a_truncated_response_are_withheld(server: ModelServer, reason:
     assert (exchange.result.tool_calls, exchange.outcome) == ((), "length")
 
 
-@pytest.mark.parametrize("parts", [[], [wire.ends()[:1]]], ids=["no end", "only a reason"])
-def test_response_without_its_end_is_incomplete(server: ModelServer, parts: list[list[dict[str, Any]]]) -> None:
+def test_response_without_its_end_is_incomplete(server: ModelServer) -> None:
     call = wire.call(1, "bash", "{}")
-    exchange = ask(server, wire.streams(wire.begins(), wire.text(0, "Hel"), call, *parts), wire.says("Hello."), tries=2)
+    exchange = ask(server, wire.streams(wire.begins(), wire.text(0, "Hel"), call), wire.says("Hello."), tries=2)
     assert (exchange.outcome, exchange.result.answer.text, exchange.result.tool_calls) == ("cut", "Hel", ())
     assert len(server.requests) == 1
+
+
+def test_blocks_with_one_index_are_all_kept(server: ModelServer) -> None:
+    """https://github.com/anthropics/anthropic-sdk-typescript/issues/879"""
+    blocks = [wire.text(0, "Hel"), wire.text(0, "lo."), wire.call(0, "bash", "{}"), wire.call(0, "bash", '{"a": 1}')]
+    exchange = ask(server, wire.streams(wire.begins(), *blocks, wire.ends("tool_use")))
+    assert exchange.result.answer.text == exchange.streamed_text == "Hello."
+    assert exchange.calls == (("bash", {}), ("bash", {"a": 1}))
+
+
+def test_usage_after_the_reason_is_read(server: ModelServer) -> None:
+    reason, stop = wire.ends()
+    late = reason | {"delta": {}, "usage": {"output_tokens": 21}}
+    exchange = ask(server, wire.streams(wire.begins(), wire.text(0, "Hello."), [reason, late, stop]))
+    assert exchange.result.answer.usage.output_tokens == 21
 
 
 def test_restarted_message_replaces_the_interrupted_one(server: ModelServer) -> None:
