@@ -6,14 +6,17 @@ import json
 import signal
 import sqlite3
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ask.history.store import APPLICATION_ID, MIGRATIONS
 from tests import wire
-from tests.model_server import HOLD, ModelServer
-from tests.program import TEST_KEY, Ask, Home, Result
+from tests.model_server import DROP, HOLD, ModelServer, Reply, Request
+from tests.program import TEST_KEY, Ask, Home, Result, make_home
 from tests.provider_wires import SERVICES, Wire
 from tests.sample_files import PHOTO
 from tests.saved_history import history_file, read_saved_runs
@@ -309,6 +312,79 @@ def test_an_imported_conversation_behaves_alike(ask: Ask, server: ModelServer, h
     assert ask("history", "export", "--json").stdout == exported
     assert ask("--resume", identity, "--unanswered", "one").code == 0
     assert sent(server) == ["hi", "Hello.", "lost\n\none"]
+
+
+# Any sequence
+
+OUTCOMES = ("answered", "used tools", "interrupted", "refused", "failed", "too long", "stopped in a tool loop")
+
+
+def script_outcome(outcome: str, question: str) -> list[Reply]:
+    """Return the replies to a question with this outcome."""
+    call = wire.calls(("bash", {"command": f"echo {question}"}))
+    partial = wire.streams(wire.text(f"Partly {question}"), DROP)
+    return {
+        "answered": [wire.says(f"Answer {question}.")],
+        "used tools": [call, wire.says(f"Answer {question}.")],
+        "interrupted": [partial],
+        "refused": [wire.fails(400, "your input was flagged")],
+        "failed": [wire.fails(401, "no auth")],
+        "too long": [wire.fails(400, "context_length_exceeded")] * 9,
+        "stopped in a tool loop": [call, wire.fails(401, "no auth")],
+    }[outcome]
+
+
+def expected_messages(outcome: str, question: str) -> list[tuple[str, str]]:
+    """Return what later requests contain of a question with this outcome."""
+    calls = [("assistant", ""), ("tool", f"exit code: 0\nstdout:\n{question}\n")]
+    return {
+        "answered": [("user", question), ("assistant", f"Answer {question}.")],
+        "used tools": [("user", question), *calls, ("assistant", f"Answer {question}.")],
+        "interrupted": [("user", question), ("assistant", f"Partly {question}")],
+        "stopped in a tool loop": [("user", question), *calls],
+    }.get(outcome, [])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["commands", "lines", "unsaved lines"])
+@given(outcomes=st.lists(st.sampled_from(OUTCOMES), min_size=1, max_size=6))
+@settings(max_examples=15)
+def test_each_request_contains_exactly_what_was_answered(kind: str, outcomes: list[str]) -> None:
+    service = SERVICES["openrouter"]
+    questions = [f"q{number}" for number in range(len(outcomes))]
+    with TemporaryDirectory() as folder, ModelServer() as server:
+        home = make_home(Path(folder))
+        home.config.mkdir()
+        (home.config / "config.toml").write_text("[network]\ntries = 1\n")
+        ask = Ask({**home.env, "OPENROUTER_API_KEY": TEST_KEY, "OPENROUTER_BASE_URL": server.base_url}, home.work)
+        replies: list[Reply] = []
+
+        def answer(request: Request) -> Reply:
+            asked_last = [message for message in service.read_conversation(request.json) if message.role == "user"][-1]
+            heard.setdefault(asked_last.content, [(m.role, m.content) for m in service.read(request.json)][1:])
+            if last_question[-1:] != [asked_last.content]:
+                last_question.append(asked_last.content)
+                number = questions.index(asked_last.content) if asked_last.content in questions else None
+                replies[:] = (
+                    [wire.says("End.")] if number is None else script_outcome(outcomes[number], questions[number])
+                )
+            return replies.pop(0) if len(replies) > 1 else replies[0]
+
+        heard: dict[str, list[tuple[str, str]]] = {}
+        last_question: list[str] = []
+        server.reply(answer)
+        if kind == "commands":
+            for number, question in enumerate(questions):
+                ask(*["-c"][:number], question)
+            ask("-c", "end")
+        else:
+            lines = "\n".join([*questions, "end"]).encode()
+            ask("chat", *["--no-save"][: kind.startswith("unsaved")], stdin=lines)
+    expected: list[tuple[str, str]] = []
+    for outcome, question in zip(outcomes, questions, strict=True):
+        assert heard[question] == [*expected, ("user", question)]
+        expected += expected_messages(outcome, question)
+    assert heard["end"] == [*expected, ("user", "end")]
 
 
 # Earlier versions
