@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ask.history import store
 from ask.history.store import APPLICATION_ID, MIGRATIONS
 from tests import wire
 from tests.model_server import DROP, HOLD, ModelServer, Reply, Request
@@ -361,7 +363,7 @@ def test_each_request_contains_exactly_what_was_answered(kind: str, outcomes: li
 
         def answer(request: Request) -> Reply:
             asked_last = [message for message in service.read_conversation(request.json) if message.role == "user"][-1]
-            heard.setdefault(asked_last.content, [(m.role, m.content) for m in service.read(request.json)][1:])
+            heard.setdefault(asked_last.content, [(str(m.role), m.content) for m in service.read(request.json)][1:])
             if last_question[-1:] != [asked_last.content]:
                 last_question.append(asked_last.content)
                 number = questions.index(asked_last.content) if asked_last.content in questions else None
@@ -390,21 +392,36 @@ def test_each_request_contains_exactly_what_was_answered(kind: str, outcomes: li
 # Earlier versions
 
 
-def downgrade(file: Path) -> None:
-    """Turn a history into that of the version before runs had a status."""
-    with sqlite3.connect(file) as connection:
-        connection.execute("ALTER TABLE runs DROP COLUMN status")
-        connection.execute(f"PRAGMA user_version = {MIGRATIONS.index('unanswered_questions.sql')}")
-        assert connection.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
+def write_earlier_version(file: Path, directory: str) -> None:
+    """Write a history of the version before runs had a status, with the conversation `abc`."""
+    runs = [("one", None, 6), ("two", "Hello.", 0), ("bad", None, 6), ("worse", None, None)]
+    file.parent.mkdir(parents=True)
+    with closing(sqlite3.connect(file)) as connection, connection:
+        for name in MIGRATIONS[:3]:
+            connection.executescript((Path(store.__file__).parent / name).read_text())
+        connection.execute("INSERT INTO conversations VALUES (1, 'abc', 'one', 1, 1)")
+        for number, (question, answer, exit_code) in enumerate(runs, 1):
+            connection.execute(
+                "INSERT INTO runs (number, conversation, started, version, provider, model, system, directory, "
+                "terminal, exit_code) VALUES (?, 1, 1, '0', 'openrouter', 'test/model', '', ?, '', ?)",
+                (number, directory, exit_code),
+            )
+            for role, text in (("user", question), ("assistant", answer)):
+                if text:
+                    connection.execute(
+                        "INSERT INTO messages (run, time, role, content, tool_call_id, tool_name, whole, reasoning, "
+                        "finish) VALUES (?, 1, ?, ?, '', '', 1, '', '')",
+                        (number, role, text),
+                    )
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute("PRAGMA user_version = 3")
 
 
 def test_a_conversation_that_an_earlier_version_poisoned_goes_on(ask: Ask, server: ModelServer, home: Home) -> None:
-    server.reply(wire.fails(401), wire.says("Hello."), wire.fails(400), wire.fails(400), wire.says("Fine."))
-    for words in (["sent with the next"], ["-c", "hi"], ["-c", "bad"], ["-c", "bad again"]):
-        ask(*words)
-    downgrade(history_file(home))
-    result: Result = ask("-c", "one")
+    write_earlier_version(history_file(home), str(ask.cwd))
+    server.reply(wire.says("Fine."))
+    result: Result = ask("-c", "now?")
     assert (result.text, result.code) == ("Fine.\n", 0)
-    assert sent(server) == ["sent with the next\n\nhi", "Hello.", "one"]
+    assert sent(server) == ["one\n\ntwo", "Hello.", "now?"]
     assert "2 unanswered questions" in result.stderr
     assert [run.status for run in read_saved_runs(home)] == ["merged", "", "", "", ""]

@@ -110,12 +110,15 @@ class ChatSession:
 
         If the run fails, its `AskError` is raised after the partial answer is printed. The chat can continue.
         """
-        request = self.request._replace(user_message=self._compose_message(text))
+        message = self._compose_message(text)
+        request = self.request._replace(user_message=message)
         if self.flags["unanswered"]:
             self.flags["unanswered"] = False
             request = add_unanswered(request)
         elif self.is_interactive:
             request = confirm_unanswered(request, self.app)
+        if request.user_message is not message:  # it now contains the unanswered ones
+            self.request = self.request._replace(unanswered=request.unanswered)
         self._continue_from(self._run_message(request))
 
     def _compose_message(self, text: str) -> Message:
@@ -152,6 +155,8 @@ class ChatSession:
         else:
             self.request = original_request
             self._delete_run(new_run_number)
+            if result.is_refused and new_words:
+                self.draft = f"/edit {new_words}"
             if result.error is not None:
                 raise result.error
             return

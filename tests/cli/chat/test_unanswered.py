@@ -78,6 +78,30 @@ def test_the_next_line_asks_about_an_unanswered_message(
         assert read_last_conversation(server) == [*expected, "Fine.", "again"]
 
 
+@pytest.mark.parametrize("options", [(), ("--no-save",)], ids=["saved", "not saved"])
+def test_messages_that_failed_together_are_one(ask: Ask, server: ModelServer, options: tuple[str, ...]) -> None:
+    server.reply(wire.fails(401), wire.fails(401), wire.says("Fine."))
+    with Chat(ask, *options) as chat:
+        chat.send("one")
+        for line in ("two", "three"):
+            place = len(chat.running.stdout)
+            chat.type_in(line + ENTER)
+            chat.running.wait_for("Send the unanswered question too? [y/N]", after=place)
+            chat.send("y")
+        assert read_last_conversation(server) == ["one\n\ntwo\n\nthree"]
+        chat.send("four")
+    assert read_last_conversation(server) == ["one\n\ntwo\n\nthree", "Fine.", "four"]
+
+
+def test_a_refused_edit_is_offered_again(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("Hello."), wire.fails(400), wire.says("Fine."))
+    with Chat(ask) as chat:
+        chat.send("hi")
+        chat.send("/edit rude")
+        assert "Fine." in chat.send(" no more")
+    assert read_last_conversation(server) == ["rude no more"]
+
+
 def test_retry_sends_an_unanswered_message_again(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(wire.says("Hello."), wire.fails(401), wire.says("Fine."))
     with Chat(ask) as chat:
