@@ -232,7 +232,7 @@ def list_answers(home: Home) -> list[tuple[str, bool]]:
 
 @pytest.mark.slow
 def test_retry_after_a_failure_sends_the_message_again(ask: Ask, server: ModelServer, home: Home) -> None:
-    server.reply(wire.fails(400), wire.says("Fine."))
+    server.reply(wire.fails(401), wire.says("Fine."))
     with Chat(ask) as chat:
         chat.send("one")
         assert "Fine." in chat.send("/retry")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests import wire
-from tests.cli.chat.chat_session import CTRL_D, ENTER, Chat, read_last_conversation
+from tests.cli.chat.chat_session import CTRL_D, Chat, read_last_conversation
 from tests.model_server import ModelServer
 from tests.program import Ask, Home
 from tests.sample_files import PHOTO
@@ -69,9 +69,7 @@ def test_the_next_line_asks_about_an_unanswered_message(
     server.reply(wire.fails(401), wire.says("Fine."))
     with Chat(ask, *options) as chat:
         chat.send("lost")
-        chat.type_in("next" + ENTER)
-        chat.running.wait_for("Send the unanswered question too? [y/N]")
-        assert "Fine." in chat.send(answer)
+        assert "Fine." in chat.send_alone("next", answer=answer)
         assert read_last_conversation(server) == expected
         shown = chat.send("again")
         assert "Send the" not in shown
@@ -84,10 +82,7 @@ def test_messages_that_failed_together_are_one(ask: Ask, server: ModelServer, op
     with Chat(ask, *options) as chat:
         chat.send("one")
         for line in ("two", "three"):
-            place = len(chat.running.stdout)
-            chat.type_in(line + ENTER)
-            chat.running.wait_for("Send the unanswered question too? [y/N]", after=place)
-            chat.send("y")
+            chat.send_alone(line, answer="y")
         assert read_last_conversation(server) == ["one\n\ntwo\n\nthree"]
         chat.send("four")
     assert read_last_conversation(server) == ["one\n\ntwo\n\nthree", "Fine.", "four"]
