@@ -45,6 +45,7 @@ def run_interactive_chat(session: ChatSession, first_message: str) -> None:
     session.is_interactive = True
     print_greeting(session)
     prompt = ChatPrompt(session)
+    session.has_typeahead = prompt.has_typeahead
     with prepare_terminal(prompt):
         session.show_unanswered()
         initial_text, session.draft = session.draft, ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -80,6 +80,7 @@ class ChatSession:
         is_saved: Whether any part of the conversation is in the history.
         draft: Text at the next prompt for the user to complete or correct.
         is_interactive: Whether a user types the messages on a terminal.
+        has_typeahead: Checks whether the user has typed more, which goes to the next prompt.
     """
 
     is_interactive = False
@@ -100,6 +101,7 @@ class ChatSession:
         self.message_count = 0
         self.is_saved = bool(self.request.message_history or self.request.unanswered)
         self.draft = ""
+        self.has_typeahead: Callable[[], bool] = bool
         if flags["unanswered"]:
             add_unanswered(self.request)  # its error comes before the first message
 
@@ -219,7 +221,8 @@ class ChatSession:
 
         Files are not offered again: they are the most likely cause.
         """
-        if self.request.unanswered and self.request.unanswered[-1].is_refused:
+        unanswered = self.request.unanswered
+        if unanswered and unanswered[-1].is_refused and not self.has_typeahead():
             turn = self._make_unanswered_turn()
             self.draft = turn.words if turn.user_message.attachments else f"/edit {turn.words}"
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+from dataclasses import replace
+
 import pytest
 
 from tests import wire
-from tests.cli.chat.chat_session import CTRL_D, Chat, read_last_conversation
+from tests.cli.chat.chat_session import CTRL_D, ENTER, Chat, read_last_conversation
 from tests.model_server import ModelServer
 from tests.program import Ask, Home
 from tests.sample_files import PHOTO
@@ -31,6 +34,18 @@ def test_a_refused_message_is_offered_for_editing(
         assert read_last_conversation(server) == ["hi", "Hello.", "rude no more", "Better.", "next"]
     if not options:
         assert list_questions(home) == [("hi", ""), ("rude no more", ""), ("next", "")]
+
+
+def test_a_line_typed_ahead_is_not_added_to_a_refused_message(ask: Ask, server: ModelServer) -> None:
+    refused, reply = threading.Event(), wire.fails(400)
+    server.reply(replace(reply, steps=(refused, *reply.steps)), wire.says("Fine."))
+    with Chat(ask) as chat:
+        chat.type_in("rude" + ENTER)
+        server.wait_for_requests(1)
+        chat.type_in("next" + ENTER)
+        refused.set()
+        chat.running.wait_for("Fine.")
+    assert read_last_conversation(server) == ["next"]
 
 
 def test_a_refused_file_is_not_offered_again(ask: Ask, server: ModelServer, home: Home) -> None:
