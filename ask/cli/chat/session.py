@@ -224,7 +224,8 @@ class ChatSession:
         unanswered = self.request.unanswered
         if unanswered and unanswered[-1].is_refused and not self.has_typeahead():
             turn = self._make_unanswered_turn()
-            self.draft = turn.words if turn.user_message.attachments else f"/edit {turn.words}"
+            has_files = bool(turn.user_message.attachments)
+            self.draft = turn.words.partition("[attached: ")[0].rstrip() if has_files else f"/edit {turn.words}"
 
     def show_unanswered(self) -> None:
         """Show the messages of a continued conversation that are not sent again by themselves."""
