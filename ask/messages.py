@@ -6,7 +6,7 @@ These, like the other types that every run needs, are named tuples: creating dat
 from __future__ import annotations
 
 from binascii import b2a_base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Literal
@@ -195,6 +195,20 @@ class ModelResponse(NamedTuple):
     finish_message: str = ""
 
 
+class UnansweredQuestion(NamedTuple):
+    """A saved question without an answer; later requests leave it out.
+
+    Attributes:
+        message: the question.
+        is_refused: whether the provider refused it, for example because of an image; it is then never sent again.
+        run_number: the number of its run in the history; None if it is not saved.
+    """
+
+    message: Message
+    is_refused: bool
+    run_number: int | None = None
+
+
 class ReportedUsage(NamedTuple):
     """The token count that a provider reported for a request.
 
@@ -214,6 +228,7 @@ class ResumedConversation(NamedTuple):
         system: the user's additions to the system prompt in the last run.
         messages: the earlier messages, with a result for every tool call.
         reported_usage: the size of these messages as this model's provider last reported it.
+        unanswered: the questions after the last answer.
     """
 
     id: str
@@ -221,3 +236,17 @@ class ResumedConversation(NamedTuple):
     system: str = ""
     messages: tuple[Message, ...] = ()
     reported_usage: ReportedUsage = ReportedUsage()
+    unanswered: tuple[UnansweredQuestion, ...] = ()
+
+
+def merge_user_messages(messages: Sequence[Message]) -> list[Message]:
+    """Merge consecutive user messages, which some models reject."""
+    merged: list[Message] = []
+    for message in messages:
+        if message.role == "user" and merged and merged[-1].role == "user":
+            previous = merged[-1]
+            content = f"{previous.content}\n\n{message.content}"
+            merged[-1] = previous._replace(content=content, attachments=(*previous.attachments, *message.attachments))
+        else:
+            merged.append(message)
+    return merged

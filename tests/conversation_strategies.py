@@ -117,6 +117,7 @@ def runs(draw: st.DrawFn) -> dict[str, Any]:
         "ended": draw(st.none() | TIMES),
         "compacts": None,
         "replaced_by": None,
+        "status": draw(st.sampled_from(["", "refused", "merged"])),
         **{name: draw(TEXTS) for name in names},
         "exit_code": draw(st.none() | st.integers(0, 255)),
         "rounds": draw(st.integers(0, 99)),

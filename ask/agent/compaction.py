@@ -33,6 +33,7 @@ def compact_conversation(request: RunRequest, app: AppContext, run: Callable[[Ru
         message_history=compaction.messages,
         user_message=Message("user", read_prompt("compact")),
         reported_usage=ReportedUsage(),
+        unanswered=(),
         summary_end_run=compaction.first_kept_run,
         output_format="",
         response_schema=None,

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from ask.messages import SUMMARY_PREFIX, Message, ToolSpec
+from ask.messages import SUMMARY_PREFIX, Message, ToolSpec, merge_user_messages
 
 BYTES_PER_TOKEN = 3
 """UTF-8 bytes per token, a cautious estimate: 3 Latin letters, 1.5 Cyrillic letters or 1 Chinese character."""
@@ -90,19 +90,6 @@ def select_kept_indexes(
             removed.update(removable)
             size -= sum(sizes[index] for index in removable)
     return [index for index in range(len(messages)) if index not in removed]
-
-
-def merge_user_messages(messages: Sequence[Message]) -> list[Message]:
-    """Merge consecutive user messages, which some models reject."""
-    merged: list[Message] = []
-    for message in messages:
-        if message.role == "user" and merged and merged[-1].role == "user":
-            previous = merged[-1]
-            content = f"{previous.content}\n\n{message.content}"
-            merged[-1] = previous._replace(content=content, attachments=(*previous.attachments, *message.attachments))
-        else:
-            merged.append(message)
-    return merged
 
 
 class ContextWindow:

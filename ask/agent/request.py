@@ -20,7 +20,14 @@ from ask.console import identify_terminal
 from ask.errors import ParameterError, UsageError
 from ask.history.entries import generate_conversation_id
 from ask.inputs.readers import decode_text, read_stdin, read_text_file
-from ask.messages import Attachment, Message, ReportedUsage, ResumedConversation
+from ask.messages import (
+    Attachment,
+    Message,
+    ReportedUsage,
+    ResumedConversation,
+    UnansweredQuestion,
+    merge_user_messages,
+)
 from ask.records import NamedTuple
 from ask.secrets import Secrets
 from ask.settings import FILES_LEVEL, Settings, get_working_directory, parse_model_options, resolve_settings
@@ -46,6 +53,10 @@ FIRST_RUN_WARNINGS = {
 """The warnings before a first run without and with safe mode, by the name of the marker file that prevents another."""
 OUTPUT_FORMATS = ("cmd", "code", "schema")
 """The output formats; each is a command line option and a prompt."""
+
+
+class MissingQuestionError(UsageError):
+    """There is no question: no words, no files and no piped text."""
 
 
 class RunRequest(NamedTuple):
@@ -74,6 +85,8 @@ class RunRequest(NamedTuple):
         system_prompt: the complete system prompt of a row of `ask map`, whose conversation is never shortened; "" to
             build one from the request and the tools that are actually offered.
         shows_text: whether text without an `output_format` is shown while it arrives, not only once it is complete.
+        unanswered: the earlier questions that are not sent because they have no answer.
+        replaced_runs: the numbers of the runs whose questions `user_message` contains.
     """
 
     conversation_id: str
@@ -97,6 +110,8 @@ class RunRequest(NamedTuple):
     opening_messages: Sequence[Message] = ()
     system_prompt: str = ""
     shows_text: bool = True
+    unanswered: Sequence[UnansweredQuestion] = ()
+    replaced_runs: Sequence[int] = ()
 
 
 def prepare_request(flags: Mapping[str, Any], app: AppContext) -> RunRequest:
@@ -110,7 +125,14 @@ def prepare_request(flags: Mapping[str, Any], app: AppContext) -> RunRequest:
         AskError: an option or the configuration is invalid, or an input cannot be read.
     """
     request = prepare_without_prompt(flags, app)
-    request = request._replace(user_message=read_user_message(flags, request, app))
+    try:
+        request = request._replace(user_message=read_user_message(flags, request, app))
+    except MissingQuestionError:
+        if not flags["unanswered"]:
+            print_unanswered(request, app)
+            raise
+    if flags["unanswered"]:
+        request = add_unanswered(request)
     check_attachments_supported(request.user_message.attachments, request.endpoint)
     warn_on_first_run(request, app)
     return request
@@ -212,8 +234,55 @@ def continue_conversation(request: RunRequest, conversation: ResumedConversation
     return request._replace(
         conversation_id=conversation.id,
         message_history=conversation.messages,
+        unanswered=conversation.unanswered,
         reported_usage=conversation.reported_usage if is_same_model else ReportedUsage(),
     )
+
+
+def add_unanswered(request: RunRequest) -> RunRequest:
+    """Return the request with a message that begins with the unanswered questions; refused ones are left out.
+
+    Raises:
+        UsageError: there are none.
+    """
+    questions = [question for question in request.unanswered if not question.is_refused]
+    if not questions:
+        raise UsageError("there is no unanswered question to send", "leave out --unanswered")
+    messages = [question.message for question in questions]
+    if request.user_message.content:
+        messages.append(request.user_message)
+    [message] = merge_user_messages(messages)
+    return request._replace(
+        user_message=message,
+        unanswered=[question for question in request.unanswered if question.is_refused],
+        replaced_runs=[question.run_number for question in questions if question.run_number is not None],
+    )
+
+
+def confirm_unanswered(request: RunRequest, app: AppContext) -> RunRequest:
+    """Ask on the terminal whether to send the unanswered questions too; return the request with or without them.
+
+    Without a terminal, it is returned unchanged, and a notice will say that they are left out.
+    """
+    questions = [question for question in request.unanswered if not question.is_refused]
+    if not questions:
+        return request
+    from ask.agent.unanswered import confirm_sending
+
+    answer = confirm_sending(questions, app)
+    if answer:
+        return add_unanswered(request)
+    refused = [question for question in request.unanswered if question.is_refused]
+    return request if answer is None else request._replace(unanswered=refused)
+
+
+def print_unanswered(request: RunRequest, app: AppContext) -> None:
+    """Print the questions of the conversation that are not sent again by themselves."""
+    if request.unanswered:
+        from ask.agent.unanswered import describe_question
+
+        for question in request.unanswered:
+            app.console.print_notice(f"not sent: {describe_question(question)}")
 
 
 def add_models(
@@ -274,7 +343,7 @@ def read_conversation(flags: Mapping[str, Any], app: AppContext, directory: Path
         else:
             terminal = identify_terminal(app.environment)
             conversation = find_current_conversation(store, terminal, decode_argument(str(directory)))
-        return load_conversation(store, conversation)
+        return load_conversation(store, conversation, with_older_questions=flags["unanswered"])
 
 
 def read_template(flags: Mapping[str, Any], app: AppContext, toolset: Toolset, *, has_columns: bool) -> Template:
@@ -407,7 +476,7 @@ def compose_message(
     Piped text without anything else is the prompt. Otherwise files and piped text become tagged blocks.
 
     Raises:
-        UsageError: there is no prompt.
+        MissingQuestionError: there is no prompt.
     """
     attachment_names = f"[attached: {', '.join(attachment.name for attachment in attachments)}]"
     is_attachment_only = attachments and not (words or texts or stdin_text.strip())
@@ -417,7 +486,7 @@ def compose_message(
     elif stdin_text.strip() and not prompt_text and not texts:
         text = stdin_text.strip("\n")
     elif not (text := format_blocks(prompt_text, texts, stdin_text)):
-        raise UsageError(
+        raise MissingQuestionError(
             "no question given", 'try: ask "why is the sky blue?" (ask chat opens a chat, ask --help lists options)'
         )
     if len(attachments) > 1 and not is_attachment_only:

@@ -11,6 +11,7 @@ from ask.agent.request import RunRequest
 from ask.agent.tool_loop import RunResult, ToolLoop
 from ask.errors import AskError, to_ask_error
 from ask.events import Event, Notice
+from ask.messages import merge_user_messages
 from ask.text import decode_argument
 
 
@@ -20,13 +21,18 @@ def run_request(request: RunRequest, app: AppContext, on_event: Callable[[Event]
     Events are recorded before they are reported, because a reader that goes away ends the run.
     """
     enable_garbage_collection()
-    redact = request.secrets.redact_message
-    opening_messages = tuple(map(redact, request.opening_messages))
+    # The user messages at the end of a template are sent as a part of the question, and have no answer without it.
+    messages = merge_user_messages((*request.opening_messages, request.user_message))
+    *opening_messages, user_message = map(request.secrets.redact_message, messages)
     request = request._replace(
-        message_history=(*request.message_history, *opening_messages),
-        user_message=redact(request.user_message),
-        opening_messages=(),
+        message_history=(*request.message_history, *opening_messages), user_message=user_message, opening_messages=()
     )
+    if request.unanswered:
+        from ask.agent.unanswered import describe_left_out
+
+        conversation_id = request.conversation_id if request.settings.save else ""
+        for notice in describe_left_out(request.unanswered, conversation_id):
+            on_event(Notice(notice))
     if request.settings.options:  # for which the model's profile is needed
         from ask.agent.context_limit import add_cached_model
 
@@ -51,13 +57,14 @@ def run_request(request: RunRequest, app: AppContext, on_event: Callable[[Event]
         recorder.on_event(event)
         on_event(event)
 
-    recorder.begin(request.user_message, opening_messages)
+    recorder.begin(request.user_message, opening_messages, request.replaced_runs)
     try:
         result = ToolLoop(request, app, record_and_report).run()
     except BaseException as error:
         recorder.end(to_ask_error(error).exit_code)
         raise
-    recorder.end(result.error.exit_code if result.error else 0, result.error, result.usage)
+    exit_code = result.error.exit_code if result.error else 0
+    recorder.end(exit_code, result.error, result.usage, is_refused=result.is_refused)
     result.saved_run_number = recorder.run_number if recorder.is_saving else None
     return result
 

@@ -71,22 +71,26 @@ class RunResult:
 
     Attributes:
         messages: the complete conversation, without the system prompt.
+        question_index: the index of the question in `messages`.
         requests: the endpoint and the usage of each request.
         rounds: the number of tool rounds.
         finish_reason: why the last response ended; CUT while one is incomplete.
         corrections: how often the model was asked to correct an answer that does not match the schema.
         error: why the run failed; None if it succeeded.
+        is_refused: whether the provider refused the messages since the last answer.
         saved_run_number: the number of the run in the history; None if it is not saved.
     """
 
     def __init__(self, messages: list[Message], app: AppContext) -> None:
         self.messages = messages
+        self.question_index = len(messages) - 1
         self.requests: list[tuple[ModelEndpoint, Usage]] = []
         self._app = app
         self.rounds = 0
         self.finish_reason = FinishReason.STREAM_INCOMPLETE
         self.corrections = 0
         self.error: AskError | None = None
+        self.is_refused = False
         self.saved_run_number: int | None = None
 
     @property
@@ -108,8 +112,8 @@ class RunResult:
 
     @property
     def has_answer(self) -> bool:
-        """Whether the model has answered."""
-        return self.messages[-1].role != "user"
+        """Whether the model has answered, at least in part."""
+        return len(self.messages) > self.question_index + 1
 
     @property
     def is_saved(self) -> bool:
@@ -267,8 +271,9 @@ class ToolLoop:
             response = self._show_held_deltas(response)
             result.finish_reason = response.answer.finish_reason
             self._context_window.calibrate(self._list_sent_messages(), response.answer.usage.input_tokens)
-            self._add_answer(response, () if is_final else response.tool_calls)
+            has_content = self._add_answer(response, () if is_final else response.tool_calls)
             if response.error is not None:
+                result.is_refused = not has_content and is_refusal(response)
                 raise response.error
             is_done = is_final or (
                 not response.tool_calls and response.answer.finish_reason is not FinishReason.CONTINUE
@@ -405,7 +410,7 @@ class ToolLoop:
         if error.retry_action is RetryAction.WITHOUT_REASONING:
             return self._drop_reasoning(error)
         if error.retry_action is not RetryAction.SHORTER:
-            return False
+            return self._drop_earlier_files(error)
         removed_count = self._context_window.halve(self._list_sent_messages())
         if removed_count:
             self._notify(f"{error.summary}; trying once more {format_removed_messages(removed_count)}")
@@ -457,6 +462,19 @@ class ToolLoop:
         self._tagged_answers = {}
         return True
 
+    def _drop_earlier_files(self, error: ProviderError) -> bool:
+        """Drop the files of earlier messages, which another model may have accepted; return whether there were any."""
+        from ask.client.error_classification import is_message_refused
+
+        messages, count = self._result.messages, self._result.question_index
+        if not any(message.attachments for message in messages[:count]) or not is_message_refused(error):
+            return False
+        from ask.attachments import replace_unsupported_attachments
+
+        self._notify(f"{error.summary}; trying once more without the files of earlier messages")
+        messages[:count] = replace_unsupported_attachments(messages[:count], lambda media_type: False)
+        return True
+
     def _request_correction(self) -> bool:
         """Add a request to correct the answer if it does not match the schema; return whether it is needed.
 
@@ -476,7 +494,8 @@ class ToolLoop:
         self._add_message(MessageAdded(Message("user", CORRECTION_PROMPT.format(problem=problem))))
         return True
 
-    def _add_answer(self, response: RequestResult, tool_calls: tuple[ToolCall, ...]) -> None:
+    def _add_answer(self, response: RequestResult, tool_calls: tuple[ToolCall, ...]) -> bool:
+        """Add an answer to the conversation, unless it has no content; return whether it was added."""
         answer = response.answer
         if answer.finish_reason is not FinishReason.CONTINUE:
             self._has_shown_text = False
@@ -488,8 +507,10 @@ class ToolLoop:
             if response.tagged_text:
                 self._tagged_answers[len(self._result.messages)] = response.tagged_text, answer.provider_state
             self._add_message(MessageAdded(message, response.error is None, answer))
-        elif answer.reasoning:  # for the history, and not for the conversation
+            return True
+        if answer.reasoning:  # for the history, and not for the conversation
             self._on_event(MessageAdded(message, complete=False, answer=answer))
+        return False
 
     def _list_sent_messages(self) -> list[Message]:
         """Return the conversation as requests contain it: with reasoning in the text of this run's answers."""
@@ -552,6 +573,17 @@ class ToolLoop:
     def _add_message(self, event: MessageAdded) -> None:
         self._result.messages.append(event.message)
         self._on_event(event)
+
+
+def is_refusal(response: RequestResult) -> bool:
+    """Check whether a provider refused the messages of a request, instead of failing to answer them."""
+    from ask.client.error_classification import is_message_refused
+
+    if response.error is None:
+        return False
+    # Some report a blocked prompt as an answer without text, such as Gemini's promptFeedback.blockReason.
+    is_filtered = response.answer.finish_reason is FinishReason.CONTENT_FILTER
+    return is_filtered or is_message_refused(response.error)
 
 
 def get_last_answer(messages: Sequence[Message]) -> str:

@@ -165,7 +165,7 @@ MAX_LISTED_FILES = 4
 OPTION_GROUPS = {
     "Model": ("provider", "model", "options", "fallback", "max_cost"),
     "Input": ("files", "system", "template", "variables", "context", "no_context"),
-    "Conversation": ("go_on", "resume", "no_save"),
+    "Conversation": ("go_on", "resume", "unanswered", "no_save"),
     "Tools": ("confirm", "yes", "no_tools", "disable_tool", "functions", "max_rounds", "command_timeout"),
     "Sandbox": ("safe", "safe_files", "allow_dirs", "allow_hosts", "allow_tools"),
     "Output": ("cmd", "code", "schema", "as_json", "as_events", "plain", "quiet", "verbose"),
@@ -276,6 +276,7 @@ def parse_comma_list(_: click.Context, __: click.Parameter, value: tuple[str, ..
 @click.option("--var", "variables", metavar="K=V", multiple=True, help="With -t: value for a {{placeholder}}.")
 @click.option("-c", "--continue", "go_on", is_flag=True, help="Continue this terminal's last conversation.")
 @click.option("--resume", metavar="ID", help="Continue a conversation (see ask history).")
+@click.option("--unanswered", is_flag=True, help="With -c or --resume: send the unanswered question again, too.")
 @click.option("--no-save", is_flag=True, help="Do not save the conversation or file backups.")
 @click.option("--no-tools", is_flag=True, help="Do not offer tools to the model.")
 @click.option(

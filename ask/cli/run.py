@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ask.agent.app_context import AppContext
-from ask.agent.request import RunRequest, prepare_request
+from ask.agent.request import RunRequest, confirm_unanswered, prepare_request
 from ask.agent.run import record_exit_code, record_exit_code_on_error, run_request
 from ask.agent.tool_loop import RunResult
 from ask.console import StandardOutput, StderrConsole, can_redraw
@@ -32,6 +33,8 @@ def run_prompt(flags: Mapping[str, Any]) -> int:
     """
     with open_session(flags) as app:
         request = prepare_request(flags, app)
+        if request.unanswered and is_on_terminal(app):
+            request = confirm_unanswered(request, app)
         renderer = create_renderer(flags, request, app.console)
         part_renderer = None
         if request.output_format:
@@ -49,7 +52,7 @@ def run_prompt(flags: Mapping[str, Any]) -> int:
         run_follow_up = partial(run_and_render, app=app, renderer=renderer)
         command = offer_command(
             part_renderer.part,
-            request._replace(message_history=run_result.messages, opening_messages=()),
+            request._replace(message_history=run_result.messages, opening_messages=(), unanswered=(), replaced_runs=()),
             run_follow_up,
         )
         if not command:
@@ -57,6 +60,11 @@ def run_prompt(flags: Mapping[str, Any]) -> int:
             return RunInterruptedError.exit_code
     with record_exit_code_on_error(run_result, request, app):
         return exec_in_shell(command, request.secrets.build_child_environment())
+
+
+def is_on_terminal(app: AppContext) -> bool:
+    """Check whether a person reads the output. Standard input may be a pipe that is part of the question."""
+    return sys.stdout is not None and sys.stdout.isatty() and app.console.is_terminal and not app.console.is_quiet
 
 
 @contextmanager

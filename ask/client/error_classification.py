@@ -62,6 +62,36 @@ TOOL_NAME_PATTERN = re.compile(
 INPUT_UNSUPPORTED_PATTERN = re.compile(r"\binput is not supported\b", re.IGNORECASE)
 """llama-server's message that a model accepts no images or audio; its status is one that is normally retried."""
 
+CONTENT_REFUSED_PATTERN = re.compile(
+    r"content.?(?:filter|policy|management|moderation|safety)|\bmoderation\b|\bflagged\b|usage (?:guidelines|polic)"
+    r"|\b(?:images?|pdf|audio|video|vision|multi-?modal|attachments?|base64|image_url)\b|media.?type",
+    re.IGNORECASE,
+)
+"""Messages that a filter or a model refuses what a message contains, as worded by various services.
+
+OpenRouter: 403 "requires moderation ... your input was flagged", 404 "No endpoints found that support image input".
+"""
+REQUEST_REFUSED_STATUSES = (400, 413, 415, 422)
+"""The statuses that say that a request is wrong: most likely its messages, if the error does not name another part."""
+OTHER_REFUSED_STATUSES = (None, 403, 404, 451, 500)
+"""The statuses that some services use for what a message contains; the error must then say so."""
+TOOLS_OR_SCHEMA_PATTERN = re.compile(
+    r"\btools?[\[.]\d|function_?declarations|rejected the tool|\b(?:tool|function)\b.*\bschema\b"
+    rf"|{SCHEMA_REJECTED_PATTERN.pattern}|{TOOLS_UNSUPPORTED_PATTERN.pattern}",
+    re.IGNORECASE,
+)
+MODEL_OR_OPTION_PATTERN = re.compile(
+    r"model_not_found|(?:invalid|unknown|unsupported|no such) model|not a valid model"
+    r"|model\b.{0,100}\b(?:not (?:found|exist|available|supported)|does not exist|deprecated|retired|decommissioned)"
+    r"|\bparameters?\b|unknown (?:name|field)|unrecognized request argument|extra inputs are not permitted"
+    r"|max_\w*tokens|temperature|top_p|reasoning|\beffort\b|thinking|tool_choice|stream_options"
+    r"|api.?key|credit|quota|billing|location is not supported",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Messages about the model, an option or the account, not about what a message contains."""
+MESSAGE_PARAMETER_PATTERN = re.compile(r"(?:messages|input|contents?|prompt|system)\b")
+"""The parameters of requests that contain the messages."""
+
 _OPTION_NAME_PATTERN = (
     r"[\"'`](?:\w+\.)*{name}[\"'`]|(?:^|[\s.]){name}(?: ?[:=]|(?: value)? (?:is|must|does|should)\b)"
     r"|\b(?:parameters?|arguments?|options?|fields?|invalid|unsupported|unknown|unrecognized):? {name}\b|: {name}\.?$"
@@ -116,6 +146,27 @@ def explain_rejection(error: ProviderError, request: ChatRequest, tools: Sequenc
 def is_context_exceeded(error: ProviderError) -> bool:
     """Check whether a request was rejected because it exceeds the context window."""
     return error.status in (None, 400, 422) and CONTEXT_EXCEEDED_PATTERN.search(error.message) is not None
+
+
+def is_message_refused(error: AskError) -> bool:
+    """Check whether a provider refused what the messages contain, or their length.
+
+    It would refuse them again. An error about an option, a tool, a schema, the model or the account says nothing about
+    the messages.
+    """
+    if not isinstance(error, ProviderError):
+        return False
+    if error.retry_action == RetryAction.SHORTER:
+        return True
+    if error.retry_action != RetryAction.NONE or TOOLS_OR_SCHEMA_PATTERN.search(error.message):
+        return False
+    is_about_content = CONTENT_REFUSED_PATTERN.search(error.message) is not None
+    is_about_setting = (
+        error.parameter and not MESSAGE_PARAMETER_PATTERN.match(error.parameter)
+    ) or MODEL_OR_OPTION_PATTERN.search(error.message)
+    if error.status in REQUEST_REFUSED_STATUSES:
+        return is_about_content or not is_about_setting
+    return is_about_content and not is_about_setting and error.status in OTHER_REFUSED_STATUSES
 
 
 def can_other_model_help(error: AskError) -> bool:

@@ -5,9 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ask.errors import UsageError
-from ask.history.entries import Conversation, HistoryEntry, Run, ToolCallRecord, query_conversations, read_runs
+from ask.history.entries import (
+    REFUSED,
+    Conversation,
+    HistoryEntry,
+    Run,
+    ToolCallRecord,
+    query_conversations,
+    read_runs,
+)
 from ask.history.store import Store
-from ask.messages import SUMMARY_PREFIX, Message, ReportedUsage, ResumedConversation
+from ask.messages import (
+    SUMMARY_PREFIX,
+    Message,
+    ReportedUsage,
+    ResumedConversation,
+    UnansweredQuestion,
+    merge_user_messages,
+)
 from ask.records import NamedTuple
 
 MAX_POSITION_DIGITS = 9
@@ -16,6 +31,7 @@ MAX_CANDIDATES = 5
 
 INTERRUPTED_RESULT = "Error: interrupted; it may or may not have run"
 NOT_RUN_RESULT = "Error: not run: the run was interrupted before it"
+REFUSED_RESULT = "[left out: the provider refused this result]"
 
 LIST_HINT = "ask history list shows all conversations"
 
@@ -79,28 +95,72 @@ def find_conversation(store: Store, reference: str) -> Conversation:
     return matches[0]
 
 
-def load_conversation(store: Store, conversation: Conversation) -> ResumedConversation:
-    """Load what a new run needs to continue a conversation."""
+def load_conversation(
+    store: Store, conversation: Conversation, *, with_older_questions: bool = False
+) -> ResumedConversation:
+    """Load what a new run needs to continue a conversation.
+
+    `with_older_questions` includes the last unanswered questions even if later ones were answered.
+    """
     runs = read_runs(store, conversation)
     last = next((run for run in reversed(runs) if run.compacts is None), runs[-1])
     messages = tuple(build_messages(runs))
     reported_usage = find_reported_usage(last.provider, last.model, runs, messages)
-    return ResumedConversation(conversation.id, (last.provider, last.model), last.system, messages, reported_usage)
+    unanswered = tuple(find_unanswered_questions(runs, before_answers=with_older_questions))
+    return ResumedConversation(
+        conversation.id, (last.provider, last.model), last.system, messages, reported_usage, unanswered
+    )
 
 
 def build_messages(runs: Sequence[Run]) -> Iterator[Message]:
     """Build the messages that a new run sends for the earlier ones.
 
     The last summary comes first, then the messages that it does not cover, grouped by run because runs may have
-    overlapped in time. The messages of runs that wrote a summary are left out, and answers of which only reasoning has
-    arrived.
+    overlapped in time. The messages of runs that wrote a summary are left out, questions without an answer, and answers
+    of which only reasoning has arrived.
     """
     summary_run = find_summary_run(runs)
     if summary_run is not None:
         yield Message("user", SUMMARY_PREFIX + extract_summary(summary_run))
     for run in select_unsummarized_runs(runs):
-        messages = (step.message for step in pair_calls_with_results(run.entries))
-        yield from (message for message in messages if message.role != "assistant" or any(message[1:]))
+        if run.has_answer:
+            messages = [step.message for step in pair_calls_with_results(run.entries)]
+            messages = [message for message in messages if message.role != "assistant" or any(message[1:])]
+            yield from select_accepted_messages(messages, is_refused=run.status == REFUSED)
+
+
+def select_accepted_messages(messages: Sequence[Message], *, is_refused: bool) -> list[Message]:
+    """Return the messages of an answered run that later requests contain.
+
+    A request to correct the last answer is left out if it was not followed by another. With `is_refused`, the results
+    after the last answer are replaced: the provider would refuse the conversation again.
+    """
+    answers = [index for index, message in enumerate(messages) if message.role == "assistant"]
+    if not answers:
+        return [*messages]
+    *earlier, last_answer = messages[: answers[-1] + 1]
+    results = [message for message in messages[answers[-1] + 1 :] if message.role == "tool"]
+    if is_refused and results:
+        # The cause may also be in what the provider returned with the calls, such as a signature.
+        last_answer = last_answer._replace(provider_state=None)
+        results = [message._replace(content=REFUSED_RESULT) for message in results]
+    return [*earlier, last_answer, *results]
+
+
+def find_unanswered_questions(runs: Sequence[Run], *, before_answers: bool = False) -> list[UnansweredQuestion]:
+    """Return the questions after the last answer.
+
+    With `before_answers`, if there are none to send again, return the last ones before it instead.
+    """
+    questions: list[UnansweredQuestion] = []
+    for run in reversed(select_unsummarized_runs(runs)):
+        if not run.has_answer and run.entries:
+            messages = [entry.message for entry in run.entries if entry.message.role == "user"]
+            [question] = merge_user_messages(messages)
+            questions.insert(0, UnansweredQuestion(question, run.status == REFUSED, run.number))
+        elif not before_answers or not all(question.is_refused for question in questions):
+            break
+    return questions
 
 
 def select_unsummarized_runs(runs: Sequence[Run]) -> list[Run]:
@@ -193,14 +253,18 @@ class Compaction(NamedTuple):
 def plan_compaction(runs: Sequence[Run]) -> Compaction:
     """Choose what a summary should replace.
 
-    Everything but the newest run, or everything if that run is the only one or makes up over half of the text.
+    Everything but the newest answered run, or everything if that run is the only one or makes up over half of the text.
+    Questions without an answer are not summarized.
     """
-    *older, newest = select_unsummarized_runs(runs) or runs[-1:]
+    unsummarized = select_unsummarized_runs(runs)
+    answered = [run for run in unsummarized if run.has_answer]
+    *older, newest = answered or runs[-1:]
     old = tuple(build_messages([run for run in runs if run is not newest]))
     everything = tuple(build_messages(runs))
     if older and _count_characters(everything) <= 2 * _count_characters(old):
         return Compaction(newest.number, old)
-    return Compaction(runs[-1].number + 1, everything)
+    later = [run.number for run in unsummarized if not answered or run.number > newest.number]
+    return Compaction(min(later, default=runs[-1].number + 1), everything)
 
 
 def _count_characters(messages: Sequence[Message]) -> int:

@@ -26,6 +26,8 @@ RUN_WITH_REPLACED = (
     "conversation = (SELECT conversation FROM runs WHERE number = :run) AND (number = :run OR replaced_by = :run)"
 )
 """Matches a run and those that it replaced. The conversation is named because only it is indexed."""
+REPLACE_RUN = f"UPDATE runs SET replaced_by = :new WHERE {RUN_WITH_REPLACED}"
+"""Marks a run, and the runs that it replaced, as replaced by another one."""
 
 
 def find_unused_conversations(store: Store, cutoff: float) -> list[Conversation]:
@@ -55,8 +57,7 @@ def delete_run(store: Store, run_number: int) -> None:
 def replace_run(store: Store, run_number: int, new_run_number: int) -> None:
     """Mark a run, and the runs that it replaced, as replaced by another one."""
     with store.write_transaction() as connection:
-        update = f"UPDATE runs SET replaced_by = :new WHERE {RUN_WITH_REPLACED}"
-        connection.execute(update, {"run": run_number, "new": new_run_number})
+        connection.execute(REPLACE_RUN, {"run": run_number, "new": new_run_number})
 
 
 @contextmanager

@@ -116,6 +116,13 @@ class HistoryEntry(NamedTuple):
         return cls(row["time"], message, *details)
 
 
+REFUSED = "refused"
+"""The status of a run whose last messages, after the last answer if there is one, were refused by the provider."""
+MERGED = "merged"
+"""The status of a run whose question was sent together with the next one, as earlier versions did."""
+RUN_STATUSES = ("", REFUSED, MERGED)
+
+
 class Run(NamedTuple):
     """The part of a conversation that one command added.
 
@@ -147,6 +154,14 @@ class Run(NamedTuple):
     entries: tuple[HistoryEntry, ...] = ()
     replaced_by: int | None = None
     """The number of the run that edited this run's message or asked it again; this one is no longer sent."""
+    status: str = ""
+    """REFUSED or MERGED; "" for other runs, with or without an answer."""
+
+    @property
+    def has_answer(self) -> bool:
+        """Whether later requests contain the question: the model answered it, at least in part, not only reasoned."""
+        messages = (entry.message for entry in self.entries)
+        return self.status == MERGED or any(message.role == "assistant" and any(message[1:]) for message in messages)
 
 
 class Conversation(NamedTuple):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
 from ask.errors import FileError
-from ask.history.entries import MAX_SQLITE_INTEGER, Conversation, HistoryEntry, Run, ToolCallRecord
+from ask.history.entries import MAX_SQLITE_INTEGER, RUN_STATUSES, Conversation, HistoryEntry, Run, ToolCallRecord
 from ask.messages import Attachment, ProviderState, Usage
 from ask.records import NamedTuple
 from ask.text import repair_surrogates
@@ -134,6 +134,7 @@ RUN_FIELDS = {
     **dict.fromkeys(("provider", "model"), TEXT),
     **dict.fromkeys(("version", "system", "directory", "terminal", "error"), TEXT | ""),
     **dict.fromkeys(("compacts", "exit_code", "replaced_by"), INTEGER | None),
+    "status": Field((str,), f"one of {', '.join(filter(None, RUN_STATUSES))}", RUN_STATUSES.__contains__) | "",
     "started": TIME | 0,
     "ended": TIME | None,
     "rounds": INTEGER | 0,

@@ -15,6 +15,7 @@ from ask.errors import AskError, FileError
 from ask.events import Event, FallbackStarted, MessageAdded, ToolCallFinished, ToolCallRequested
 from ask.history.entries import (
     INDEX_MESSAGE,
+    REFUSED,
     UNINDEX_MESSAGE,
     HistoryEntry,
     ToolCallRecord,
@@ -88,14 +89,17 @@ class Recorder:
         self._fallback: FallbackStarted | None = None
         """The model that answers in place of the run's own."""
 
-    def begin(self, user_message: Message, opening_messages: Sequence[Message] = ()) -> None:
+    def begin(
+        self, user_message: Message, opening_messages: Sequence[Message] = (), replaced_runs: Sequence[int] = ()
+    ) -> None:
         """Save the user message. Call this before anything is sent.
 
         The messages of a template that precede it become a run of their own, which stays if the message is removed.
+        `replaced_runs` are the numbers of the runs whose unanswered questions the message contains.
         """
         if opening_messages:
             self._save(partial(self._insert_opening_run, opening_messages, time.time()))
-        self._save(partial(self._insert_run, HistoryEntry(time.time(), user_message)))
+        self._save(partial(self._insert_run, HistoryEntry(time.time(), user_message), replaced_runs))
 
     def on_event(self, event: Event) -> None:
         """Save an event of the run."""
@@ -125,12 +129,16 @@ class Recorder:
             case ToolCallFinished():
                 self._finished_call = event
 
-    def end(self, exit_code: int, error: AskError | None = None, usage: Usage | None = None) -> None:
+    def end(
+        self, exit_code: int, error: AskError | None = None, usage: Usage | None = None, *, is_refused: bool = False
+    ) -> None:
         """Save the exit code of the run and close the history.
 
-        `usage` is the total of all requests of the run; None keeps the sum over its messages.
+        `usage` is the total of all requests of the run; None keeps the sum over its messages. `is_refused` says that
+        the provider refused the messages since the last answer.
         """
-        end_values = (time.time(), exit_code, repair_surrogates(error.message) if error else "")
+        status = REFUSED if is_refused else ""
+        end_values = (time.time(), exit_code, repair_surrogates(error.message) if error else "", status)
         try:
             self._save(
                 partial(self._record_run_end, end_values, usage),
@@ -162,7 +170,9 @@ class Recorder:
         connection.execute(UNINDEX_MESSAGE, [self._partial_number])
         connection.execute("DELETE FROM messages WHERE number = ?", [self._partial_number])
 
-    def _insert_run(self, user_entry: HistoryEntry, connection: sqlite3.Connection) -> None:
+    def _insert_run(
+        self, user_entry: HistoryEntry, replaced_runs: Sequence[int], connection: sqlite3.Connection
+    ) -> None:
         columns = self._metadata._asdict()
         identity = columns.pop("conversation")
         now, title = user_entry.time, format_one_line(user_entry.message.content, MAX_TITLE_LENGTH)
@@ -176,13 +186,18 @@ class Recorder:
             connection, "runs", conversation=number, started=now, version=__version__, **columns
         )
         insert_entry(connection, self.run_number, user_entry)
+        if replaced_runs:
+            from ask.history.deletion import REPLACE_RUN
+
+            parameters = [{"run": number, "new": self.run_number} for number in replaced_runs]
+            connection.executemany(REPLACE_RUN, parameters)
 
     def _insert_opening_run(self, messages: Sequence[Message], now: float, connection: sqlite3.Connection) -> None:
         first, *others = (HistoryEntry(now, message) for message in messages)
-        self._insert_run(first, connection)
+        self._insert_run(first, (), connection)
         for entry in others:
             insert_entry(connection, self.run_number, entry)
-        self._record_run_end((now, 0, ""), None, connection)
+        self._record_run_end((now, 0, "", ""), None, connection)
 
     def _add_entry(
         self, entry: HistoryEntry, finished_call: ToolCallFinished | None, connection: sqlite3.Connection
@@ -217,10 +232,11 @@ class Recorder:
         connection.execute(INDEX_MESSAGE, call_key[:1])
 
     def _record_run_end(
-        self, end_values: tuple[float, int, str], usage: Usage | None, connection: sqlite3.Connection
+        self, end_values: tuple[float, int, str, str], usage: Usage | None, connection: sqlite3.Connection
     ) -> None:
         connection.execute(
-            "UPDATE runs SET ended = ?, exit_code = ?, error = ? WHERE number = ?", (*end_values, self.run_number)
+            "UPDATE runs SET ended = ?, exit_code = ?, error = ?, status = ? WHERE number = ?",
+            (*end_values, self.run_number),
         )
         self._usage = usage or self._usage
         self._update_totals(connection)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 APPLICATION_ID = 0x41534B31
 """Marks a SQLite file as ours: "ASK1" in ASCII."""
-MIGRATIONS = ("schema.sql", "answer_models.sql", "replaced_runs.sql")
+MIGRATIONS = ("schema.sql", "answer_models.sql", "replaced_runs.sql", "unanswered_questions.sql")
 """The scripts that upgrade each version to the next, starting from an empty file. A released script never changes."""
 SCHEMA_VERSION = len(MIGRATIONS)
 DEFAULT_LOCK_TIMEOUT = 10.0

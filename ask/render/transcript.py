@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from ask.console import BOLD, DIM, STDOUT, StandardOutput
 from ask.history.conversations import ToolCallStep, extract_summary, pair_calls_with_results
-from ask.history.entries import Conversation, HistoryEntry, Run
+from ask.history.entries import REFUSED, Conversation, HistoryEntry, Run
 from ask.messages import ToolCall, Usage
 from ask.parsing import parse_json, read_dict
 from ask.records import NamedTuple
@@ -135,6 +135,8 @@ def describe_ending(run: Run) -> Iterator[str]:
         yield "unfinished: still running, or killed"
     elif run.exit_code:
         yield f"exit code {run.exit_code}" + (f": {format_one_line(run.error)}" if run.error else "")
+    if run.status == REFUSED:
+        yield "refused by the provider: not sent again"
     if run.replaced_by is not None:
         yield "replaced: the message was edited or asked again"
 

@@ -18,11 +18,10 @@ from ask.agent.context_window import (
     estimate_text_tokens,
     estimate_tool_tokens,
     find_removable_ranges,
-    merge_user_messages,
     select_kept_indexes,
 )
 from ask.client.error_classification import is_context_exceeded
-from ask.messages import SUMMARY_PREFIX
+from ask.messages import SUMMARY_PREFIX, merge_user_messages
 
 TEXTS = st.text(max_size=60)
 

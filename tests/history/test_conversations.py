@@ -14,8 +14,10 @@ from ask.history.conversations import (
     NOT_RUN_RESULT,
     build_messages,
     find_conversation,
+    find_unanswered_questions,
     load_conversation,
     pair_calls_with_results,
+    plan_compaction,
 )
 from ask.history.conversations import find_current_conversation as newest
 from ask.history.entries import HistoryEntry, Run, ToolCallRecord
@@ -106,7 +108,8 @@ def test_it_goes_on_with_whom_it_asked_last(path: Path) -> None:
     with Store(path) as store:
         going_on = load_conversation(store, find_conversation(store, "abc"))
     assert (going_on.id, going_on.last_model, going_on.system) == ("abc", ("gemini", "b"), "")
-    assert going_on.messages == (Message("user", "one"), Message("user", "two"))
+    assert going_on.messages == ()
+    assert [question.message.content for question in going_on.unanswered] == ["one", "two"]
 
 
 def test_two_runs_at_once_are_told_one_after_the_other(path: Path) -> None:
@@ -163,7 +166,7 @@ def test_wherever_a_run_ends_every_call_has_its_result_at_once_and_in_order(
     told = list(build_messages(runs))
     check_pairs(told)
     assert [message for message in told if message.content not in (INTERRUPTED_RESULT, NOT_RUN_RESULT)] == [
-        entry.message for run in runs for entry in run.entries if any(entry.message[1:])
+        entry.message for run in runs if run.has_answer for entry in run.entries if any(entry.message[1:])
     ]
 
 
@@ -181,6 +184,58 @@ def check_pairs(told: Sequence[Message]) -> None:
 
 def run_of(entries: Sequence[HistoryEntry], number: int = 1, compacts: int | None = None) -> Run:
     return Run(number, compacts, 0, 0, "1", "openrouter", "m", "", "/", "", 0, "", 0, Usage(), tuple(entries))
+
+
+OUTCOMES = ("answered", "interrupted", "refused", "failed", "killed", "merged", "refused results", "failed correction")
+
+
+def run_with_outcome(outcome: str, number: int) -> tuple[Run, list[str]]:
+    """Return a run, and the roles of its messages in later requests."""
+    question = HistoryEntry(0, Message("user", f"question {number}"))
+    answer = HistoryEntry(0, Message("assistant", "Yes."), outcome != "interrupted")
+    entries = {
+        "answered": [question, answer],
+        "interrupted": [question, answer],
+        "refused results": [question, calling(1.0, 2.0), result(CALLS[0]), result(CALLS[1])],
+        "failed correction": [question, answer, HistoryEntry(0, Message("user", "Answer again."))],
+    }.get(outcome, [question])
+    status = "refused" if outcome.startswith("refused") else "merged" if outcome == "merged" else ""
+    run = run_of(entries, number)._replace(status=status, exit_code=None if outcome == "killed" else 6)
+    roles = {
+        "merged": ["user"],
+        "refused results": ["user", "assistant", "tool", "tool"],
+    }.get(outcome, ["user", "assistant"] if len(entries) > 1 else [])
+    return run, roles
+
+
+@given(st.lists(st.sampled_from(OUTCOMES), max_size=8))
+def test_only_what_was_answered_is_told(outcomes: list[str]) -> None:
+    made = [run_with_outcome(outcome, number) for number, outcome in enumerate(outcomes, 1)]
+    runs = [run for run, _ in made]
+    told = list(build_messages(runs))
+    assert [message.role for message in told] == [role for _, roles in made for role in roles]
+    assert [message.content for message in told if message.role == "user"] == [
+        f"question {run.number}" for run, roles in made if roles
+    ]
+    assert "done" not in [message.content for message in told]
+    unanswered = find_unanswered_questions(runs)
+    last_answered = max((run.number for run, roles in made if roles), default=0)
+    assert [question.run_number for question in unanswered] == [*range(last_answered + 1, len(runs) + 1)]
+    assert [question.is_refused for question in unanswered] == [run.status == "refused" for run in runs[last_answered:]]
+    later = find_unanswered_questions(runs, before_answers=True)
+    can_be_sent = [run.number for run, roles in made if not roles and run.status != "refused"]
+    assert [question.run_number for question in later if not question.is_refused][-1:] == can_be_sent[-1:]
+
+
+@given(st.lists(st.sampled_from(OUTCOMES), min_size=1, max_size=6))
+def test_a_summary_keeps_the_unanswered_questions(outcomes: list[str]) -> None:
+    runs = [run_with_outcome(outcome, number)[0] for number, outcome in enumerate(outcomes, 1)]
+    compaction = plan_compaction(runs)
+    summary = spoken(len(runs) + 1, "Summarize.", "In short.", compacts=compaction.first_kept_run)
+    assert find_unanswered_questions([*runs, summary]) == find_unanswered_questions(runs)
+    if compaction.messages:
+        kept = [run for run in runs if run.number >= compaction.first_kept_run]
+        assert list(compaction.messages) + list(build_messages(kept)) == list(build_messages(runs))
 
 
 def spoken(number: int, asked: str, answer: str, *, compacts: int | None = None, whole: bool = True) -> Run:

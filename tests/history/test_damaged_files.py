@@ -31,7 +31,7 @@ def hello(server: ModelServer) -> None:
 def check_answered(result: Result, words: str) -> None:
     """The answer is there, and one line says what is not saved and why."""
     assert (result.text, result.code, result.conversation) == ("Hello.\n", 0, "")
-    [line] = result.stderr.splitlines()
+    [line] = [line for line in result.stderr.splitlines() if "without the unanswered question" not in line]
     assert line.startswith("ask: ")
     assert words in line
 
@@ -117,7 +117,7 @@ def test_history_on_a_full_or_read_only_disk_can_be_read(disk: str, ask: Ask, se
     server.reply(wire.says("Hello."))
     result = in_a_world(ask, f"{script}ask --resume one hi", *options)
     check_answered(result, "read-only" if disk == "read-only" else "no space left")
-    assert server.requests[-1].json["messages"][-1]["content"] == "blue sky?\n\nhi"
+    assert server.requests[-1].json["messages"][-1]["content"] == "hi"
     check_refused(
         in_a_world(ask, f"{script}ask history delete one -y", *options),
         "read-only" if disk == "read-only" else "no space left",

@@ -199,9 +199,9 @@ def test_a_damaged_models_cache_is_replaced(ask: Ask, server: ModelServer, home:
 
 def test_prompts_before_and_after_a_failure_are_merged(ask: Ask, server: ModelServer) -> None:
     """Some models reject consecutive user messages."""
-    server.reply(wire.fails(400, "no"), wire.says("Hello."))
+    server.reply(wire.fails(401, "no"), wire.says("Hello."))
     assert ask("first").code == 6
-    assert ask("-c", "second").code == 0
+    assert ask("-c", "--unanswered", "second").code == 0
     body = check_chat_requests(server)[-1]
     assert list_roles(body) == ["system", "user"]
     assert wire.asked(body) == "first\n\nsecond"

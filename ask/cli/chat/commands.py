@@ -28,6 +28,8 @@ KEY_BINDINGS = {
     "Ctrl-C": "stop the answer; at the prompt, clear the line",
     "Ctrl-D": "quit",
 }
+MAX_EXCERPT = 60
+"""Characters of a removed message that are shown."""
 MAX_NAMED_FILES = 3
 """Up to this many attached files are listed by name; more are only counted."""
 Execute = Callable[["ChatSession", str], None]
@@ -185,8 +187,12 @@ def edit(session: ChatSession, text: str) -> None:
 
 @slash_command("", "Remove the last message and its answer.")
 def drop(session: ChatSession, _: str) -> None:
-    session.drop_last_message()
-    session.print_line("Removed the last message and its answer")
+    dropped = session.drop_last_message()
+    if dropped.has_response:
+        session.print_line("Removed the last message and its answer")
+    else:
+        kind = "refused" if dropped.is_refused else "unanswered"
+        session.print_line(f"Removed the {kind} message {format_one_line(dropped.user_message.content, MAX_EXCERPT)!r}")
 
 
 @slash_command("[OPTIONS]", "Restore the files that the last run changed.")
@@ -248,6 +254,7 @@ def resume(session: ChatSession, reference: str) -> None:
         messages = sum(message.role == "user" for message in session.request.message_history)
         session.print_line(f"Resumed {format_one_line(found[0].title)} ({format_count(messages, 'message')})")
         print_endpoint(session)
+        session.show_unanswered()
         return
     from shutil import get_terminal_size
 

@@ -42,10 +42,13 @@ def run_interactive_chat(session: ChatSession, first_message: str) -> None:
     """Read and handle messages and slash commands until the user quits."""
     from ask.cli.chat.prompt import ChatPrompt, prepare_terminal
 
+    session.is_interactive = True
     print_greeting(session)
     prompt = ChatPrompt(session)
+    session.has_typeahead = prompt.has_typeahead
     with prepare_terminal(prompt):
-        initial_text = ""
+        session.show_unanswered()
+        initial_text, session.draft = session.draft, ""
         while True:
             try:
                 first_message = first_message or prompt.read_message(initial_text)

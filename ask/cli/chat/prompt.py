@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
 import termios
@@ -18,7 +19,7 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.enums import DEFAULT_BUFFER
 from prompt_toolkit.filters import has_focus
 from prompt_toolkit.history import FileHistory, InMemoryHistory
-from prompt_toolkit.input.typeahead import clear_typeahead
+from prompt_toolkit.input.typeahead import clear_typeahead, get_typeahead, store_typeahead
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.defaults import create_output
@@ -81,6 +82,12 @@ class ChatPrompt:
         if not self._is_dumb_terminal:
             (output.enable_bracketed_paste if enabled else output.disable_bracketed_paste)()
             output.flush()
+
+    def has_typeahead(self) -> bool:
+        """Check whether input was typed that was not read yet."""
+        keys = get_typeahead(self._prompt_session.input)
+        store_typeahead(self._prompt_session.input, keys)
+        return bool(keys) or bool(select.select([sys.stdin], [], [], 0)[0])
 
     def discard_typeahead(self) -> None:
         """Discard input that was typed but not read yet."""

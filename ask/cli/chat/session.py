@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,15 @@ from ask.agent.app_context import AppContext
 from ask.agent.model_selection import ModelSelection, fetch_first_model, resolve_other_endpoint
 from ask.agent.request import (
     RunRequest,
+    add_unanswered,
     apply_settings,
     check_attachments_supported,
     compose_message,
+    confirm_unanswered,
     continue_conversation,
     prepare_without_prompt,
     print_input_notes,
+    print_unanswered,
     read_files,
     read_settings,
     warn_on_first_run,
@@ -27,13 +30,18 @@ from ask.cli.run import create_renderer
 from ask.console import StderrConsole
 from ask.errors import FileError, RunInterruptedError, UsageError
 from ask.events import Event, Notice
-from ask.history.conversations import find_conversation, load_conversation, select_unsummarized_runs
+from ask.history.conversations import (
+    find_conversation,
+    load_conversation,
+    select_accepted_messages,
+    select_unsummarized_runs,
+)
 from ask.history.deletion import delete_run, replace_run
 from ask.history.entries import Run, generate_conversation_id, read_runs
 from ask.history.listing import ConversationTitle, find_titles
 from ask.history.store import Store
 from ask.inputs.prompt_inputs import PromptInputs
-from ask.messages import SUMMARY_PREFIX, Message, ReportedUsage
+from ask.messages import SUMMARY_PREFIX, Message, ReportedUsage, UnansweredQuestion
 from ask.records import NamedTuple
 from ask.text import split_prompt
 
@@ -44,11 +52,13 @@ class ChatTurn(NamedTuple):
     """The last message of the user and its saved run."""
 
     message_index: int
-    """Index of the user message in the message history."""
+    """Index of the user message in the message history; if it has no response, the end of the history."""
     user_message: Message
     has_response: bool
     run_number: int | None
     """None if the run was not saved."""
+    is_refused: bool = False
+    """Whether the provider refused the message."""
 
     @property
     def words(self) -> str:
@@ -68,8 +78,12 @@ class ChatSession:
         totals: Usage and rounds of all messages so far.
         message_count: Number of messages sent.
         is_saved: Whether any part of the conversation is in the history.
-        draft: Text that a command puts at the next prompt for the user to complete.
+        draft: Text at the next prompt for the user to complete or correct.
+        is_interactive: Whether a user types the messages on a terminal.
+        has_typeahead: Checks whether the user has typed more, which goes to the next prompt.
     """
+
+    is_interactive = False
 
     def __init__(self, flags: Mapping[str, Any], app: AppContext) -> None:
         self.flags = dict(flags)
@@ -85,8 +99,11 @@ class ChatSession:
         self._tools_override: bool | None = None
         self.totals = RunResult([], app)
         self.message_count = 0
-        self.is_saved = bool(self.request.message_history)
+        self.is_saved = bool(self.request.message_history or self.request.unanswered)
         self.draft = ""
+        self.has_typeahead: Callable[[], bool] = bool
+        if flags["unanswered"]:
+            add_unanswered(self.request)  # its error comes before the first message
 
     # Messages
 
@@ -95,7 +112,16 @@ class ChatSession:
 
         If the run fails, its `AskError` is raised after the partial answer is printed. The chat can continue.
         """
-        self._continue_from(self._run_message(self._compose_message(text)))
+        message = self._compose_message(text)
+        request = self.request._replace(user_message=message)
+        if self.flags["unanswered"]:
+            self.flags["unanswered"] = False
+            request = add_unanswered(request)
+        elif self.is_interactive:
+            request = confirm_unanswered(request, self.app)
+        if request.user_message is not message:  # it now contains the unanswered ones
+            self.request = self.request._replace(unanswered=request.unanswered)
+        self._continue_from(self._run_message(request))
 
     def _compose_message(self, text: str) -> Message:
         """Compose the next message from the text, the pending files and the pending template.
@@ -119,8 +145,8 @@ class ChatSession:
             content = new_words + (blocks if last.words or not blocks else f"\n\n{blocks}")
             message = message._replace(content=content)
         original_request = self.request
-        self._replace_history(original_request.message_history[: last.message_index])
-        result = self._run_message(message)
+        self._remove_turn(last)
+        result = self._run_message(self.request._replace(user_message=message))
         new_run_number = result.saved_run_number
         if not last.has_response:
             self._delete_run(last.run_number)
@@ -131,20 +157,30 @@ class ChatSession:
         else:
             self.request = original_request
             self._delete_run(new_run_number)
-            result.messages = list(original_request.message_history)
+            if result.is_refused and new_words:
+                self.draft = f"/edit {new_words}"
+            if result.error is not None:
+                raise result.error
+            return
         self._continue_from(result)
 
-    def drop_last_message(self) -> None:
-        """Remove the last message and its answers from the conversation and the history."""
+    def drop_last_message(self) -> ChatTurn:
+        """Remove the last message and its answers from the conversation and the history; return it."""
         last = self.find_last_turn()
         self._delete_run(last.run_number)
-        self._replace_history(self.request.message_history[: last.message_index])
+        self._remove_turn(last)
         self._reload_conversation()
-        self.is_saved = self.is_saved and bool(self.request.message_history)
+        self.is_saved = self.is_saved and bool(self.request.message_history or self.request.unanswered)
+        return last
 
-    def _run_message(self, user_message: Message) -> RunResult:
+    def _remove_turn(self, turn: ChatTurn) -> None:
+        """Remove the last message from the next requests."""
+        if not turn.has_response:
+            self.request = self.request._replace(unanswered=self.request.unanswered[:-1])
+        self._replace_history(self.request.message_history[: turn.message_index])
+
+    def _run_message(self, request: RunRequest) -> RunResult:
         """Run a message and render the answer."""
-        request = self.request._replace(user_message=user_message)
         self.request = self.request._replace(opening_messages=())
         warn_on_first_run(request, self.app)
         renderer = create_renderer(self.flags, request, self.console)
@@ -162,12 +198,39 @@ class ChatSession:
         return result
 
     def _continue_from(self, result: RunResult) -> None:
-        """Make the messages of a run the new message history, then raise the error of the run, if any."""
-        self._replace_history(result.messages)
+        """Make the messages of a run the new message history, then raise the error of the run, if any.
+
+        A refused message is offered for editing.
+        """
+        history, new = result.messages[: result.question_index], result.messages[result.question_index :]
+        if result.has_answer:
+            history += select_accepted_messages(new, is_refused=result.is_refused)
+            self.request = self.request._replace(unanswered=())
+        else:
+            question = UnansweredQuestion(new[0], result.is_refused)
+            self.request = self.request._replace(unanswered=(*self.request.unanswered, question))
+        self._replace_history(history)
         if result.is_saved:
             self._reload_conversation()
+        self.offer_refused_message()
         if result.error is not None:
             raise result.error
+
+    def offer_refused_message(self) -> None:
+        """Put the last message at the next prompt if the provider refused it.
+
+        Files are not offered again: they are the most likely cause.
+        """
+        unanswered = self.request.unanswered
+        if unanswered and unanswered[-1].is_refused and not self.has_typeahead():
+            turn = self._make_unanswered_turn()
+            has_files = bool(turn.user_message.attachments)
+            self.draft = turn.words.partition("[attached: ")[0].rstrip() if has_files else f"/edit {turn.words}"
+
+    def show_unanswered(self) -> None:
+        """Show the messages of a continued conversation that are not sent again by themselves."""
+        print_unanswered(self.request, self.app)
+        self.offer_refused_message()
 
     # The saved conversation
 
@@ -190,18 +253,28 @@ class ChatSession:
         message would then remove the wrong run.
         """
         messages = self.request.message_history
-        index = max((index for index, message in enumerate(messages) if message.role == "user"), default=-1)
-        if index < 0 or messages[index].content.startswith(SUMMARY_PREFIX):
-            raise UsageError("there is no message yet", "type one")
         runs: list[Run] = []
         if self.request.settings.save:
             with suppress(UsageError), self._open_history() as store:  # the history could not be written
                 runs = read_runs(store, find_conversation(store, self.request.conversation_id))
         last_run = next(reversed(select_unsummarized_runs(runs)), None)
+        if self.request.unanswered:
+            turn = self._make_unanswered_turn()
+            if last_run and last_run.number != turn.run_number:
+                raise UsageError("the conversation was continued elsewhere", "quit, and continue it with ask chat -c")
+            return turn
+        index = max((index for index, message in enumerate(messages) if message.role == "user"), default=-1)
+        if index < 0 or messages[index].content.startswith(SUMMARY_PREFIX):
+            raise UsageError("there is no message yet", "type one")
         if last_run and last_run.entries[0].message.content != messages[index].content:
             raise UsageError("the conversation was continued elsewhere", "quit, and continue it with ask chat -c")
         has_response = index < len(messages) - 1
         return ChatTurn(index, messages[index], has_response, last_run.number if last_run else None)
+
+    def _make_unanswered_turn(self) -> ChatTurn:
+        last = self.request.unanswered[-1]
+        end = len(self.request.message_history)
+        return ChatTurn(end, last.message, has_response=False, run_number=last.run_number, is_refused=last.is_refused)
 
     def _delete_run(self, number: int | None) -> None:
         if number is not None:
@@ -289,7 +362,7 @@ class ChatSession:
         self._reload_conversation()
 
     def start_new_conversation(self) -> None:
-        self.request = self.request._replace(conversation_id=generate_conversation_id())
+        self.request = self.request._replace(conversation_id=generate_conversation_id(), unanswered=())
         self._replace_history(())
         self.is_saved = False
 

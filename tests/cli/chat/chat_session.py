@@ -40,6 +40,13 @@ class Chat:
         self.type_in(text + ENTER)
         return self.wait_for_prompt()
 
+    def send_alone(self, text: str, *, answer: str = "n") -> str:
+        """Send a line after one without an answer, and answer whether to send that, too."""
+        place = len(self.running.stdout)
+        self.type_in(text + ENTER)
+        self.running.wait_for("Send the unanswered question too? [y/N]", after=place)
+        return self.send(answer)
+
     def complete(self, keys: str, shown: str) -> None:
         """Type something and press Tab; wait until `shown` appears."""
         place = len(self.running.stdout)

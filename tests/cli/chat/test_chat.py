@@ -120,7 +120,7 @@ def test_ctrl_c_stops_waiting_for_the_first_token(ask: Ask, server: ModelServer)
         server.wait_for_requests(1)
         chat.type_in(CTRL_C)
         assert "ask: interrupted" in chat.wait_for_prompt()
-        assert "Fine." in chat.send("again")
+        assert "Fine." in chat.send_alone("again")
 
 
 @pytest.mark.parametrize("options", [(), pytest.param(("--safe",), marks=pytest.mark.slow)], ids=["", "safe"])
@@ -260,7 +260,7 @@ def test_a_failed_message_is_reported_and_the_chat_continues(ask: Ask, server: M
     with Chat(ask, "-q") as chat:
         shown = chat.send("hello")
         assert "ask: No auth credentials found (openrouter, 401)" in shown
-        assert "Fine." in chat.send("again")
+        assert "Fine." in chat.send_alone("again")
         assert chat.quit().code == 0
 
 

@@ -232,7 +232,7 @@ def list_answers(home: Home) -> list[tuple[str, bool]]:
 
 @pytest.mark.slow
 def test_retry_after_a_failure_sends_the_message_again(ask: Ask, server: ModelServer, home: Home) -> None:
-    server.reply(wire.fails(400), wire.says("Fine."))
+    server.reply(wire.fails(401), wire.says("Fine."))
     with Chat(ask) as chat:
         chat.send("one")
         assert "Fine." in chat.send("/retry")
@@ -300,7 +300,7 @@ def test_an_edited_message_that_fails_changes_nothing(ask: Ask, server: ModelSer
     with Chat(ask) as chat:
         chat.send("one")
         assert "refused" in chat.send("/edit two")
-        chat.send("three")
+        chat.send("\x15three")  # instead of the refused text, which is offered for editing
         chat.quit()
     assert read_last_conversation(server) == ["one", "First.", "three"]
     assert list_answers(home) == [("First.", False), ("Second.", False)]

@@ -1,0 +1,13 @@
+-- Why the messages after a run's last answer are not sent as they are: "refused" if the provider refused them. Until now,
+-- a question without an answer was sent together with the next one. If that was answered, it is still part of the
+-- conversation, and "merged" says so.
+
+ALTER TABLE runs ADD COLUMN status TEXT NOT NULL DEFAULT '';
+UPDATE runs SET status = 'merged'
+WHERE compacts IS NULL
+    AND NOT EXISTS (SELECT 1 FROM messages WHERE run = runs.number AND role = 'assistant')
+    AND EXISTS (
+        SELECT 1 FROM runs AS later JOIN messages ON messages.run = later.number
+        WHERE later.conversation = runs.conversation AND later.number > runs.number
+            AND later.compacts IS NULL AND role = 'assistant'
+    )

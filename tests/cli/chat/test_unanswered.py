@@ -1,0 +1,144 @@
+"""Messages of a chat that are refused or not answered: offered for editing, dropped, sent again, or left out."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+import pytest
+
+from tests import wire
+from tests.cli.chat.chat_session import CTRL_D, ENTER, Chat, read_last_conversation
+from tests.model_server import ModelServer
+from tests.program import Ask, Home
+from tests.sample_files import PHOTO
+from tests.saved_history import list_messages, read_saved_runs
+
+
+def list_questions(home: Home) -> list[tuple[str, str]]:
+    """Return the question and the status of each saved run."""
+    return [(list_messages(run)[0][1], run.status) for run in read_saved_runs(home)]
+
+
+@pytest.mark.parametrize("options", [(), ("--no-save",)], ids=["saved", "not saved"])
+def test_a_refused_message_is_offered_for_editing(
+    ask: Ask, server: ModelServer, home: Home, options: tuple[str, ...]
+) -> None:
+    server.reply(wire.says("Hello."), wire.fails(400), wire.says("Better."), wire.says("Fine."))
+    with Chat(ask, *options) as chat:
+        chat.send("hi")
+        assert "it failed" in chat.send("rude")
+        assert "Better." in chat.send(" no more")
+        assert read_last_conversation(server) == ["hi", "Hello.", "rude no more"]
+        chat.send("next")
+        assert read_last_conversation(server) == ["hi", "Hello.", "rude no more", "Better.", "next"]
+    if not options:
+        assert list_questions(home) == [("hi", ""), ("rude no more", ""), ("next", "")]
+
+
+def test_a_line_typed_ahead_is_not_added_to_a_refused_message(ask: Ask, server: ModelServer) -> None:
+    refused, reply = threading.Event(), wire.fails(400)
+    server.reply(replace(reply, steps=(refused, *reply.steps)), wire.says("Fine."))
+    with Chat(ask) as chat:
+        chat.type_in("rude" + ENTER)
+        server.wait_for_requests(1)
+        chat.type_in("next" + ENTER)
+        refused.set()
+        chat.running.wait_for("Fine.")
+    assert read_last_conversation(server) == ["next"]
+
+
+def test_a_refused_file_is_not_offered_again(ask: Ask, server: ModelServer, home: Home) -> None:
+    (ask.cwd / "photo.png").write_bytes(PHOTO.data)
+    server.reply(wire.fails(400, "invalid image"), wire.says("I see none."))
+    with Chat(ask, "-m", "openai/gpt-4o") as chat:
+        chat.send("/file photo.png")
+        chat.send("what is it")
+        assert "I see none." in chat.send("?")
+    assert read_last_conversation(server) == ["what is it?"]
+    assert list_questions(home) == [("what is it", "refused"), ("what is it?", "")]
+
+
+@pytest.mark.parametrize("options", [(), ("--no-save",)], ids=["saved", "not saved"])
+def test_drop_removes_the_message_that_it_names(
+    ask: Ask, server: ModelServer, home: Home, options: tuple[str, ...]
+) -> None:
+    server.reply(wire.says("Hello."), wire.fails(400), wire.says("Fine."))
+    with Chat(ask, *options) as chat:
+        chat.send("hi")
+        chat.send("rude")
+        assert "refused message 'rude'" in chat.send("\x15/drop")
+        assert "last message and its answer" in chat.send("/drop")
+        assert "no message" in chat.send("/drop")
+        chat.send("next")
+    assert read_last_conversation(server) == ["next"]
+    if not options:
+        assert list_questions(home) == [("next", "")]
+
+
+@pytest.mark.parametrize("options", [(), ("--no-save",)], ids=["saved", "not saved"])
+@pytest.mark.parametrize(("answer", "expected"), [("y", ["lost\n\nnext"]), ("n", ["next"])])
+def test_the_next_line_asks_about_an_unanswered_message(
+    *, ask: Ask, server: ModelServer, home: Home, options: tuple[str, ...], answer: str, expected: list[str]
+) -> None:
+    server.reply(wire.fails(401), wire.says("Fine."))
+    with Chat(ask, *options) as chat:
+        chat.send("lost")
+        assert "Fine." in chat.send_alone("next", answer=answer)
+        assert read_last_conversation(server) == expected
+        shown = chat.send("again")
+        assert "Send the" not in shown
+        assert read_last_conversation(server) == [*expected, "Fine.", "again"]
+
+
+@pytest.mark.parametrize("options", [(), ("--no-save",)], ids=["saved", "not saved"])
+def test_messages_that_failed_together_are_one(ask: Ask, server: ModelServer, options: tuple[str, ...]) -> None:
+    server.reply(wire.fails(401), wire.fails(401), wire.says("Fine."))
+    with Chat(ask, *options) as chat:
+        chat.send("one")
+        for line in ("two", "three"):
+            chat.send_alone(line, answer="y")
+        assert read_last_conversation(server) == ["one\n\ntwo\n\nthree"]
+        chat.send("four")
+    assert read_last_conversation(server) == ["one\n\ntwo\n\nthree", "Fine.", "four"]
+
+
+def test_a_refused_edit_is_offered_again(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("Hello."), wire.fails(400), wire.says("Fine."))
+    with Chat(ask) as chat:
+        chat.send("hi")
+        chat.send("/edit rude")
+        assert "Fine." in chat.send(" no more")
+    assert read_last_conversation(server) == ["rude no more"]
+
+
+def test_retry_sends_an_unanswered_message_again(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(wire.says("Hello."), wire.fails(401), wire.says("Fine."))
+    with Chat(ask) as chat:
+        chat.send("hi")
+        chat.send("lost")
+        assert "Fine." in chat.send("/retry")
+    assert read_last_conversation(server) == ["hi", "Hello.", "lost"]
+    assert list_questions(home) == [("hi", ""), ("lost", "")]
+
+
+@pytest.mark.parametrize("status", [400, 401])
+def test_a_continued_chat_shows_the_message(ask: Ask, server: ModelServer, home: Home, status: int) -> None:
+    server.reply(wire.fails(status), wire.says("Fine."))
+    session = {"ASK_SESSION": "a"}
+    ask("lost", env=session)
+    with ask.start_on_terminal("chat", "-c", env=session) as running:
+        running.wait_for("refused question 'lost'" if status == 400 else "unanswered question 'lost'")
+        place = running.wait_for("\x1b[J\x1b[0;1m>")
+        running.type_in(" twice\r" if status == 400 else "/retry\r")
+        running.wait_for("Fine.", after=place)
+        running.type_in(CTRL_D)
+        running.finish()
+    assert read_last_conversation(server) == ["lost twice" if status == 400 else "lost"]
+
+
+def test_piped_lines_can_send_an_unanswered_message(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.fails(401), wire.says("Fine."))
+    ask("lost")
+    assert ask("chat", "-c", "--unanswered", stdin=b"one\ntwo\n").code == 0
+    assert read_last_conversation(server) == ["lost\n\none", "Fine.", "two"]
