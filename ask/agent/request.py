@@ -271,7 +271,10 @@ def read_conversation(flags: Mapping[str, Any], app: AppContext, directory: Path
         else:
             terminal = identify_terminal(app.environment)
             conversation = find_current_conversation(store, terminal, decode_argument(str(directory)))
-        return load_conversation(store, conversation)
+        resumed = load_conversation(store, conversation)
+        for note in store.notes:
+            app.console.print_notice(note)
+        return resumed
 
 
 def read_template(flags: Mapping[str, Any], app: AppContext, toolset: Toolset, *, has_columns: bool) -> Template:
