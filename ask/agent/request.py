@@ -132,7 +132,7 @@ def prepare_without_prompt(flags: Mapping[str, Any], app: AppContext, *, has_col
         response_schema = read_response_schema(flags["schema"])
     extra_system_prompt = read_extra_system_prompt(flags["system"], conversation, template)
     settings = read_settings(flags, extra_system_prompt, app, template)
-    for warning in app.config.warnings:
+    for warning in (*app.config.warnings, *app.config.list_skipped("aliases", "providers")):
         app.console.print_notice(warning)
     template_model = (template.provider, template.model) if template else ("", "")
     selection = ModelSelection(

@@ -52,16 +52,26 @@ class ProxySetting(NamedTuple):
     address: str
 
 
-def find_proxy(url: str) -> ProxySetting | None:
-    """Return the proxy that `requests` uses for a URL; None for a direct connection."""
-    from requests.utils import get_environ_proxies, select_proxy
+def read_proxies(url: str) -> dict[str, str]:
+    """Return the proxies for a URL by scheme, without blank ones, which `requests` would connect to."""
+    from requests.utils import get_environ_proxies
 
-    value = select_proxy(url, get_environ_proxies(url, no_proxy=None))
+    proxies = get_environ_proxies(url, no_proxy=None)
+    return {scheme: stripped for scheme, value in proxies.items() if (stripped := value.strip())}
+
+
+def find_proxy(url: str) -> ProxySetting | None:
+    """Return the proxy that is used for a URL; None for a direct connection."""
+    from requests.utils import select_proxy
+
+    value = select_proxy(url, read_proxies(url))
     if not value:
         return None
     scheme = urlsplit(url).scheme
     variables = (f"{scheme}_proxy", f"{scheme}_proxy".upper(), "all_proxy", "ALL_PROXY")
-    variable = next((name for name in variables if os.environ.get(name) == value), "the system's proxy setting")
+    variable = next(
+        (name for name in variables if os.environ.get(name, "").strip() == value), "the system's proxy setting"
+    )
     parts = split_server_url(value if "://" in value else f"http://{value}", PROXY_SCHEMES)
     proxy_scheme, address = (parts.scheme, parts.netloc.rpartition("@")[2]) if parts else ("", "")
     return ProxySetting(variable, value, proxy_scheme, address)

@@ -99,7 +99,9 @@ class Transport:
         self._session.mount(f"{parts.scheme}://", create_adapter(self._connection_counter))
         self._session.trust_env = False  # `requests` would read the whole environment for each request
         if preconnection is None:  # otherwise there is no proxy
-            self._session.proxies = requests.utils.get_environ_proxies(self.base_url, no_proxy=None)
+            from ask.client.network_errors import read_proxies
+
+            self._session.proxies = read_proxies(self.base_url)
 
     def send(self, request: HttpRequest, stream_format: Literal["sse", "ndjson"] = "sse") -> HttpResponse:
         """Send a request and return the response as soon as its headers have arrived.
