@@ -75,7 +75,8 @@ def open_private_file(path: Path, flags: int) -> int:
     Raises:
         OSError: it cannot be opened.
     """
-    descriptor = os.open(path, flags | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE_MODE)
+    # O_NONBLOCK: a named pipe in its place is an error, and is not waited for.
+    descriptor = os.open(path, flags | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, PRIVATE_FILE_MODE)
     status = os.fstat(descriptor)
     if status.st_size == 0 and status.st_mode & PRIVATE_FILE_MODE != PRIVATE_FILE_MODE:
         os.fchmod(descriptor, PRIVATE_FILE_MODE)  # otherwise the next run could not open it

@@ -107,7 +107,8 @@ def test_files_can_be_opened_again_whatever_the_umask(demo: Ask, home: Home) -> 
     asks = ("ask 'write a.txt with x'", "ask map say rows.txt -O out.jsonl", "ask undo -y")
     result = demo.shell(f"umask 0777; {'; '.join(asks)}")
     assert result.code == 0, result.stderr
-    private = [path for folder in (home.data, home.path / "cache") for path in folder.rglob("*")]
+    folders = (home.data, home.path / "cache")
+    private = [path for folder in folders for path in folder.rglob("*") if path.name != ".pruned"]  # is never opened
     assert {path.name for path in private} >= {"audit.jsonl", "history.db", "map.db", "map.lock"}
     unusable = [path for path in private if stat.S_IMODE(path.stat().st_mode) & 0o600 != 0o600]
     assert unusable == []
@@ -162,3 +163,44 @@ def test_an_invalid_certificate_in_a_bundle_is_named(joint: str, tmp_path: Path)
     with pytest.raises(ConfigError, match=r"line \d+") as caught:
         create_ssl_context(CaBundle(str(bundle), "SSL_CERT_FILE"))
     assert "no certificates" not in caught.value.message
+
+
+# Decisions and backups
+
+
+# https://github.com/openai/codex/issues/11603: an error in one file of rules, and no rule applies
+def test_an_odd_approval_is_not_applied_and_not_lost(demo: Ask, home: Home) -> None:
+    home.data.mkdir()
+    sound = {"scope": "tool", "value": "bash", "folder": "", "time": 1}
+    odd = [5, {}, {**sound, "scope": "galaxy"}, {**sound, "time": "noon"}]
+    (home.data / "approvals.json").write_text(json.dumps([*odd, sound]))
+    result = demo("tools", "approvals", "--json")
+    assert (result.code, [row["value"] for row in json.loads(result.text)]) == (0, ["bash"])
+    assert demo("tools", "forget", json.loads(result.text)[0]["id"]).code == 0
+    assert json.loads((home.data / "approvals.json").read_text()) == odd
+
+
+def test_an_odd_decision_about_a_project_is_none(demo: Ask, home: Home) -> None:
+    home.data.mkdir()
+    decisions = {"/x": True, "/y": {"trusted": True}, "/z": {"trusted": True, "time": 1}}
+    (home.data / "trusted-projects.json").write_text(json.dumps(decisions))
+    (home.work / "AGENTS.md").write_text("Be nice.")
+    assert demo("run echo ok").code == 0
+    listed = demo("context", "list", "--json")
+    assert [row["project"] for row in json.loads(listed.text)] == ["/z"]
+
+
+# https://github.com/anomalyco/opencode/issues/10904: a file of zeros after a power failure
+def test_a_damaged_backup_costs_only_its_own_run(demo: Ask, home: Home) -> None:
+    for name in ("old", "new"):
+        assert demo(f"write {name}.txt with x").code == 0
+    older, newer = sorted((home.data / "originals").glob("0*"))
+    content = newer.joinpath("journal").read_bytes()
+    newer.joinpath("journal").write_bytes(b"\0" * 400 + b"\n")
+    result = demo("undo", "-y")
+    assert (result.code, str(newer) in result.stderr, (home.work / "old.txt").exists()) == (9, True, True)
+    newer.joinpath("journal").write_bytes(content)
+    older.joinpath("journal").write_bytes(b"\0" * 400 + b"\n")
+    result = demo("undo", "-y")
+    assert (result.code, str(older) in result.stderr) == (0, True)
+    assert ((home.work / "old.txt").exists(), (home.work / "new.txt").exists()) == (True, False)
