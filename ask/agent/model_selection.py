@@ -110,26 +110,40 @@ def resolve_other_endpoint(app: AppContext, selection: ModelSelection, current: 
     return resolve_endpoint(app, selection)
 
 
-def resolve_fallbacks(app: AppContext, models: Sequence[str], endpoint: ModelEndpoint) -> tuple[ModelEndpoint, ...]:
+def resolve_fallbacks(
+    app: AppContext, models: Sequence[str], endpoint: ModelEndpoint, skip: Callable[[str], None] | None = None
+) -> tuple[ModelEndpoint, ...]:
     """Resolve the models to ask if `endpoint` cannot answer. One without a provider is of the same provider.
 
+    `skip` is called with the reason why a model cannot be used, which is then left out.
+
     Raises:
-        ConfigError: a provider does not exist, has no key, or is named without a model.
+        ConfigError: without `skip`, a provider does not exist, has no key, or is named without a model.
     """
     fallbacks = []
     for model in models:
-        if model in app.provider_names and model not in app.config.aliases:
-            raise ConfigError(
-                f"the fallback {model} is a provider, not a model",
-                f"pass a model, or {model}: for the provider's default",
-            )
-        selection = ModelSelection(model=model, conversation_model=(endpoint.provider_name, ""))
         try:
-            fallbacks.append(resolve_other_endpoint(app, selection, endpoint))
+            fallbacks.append(_resolve_fallback(app, model, endpoint))
         except ConfigError as error:
-            error.message = f"cannot use the fallback {model}: {error.message}"
-            raise
+            if skip is None:
+                raise
+            skip(f"{error.message}; skipping it")
     return tuple(fallbacks)
+
+
+def _resolve_fallback(app: AppContext, model: str, endpoint: ModelEndpoint) -> ModelEndpoint:
+    if model in app.provider_names and model not in app.config.aliases:
+        raise ConfigError(
+            f"the fallback {model} is a provider, not a model",
+            f"pass a model, or {model}: for the provider's default",
+        )
+    try:
+        return resolve_other_endpoint(
+            app, ModelSelection(model=model, conversation_model=(endpoint.provider_name, "")), endpoint
+        )
+    except ConfigError as error:
+        error.message = f"cannot use the fallback {model}: {error.message}"
+        raise
 
 
 def load_provider(app: AppContext, name: str) -> LoadedProvider:

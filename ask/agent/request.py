@@ -143,7 +143,8 @@ def prepare_without_prompt(flags: Mapping[str, Any], app: AppContext, *, has_col
         from ask.client.preconnect import preconnect
 
         endpoint = endpoint._replace(preconnection=preconnect(endpoint.base_url))
-    fallbacks = resolve_fallbacks(app, settings.fallback, endpoint)
+    skip = None if flags["fallback"] else app.console.print_notice  # one that is configured may be for another day
+    fallbacks = resolve_fallbacks(app, settings.fallback, endpoint, skip)
     secrets = app.collect_secrets()
     app.console.redact = secrets.redact
     request = RunRequest(
@@ -179,9 +180,11 @@ def apply_settings(request: RunRequest, settings: Settings, flags: Mapping[str, 
         AskError: the settings are invalid, or safe mode is not available here.
     """
     if settings.allow or settings.deny:
+        from ask.safety.command_rules import select_valid_rules
         from ask.safety.policy import ToolPolicy
 
-        ToolPolicy.from_settings(settings)  # an invalid rule is an error before anything is sent
+        settings = settings._replace(allow=select_valid_rules("tools.allow", settings.allow, app.console.print_notice))
+        ToolPolicy.from_settings(settings)  # an invalid rule that denies is an error before anything is sent
     context, safe_mode, template = request.project_context, request.safe_mode, request.template
     if context is None and settings.tools and (template is None or template.tools):
         context = read_project_context(flags, settings, app, request)

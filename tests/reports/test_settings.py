@@ -18,6 +18,13 @@ from tests import wire
 from tests.model_server import ModelServer
 from tests.program import TEST_KEY, Ask, Home
 from tests.raw_server import make_certificate
+from tests.third_party_plugins import install_provider
+
+
+@pytest.fixture
+def ask(home: Home, server: ModelServer) -> Ask:
+    """With a key for openrouter and no other provider."""
+    return Ask({**home.env, "OPENROUTER_API_KEY": TEST_KEY, "OPENROUTER_BASE_URL": server.base_url}, home.work)
 
 
 @pytest.fixture
@@ -204,3 +211,45 @@ def test_a_damaged_backup_costs_only_its_own_run(demo: Ask, home: Home) -> None:
     result = demo("undo", "-y")
     assert (result.code, str(older) in result.stderr) == (0, True)
     assert ((home.work / "old.txt").exists(), (home.work / "new.txt").exists()) == (True, False)
+
+
+# Lists of settings
+
+
+# https://github.com/cognizant-ai-lab/neuro-san/pull/1037: a fallback without a key, and the first model is not asked
+@pytest.mark.parametrize("model", ["gemini:gemini-pro", "gemini"])
+def test_a_configured_fallback_that_cannot_be_used_is_left_out(
+    model: str, ask: Ask, home: Home, server: ModelServer
+) -> None:
+    configure(home, f'fallback = ["{model}", "openrouter:test/other"]\n[network]\ntries = 1\n')
+    server.reply(wire.fails(503), wire.says("Hello."))
+    result = ask("-p", "openrouter", "-m", "test/model", "hi")
+    assert (result.code, result.text, f"fallback {model}" in result.stderr) == (0, "Hello.\n", True)
+    assert server.requests[-1].json["model"] == "test/other"
+    assert ask("-p", "openrouter", "-m", "test/model", "--fallback", model, "hi").code == 4
+
+
+def test_an_invalid_entry_of_the_allowlist_allows_nothing(demo: Ask, home: Home) -> None:
+    configure(home, '[tools]\nallow = ["rm (", "git status"]\n')
+    result = demo("run echo ok")
+    assert (result.code, "rm (" in result.stderr) == (0, True)
+    configure(home, '[tools]\ndeny = ["rm (", "git status"]\n')
+    assert demo("run echo ok").code == 4
+
+
+# https://github.com/napari/npe2/pull/368: a distribution without a name, and no plugin is found
+def test_damaged_distributions_do_not_hide_the_others(home: Home, tmp_path: Path) -> None:
+    site = install_provider(tmp_path / "site", "sound")
+    for name, metadata, entry_points in (
+        ("no_files", None, None),
+        ("no_name", b"Metadata-Version: 2.1\n", b"[ask.providers]\nx = x:y\n"),
+        ("not_text", b"\xff\xfe\0", b"[ask.providers]\nx = caf\xe9:y\n"),
+        ("no_syntax", b"Name: no_syntax\nVersion: 1\n", b"[ask.providers\nx y z\n= a\nq = :\n"),
+    ):
+        info = site / f"{name}-1.0.dist-info"
+        info.mkdir()
+        for file, content in (("METADATA", metadata), ("entry_points.txt", entry_points)):
+            if content is not None:
+                (info / file).write_bytes(content)
+    result = Ask({**home.env, "PYTHONPATH": str(site)}, home.work, installed=True)("providers", "--json")
+    assert (result.code, "sound" in [row["name"] for row in json.loads(result.text)]) == (0, True)

@@ -10,9 +10,15 @@ import pytest
 
 from tests import wire
 from tests.model_server import ModelServer, Reply
-from tests.program import ASK, Ask, Home, Running
+from tests.program import ASK, TEST_KEY, Ask, Home, Running
 
 MODEL = ("-p", "openrouter", "-m", "test/model", "-q")
+
+
+@pytest.fixture
+def ask(home: Home, server: ModelServer) -> Ask:
+    """With a key for openrouter and no other provider."""
+    return Ask({**home.env, "OPENROUTER_API_KEY": TEST_KEY, "OPENROUTER_BASE_URL": server.base_url}, home.work)
 
 
 @pytest.fixture
@@ -112,3 +118,12 @@ def test_a_reader_that_goes_away(demo: Ask, home: Home) -> None:
         result = demo.shell(f"ask {command} 2> err | true; echo ${{PIPESTATUS[0]}}")
         assert result.text == "0\n", command
         assert "Traceback" not in Path(home.work, "err").read_text()
+
+
+# https://github.com/openai/codex/issues/41559: the model removes its working folder, and the session is over
+def test_a_working_folder_that_is_removed_during_a_run(ask: Ask, server: ModelServer) -> None:
+    remove, write = ("bash", {"command": 'rmdir "$PWD"'}), ("write_file", {"filepath": "a.txt", "content": "x"})
+    server.reply(wire.calls(remove, write), wire.says("Both done."))
+    result = ask.on_terminal(*MODEL[:-1], "go")
+    assert (result.code, "Both done." in result.text) == (0, True), result.text
+    assert [message["role"] for message in server.requests[-1].json["messages"]][-2:] == ["tool", "tool"]
