@@ -67,6 +67,22 @@ def create_private_folder(path: Path) -> None:
             folder.chmod(PRIVATE_FOLDER_MODE)
 
 
+def open_private_file(path: Path, flags: int) -> int:
+    """Open a file in one of ask's own folders; create it if it is missing, private to its owner.
+
+    The permissions do not depend on the umask.
+
+    Raises:
+        OSError: it cannot be opened.
+    """
+    # O_NONBLOCK: a named pipe in its place is an error, and is not waited for.
+    descriptor = os.open(path, flags | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, PRIVATE_FILE_MODE)
+    status = os.fstat(descriptor)
+    if status.st_size == 0 and status.st_mode & PRIVATE_FILE_MODE != PRIVATE_FILE_MODE:
+        os.fchmod(descriptor, PRIVATE_FILE_MODE)  # otherwise the next run could not open it
+    return descriptor
+
+
 @contextmanager
 def replace_atomically(path: Path, dir_fd: int | None = None) -> Iterator[Path]:
     """Yield a temporary path, and rename what the block creates there to `path` unless the block raises an exception.

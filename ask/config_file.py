@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ask.atomic_files import convert_write_errors, lock_file, write_private_file
-from ask.settings import check_config, read_toml
+from ask.settings import check_config, read_toml, split_invalid_entries
 
 UNSET = object()
 """Stands for the absence of a value: setting it removes the key."""
@@ -53,7 +53,11 @@ def update_config_file(path: Path, parts: tuple[str, ...], value: Any) -> bool:
         read_toml(path)
         text = path.read_bytes().decode() if path.exists() else ""
         new_text, comments_kept = update_toml(text, parts, value)
-        check_config(path, tomllib.loads(new_text))
+        values, errors = split_invalid_entries(path, tomllib.loads(new_text))
+        check_config(path, values)
+        for key, error in errors.items():
+            if ".".join(parts).startswith(key):  # an invalid entry does not keep the user from changing others
+                raise error
         replace_file_content(path, new_text.encode())
     return comments_kept
 

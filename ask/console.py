@@ -102,7 +102,10 @@ def link_files(text: str, files: Mapping[str, Path]) -> str:
     for name, path in files.items():
         shown_name = escape_control_characters(name)
         if match := re.search(rf"(?<![\w/.-]){re.escape(shown_name)}(?![\w/-])", text):
-            url = f"file://{os.uname().nodename}{quote(os.fsencode(path.absolute()))}"
+            try:
+                url = f"file://{os.uname().nodename}{quote(os.fsencode(path.absolute()))}"
+            except FileNotFoundError:  # the working directory was removed
+                continue
             text = text[: match.start()] + format_hyperlink(shown_name, url) + text[match.end() :]
     return text
 

@@ -149,14 +149,21 @@ class Config:
     Attributes:
         values: all of it.
         warnings: lines about unknown keys.
+        errors: the errors in aliases, providers and MCP servers, by their keys; `values` does not contain these.
         aliases: the names that `-m` accepts in place of a model's name.
         options: the model parameters for every request.
         providers: the tables `[providers.NAME]`.
     """
 
-    def __init__(self, values: Mapping[str, Any] = EMPTY_MAPPING, warnings: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        values: Mapping[str, Any] = EMPTY_MAPPING,
+        warnings: Sequence[str] = (),
+        errors: Mapping[str, ConfigError] = EMPTY_MAPPING,
+    ) -> None:
         self.values = values
         self.warnings = warnings
+        self.errors = errors
         self.aliases: Mapping[str, str] = values.get("aliases", {})
         self.options: Mapping[str, Any] = values.get("options", {})
         self.providers: Mapping[str, Mapping[str, str]] = values.get("providers", {})
@@ -166,6 +173,15 @@ class Config:
         section, _, name = key.rpartition(".")
         table = self.values.get(section, {}) if section else self.values
         return table.get(name, default)
+
+    def check_entry(self, key: str) -> None:
+        """Raise the ConfigError of an alias, a provider or an MCP server, if it has one."""
+        if key in self.errors:
+            raise self.errors[key]
+
+    def list_skipped(self, *sections: str) -> list[str]:
+        """Return notices about the invalid entries of these sections."""
+        return [f"{error.message}; skipping it" for key, error in self.errors.items() if key.startswith(sections)]
 
     def get_provider(self, name: str) -> Mapping[str, str]:
         """Return the table `[providers.NAME]`; {} if there is none."""
@@ -204,13 +220,42 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def read_config(path: Path) -> Config:
-    """Read and validate config.toml.
+    """Read and validate config.toml; leave out an invalid alias, provider or MCP server, without which the others work.
 
     Raises:
-        ConfigError: it is not TOML, or a value is of the wrong type or out of range.
+        ConfigError: it is not TOML, or the value of a setting is of the wrong type or out of range. The setting may
+            be a restriction, so nothing runs without it.
     """
-    values = read_toml(path)
-    return Config(values, check_config(path, values))
+    values, errors = split_invalid_entries(path, read_toml(path))
+    return Config(values, check_config(path, values), errors)
+
+
+def split_invalid_entries(path: Path, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, ConfigError]]:
+    """Return the content of config.toml without invalid aliases, providers and MCP servers, and their errors by key."""
+    errors: dict[str, ConfigError] = {}
+
+    def select_valid(parts: tuple[str, ...], table: Any) -> Any:
+        if not isinstance(table, dict):
+            return table
+        valid = {}
+        for name, entry in table.items():
+            tables: dict[str, Any] = {name: entry}
+            for part in reversed(parts):
+                tables = {part: tables}
+            try:
+                check_config(path, tables)
+            except ConfigError as error:
+                errors[".".join((*parts, name))] = error
+            else:
+                valid[name] = entry
+        return valid
+
+    checked = dict(values)
+    for section in checked.keys() & {"aliases", "providers"}:
+        checked[section] = select_valid((section,), checked[section])
+    if isinstance(mcp := checked.get("mcp"), dict) and "servers" in mcp:
+        checked["mcp"] = {**mcp, "servers": select_valid(("mcp", "servers"), mcp["servers"])}
+    return checked, errors
 
 
 def check_config(path: Path, values: Mapping[str, Any]) -> list[str]:

@@ -108,26 +108,40 @@ def resolve_other_endpoint(app: AppContext, selection: ModelSelection, current: 
     return resolve_endpoint(app, selection)
 
 
-def resolve_fallbacks(app: AppContext, models: Sequence[str], endpoint: ModelEndpoint) -> tuple[ModelEndpoint, ...]:
+def resolve_fallbacks(
+    app: AppContext, models: Sequence[str], endpoint: ModelEndpoint, skip: Callable[[str], None] | None = None
+) -> tuple[ModelEndpoint, ...]:
     """Resolve the models to ask if `endpoint` cannot answer. One without a provider is of the same provider.
 
+    `skip` is called with the reason why a model cannot be used, which is then left out.
+
     Raises:
-        ConfigError: a provider does not exist, has no key, or is named without a model.
+        ConfigError: without `skip`, a provider does not exist, has no key, or is named without a model.
     """
     fallbacks = []
     for model in models:
-        if model in app.provider_names and model not in app.config.aliases:
-            raise ConfigError(
-                f"the fallback {model} is a provider, not a model",
-                f"pass a model, or {model}: for the provider's default",
-            )
-        selection = ModelSelection(model=model, conversation_model=(endpoint.provider_name, ""))
         try:
-            fallbacks.append(resolve_other_endpoint(app, selection, endpoint))
+            fallbacks.append(_resolve_fallback(app, model, endpoint))
         except ConfigError as error:
-            error.message = f"cannot use the fallback {model}: {error.message}"
-            raise
+            if skip is None:
+                raise
+            skip(f"{error.message}; skipping it")
     return tuple(fallbacks)
+
+
+def _resolve_fallback(app: AppContext, model: str, endpoint: ModelEndpoint) -> ModelEndpoint:
+    if model in app.provider_names and model not in app.config.aliases:
+        raise ConfigError(
+            f"the fallback {model} is a provider, not a model",
+            f"pass a model, or {model}: for the provider's default",
+        )
+    try:
+        return resolve_other_endpoint(
+            app, ModelSelection(model=model, conversation_model=(endpoint.provider_name, "")), endpoint
+        )
+    except ConfigError as error:
+        error.message = f"cannot use the fallback {model}: {error.message}"
+        raise
 
 
 def load_provider(app: AppContext, name: str) -> LoadedProvider:
@@ -139,6 +153,7 @@ def load_provider(app: AppContext, name: str) -> LoadedProvider:
     entries = app.plugins.providers.get(name)
     provider = load_plugin(entries, app.notify) if entries else None
     name = provider.info.name if provider else name
+    app.config.check_entry(f"providers.{name}")  # without its table, requests could go to another address
     table, models = app.config.get_provider(name), app.config.get_models(name)
     if not provider and "base_url" in table:
         provider = create_configured_provider(name, table)
@@ -248,6 +263,7 @@ def list_default_models(app: AppContext) -> list[tuple[str, str]]:
 
 def split_model_name(app: AppContext, model: str) -> tuple[str, str]:
     """Split provider:model, or an alias for it. For a model without a provider, return "" and the model."""
+    app.config.check_entry(f"aliases.{model}")
     model = app.config.aliases.get(model, model)
     prefix, colon, rest = model.partition(":")
     return (prefix, rest) if colon and prefix in app.provider_names else ("", model)

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
 from ask import errors
-from ask.atomic_files import PRIVATE_FILE_MODE, create_private_folder
+from ask.atomic_files import create_private_folder, open_private_file
 from ask.client.provider_client import ProviderClient, RequestResult
 from ask.console import read_process_stat
 from ask.errors import (
@@ -317,7 +317,7 @@ def count_request(file: str, line_number: int) -> int:
         FileError: the count cannot be stored.
     """
     folder = AppDirs.from_environment(os.environ).cache / "replay"
-    name = hashlib.sha256(f"{Path(file).resolve()}\n{identify_run()}".encode()).hexdigest()[:16]
+    name = hashlib.sha256(f"{os.path.realpath(file)}\n{identify_run()}".encode()).hexdigest()[:16]
     try:
         create_private_folder(folder)
         for old_file in folder.iterdir():
@@ -325,7 +325,7 @@ def count_request(file: str, line_number: int) -> int:
                 if time.time() - old_file.stat().st_mtime > MAX_STATE_AGE:
                     old_file.unlink()
         # One counter per line of the recording: a job of many rows updates it for each.
-        descriptor = os.open(folder / name, os.O_RDWR | os.O_CREAT, PRIVATE_FILE_MODE)
+        descriptor = open_private_file(folder / name, os.O_RDWR)
         with open(descriptor, "r+b", buffering=0) as counters:
             fcntl.flock(counters, fcntl.LOCK_EX)
             counters.seek(COUNTER_SIZE * line_number)

@@ -156,7 +156,7 @@ def prepare_without_prompt(flags: Mapping[str, Any], app: AppContext, *, has_col
         response_schema = read_response_schema(flags["schema"])
     extra_system_prompt = read_extra_system_prompt(flags["system"], conversation, template)
     settings = read_settings(flags, extra_system_prompt, app, template)
-    for warning in app.config.warnings:
+    for warning in (*app.config.warnings, *app.config.list_skipped("aliases", "providers")):
         app.console.print_notice(warning)
     template_model = (template.provider, template.model) if template else ("", "")
     selection = ModelSelection(
@@ -167,7 +167,8 @@ def prepare_without_prompt(flags: Mapping[str, Any], app: AppContext, *, has_col
         from ask.client.preconnect import preconnect
 
         endpoint = endpoint._replace(preconnection=preconnect(endpoint.base_url))
-    fallbacks = resolve_fallbacks(app, settings.fallback, endpoint)
+    skip = None if flags["fallback"] else app.console.print_notice  # one that is configured may be for another day
+    fallbacks = resolve_fallbacks(app, settings.fallback, endpoint, skip)
     secrets = app.collect_secrets()
     app.console.redact = secrets.redact
     request = RunRequest(
@@ -204,9 +205,11 @@ def apply_settings(request: RunRequest, settings: Settings, flags: Mapping[str, 
         AskError: the settings are invalid, or safe mode is not available here.
     """
     if settings.allow or settings.deny:
+        from ask.safety.command_rules import select_valid_rules
         from ask.safety.policy import ToolPolicy
 
-        ToolPolicy.from_settings(settings)  # an invalid rule is an error before anything is sent
+        settings = settings._replace(allow=select_valid_rules("tools.allow", settings.allow, app.console.print_notice))
+        ToolPolicy.from_settings(settings)  # an invalid rule that denies is an error before anything is sent
     context, safe_mode, template = request.project_context, request.safe_mode, request.template
     if context is None and settings.tools and (template is None or template.tools):
         context = read_project_context(flags, settings, app, request)
@@ -343,7 +346,10 @@ def read_conversation(flags: Mapping[str, Any], app: AppContext, directory: Path
         else:
             terminal = identify_terminal(app.environment)
             conversation = find_current_conversation(store, terminal, decode_argument(str(directory)))
-        return load_conversation(store, conversation, with_older_questions=flags["unanswered"])
+        resumed = load_conversation(store, conversation, with_older_questions=flags["unanswered"])
+        for note in store.notes:
+            app.console.print_notice(note)
+        return resumed
 
 
 def read_template(flags: Mapping[str, Any], app: AppContext, toolset: Toolset, *, has_columns: bool) -> Template:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ask.agent.app_context import AppContext
 from ask.agent.request import RunRequest
 from ask.agent.run_backups import RunBackups
-from ask.atomic_files import create_private_folder
+from ask.atomic_files import create_private_folder, open_private_file
 from ask.errors import AskError, FileError, RunInterruptedError
 from ask.events import Event, Notice, ToolCallFinished, ToolCallOutput, ToolCallRequested, ToolCallStarted
 from ask.messages import EMPTY_MAPPING, ToolCall
@@ -51,7 +51,7 @@ def log_tool_call(path: Path, conversation_id: str, event: ToolCallFinished) -> 
     )
     try:
         create_private_folder(path.parent)
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        descriptor = open_private_file(path, os.O_WRONLY | os.O_APPEND)
         with open(descriptor, "w", encoding="utf-8") as file:
             file.write(line + "\n")
     except OSError as error:

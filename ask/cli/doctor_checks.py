@@ -166,7 +166,8 @@ def check_config_file(app: AppContext) -> Iterator[CheckResult]:
     try:
         warnings = app.config.warnings
         yield from (warning("config.toml", text, fix) for text in warnings)
-        if not warnings:
+        yield from (problem("config.toml", str(error), fix) for error in app.config.errors.values())
+        if not warnings and not app.config.errors:
             path = app.app_dirs.config_file
             yield ok("config.toml", str(path) if path.exists() else f"not created ({path})")
     except ConfigError as error:

@@ -17,7 +17,7 @@ class HelpFormatter(click.HelpFormatter):
     def __init__(self) -> None:
         from shutil import get_terminal_size
 
-        super().__init__(width=min(get_terminal_size().columns, MAX_HELP_WIDTH) - 2)
+        super().__init__(width=max(min(get_terminal_size().columns, MAX_HELP_WIDTH) - 2, 1))
 
     def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
         if self.width >= NARROW_WIDTH:

@@ -29,7 +29,7 @@ from ask.cli.groups import (
 from ask.console import StandardOutput, StderrConsole
 from ask.errors import BrokenOutputError, FileError, UsageError
 from ask.history.conversations import find_conversation, find_newest_conversation
-from ask.history.entries import Conversation, generate_conversation_id, query_conversations, read_runs
+from ask.history.entries import Conversation, Run, generate_conversation_id, query_conversations, read_runs
 from ask.history.listing import NO_LIMIT, ConversationOverview, list_conversations
 from ask.history.store import Store
 from ask.messages import Usage
@@ -54,7 +54,11 @@ def open_history() -> Iterator[Store]:
     """Open the history for reading in one transaction; it is empty if there is none."""
     history_file = AppDirs.from_environment(os.environ).history_file
     with Store(history_file, create=False) as store, store.read_transaction():
-        yield store
+        try:
+            yield store
+        finally:
+            for note in store.notes:
+                print_notice(note)
 
 
 TERMINAL_LIST_LIMIT = 20
@@ -227,7 +231,12 @@ def export_conversations(ids: Iterable[str], output: str, format_name: str = "",
             conversations = list(dict.fromkeys(find_conversation(store, wanted) for wanted in ids))
         else:
             conversations = [find_newest_conversation(store)]
-        write_output(output, format_export(format_name, store, conversations))
+        unreadable: list[FileError] = []
+        write_output(output, format_export(format_name, store, conversations, unreadable))
+        for error in unreadable:
+            print_notice(error.message)
+    if unreadable:
+        raise FileError(f"{format_count(len(unreadable), 'conversation')} could not be exported")
 
 
 def write_output(output: str, chunks: Iterable[str]) -> None:
@@ -258,17 +267,32 @@ def write_output(output: str, chunks: Iterable[str]) -> None:
         raise FileError(f"cannot write {output} ({error.strerror})") from error
 
 
-def format_export(format_name: str, store: Store, conversations: list[Conversation]) -> Iterator[str]:
-    """Return the chunks of an export."""
+def format_export(
+    format_name: str, store: Store, conversations: list[Conversation], unreadable: list[FileError]
+) -> Iterator[str]:
+    """Return the chunks of an export.
+
+    Of several conversations, those that cannot be read are exported without messages, in JSON not at all; the reasons
+    are added to `unreadable`.
+    """
     from ask.history.export_format import ConversationExport, to_json_line
     from ask.render.html_page import render_html_page
     from ask.render.markdown import render_markdown_document
 
+    def read(conversation: Conversation) -> list[Run]:
+        try:
+            return read_runs(store, conversation)
+        except FileError as error:
+            if len(conversations) == 1:
+                raise
+            unreadable.append(error)
+            return []
+
     if format_name == "json":
-        exports = (ConversationExport(conversation, read_runs(store, conversation)) for conversation in conversations)
-        return map(to_json_line, exports)
+        exports = (ConversationExport(conversation, read(conversation)) for conversation in conversations)
+        return (to_json_line(export) for export in exports if export.runs)
     render = render_html_page if format_name == "html" else render_markdown_document
-    return render(conversations, lambda conversation: read_runs(store, conversation))
+    return render(conversations, read)
 
 
 ImportFile = tuple[str, BinaryIO]
@@ -280,9 +304,10 @@ ImportFile = tuple[str, BinaryIO]
 @click.option("--as-new", is_flag=True, help="Import a conversation under a new id if its id is taken.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array of results.")
 def import_command(*, files: tuple[str, ...], as_new: bool, as_json: bool) -> None:
-    """Import conversations from FILE or standard input: all of them, or none.
+    """Import conversations from FILE or standard input.
 
-    Conversations that are already saved are skipped. If another conversation has the same id, nothing is imported.
+    Conversations that are already saved are skipped, and those that cannot be read are left out. If another
+    conversation has the same id, nothing is imported.
     """
     from tempfile import TemporaryFile
 
@@ -292,12 +317,18 @@ def import_command(*, files: tuple[str, ...], as_new: bool, as_json: bool) -> No
         raise UsageError("no file given", "pass a file written by ask history export --json")
     with ExitStack() as cleanup:
         copies = [copy_import_file(name, cleanup.enter_context(TemporaryFile())) for name in files or (STDIN,)]
-        for _ in read_imported_conversations(copies):
-            pass  # nothing is created or locked for an invalid file
+        problems: list[FileError] = []
+        count = sum(1 for _ in read_imported_conversations(copies, problems))
+        if problems and not count:
+            raise problems[0]  # nothing is created or locked for an invalid file
         with Store(AppDirs.from_environment(os.environ).history_file) as store:
             generate_id = generate_conversation_id if as_new else None
-            results = import_conversations(store, read_imported_conversations(copies), generate_id)
+            results = import_conversations(store, read_imported_conversations(copies, []), generate_id)
     print_import_results(results, as_json=as_json)
+    for problem in problems[:MAX_LISTED]:
+        print_notice(str(problem))
+    if problems:
+        raise FileError(f"{format_count(len(problems), 'conversation')} could not be imported")
 
 
 def copy_import_file(name: str, copy: BinaryIO) -> ImportFile:
@@ -309,13 +340,13 @@ def copy_import_file(name: str, copy: BinaryIO) -> ImportFile:
     return "stdin" if name == STDIN else decode_argument(name), copy
 
 
-def read_imported_conversations(files: Sequence[ImportFile]) -> Iterator[ConversationExport]:
-    """Yield all conversations in the files."""
+def read_imported_conversations(files: Sequence[ImportFile], problems: list[FileError]) -> Iterator[ConversationExport]:
+    """Yield the conversations in the files; add the reasons why others cannot be read to `problems`."""
     from ask.history.export_format import read_exports
 
     for name, file in files:
         file.seek(0)
-        yield from read_exports(file, name)
+        yield from read_exports(file, name, problems)
 
 
 def print_import_results(results: Sequence[ImportResult], *, as_json: bool) -> None:

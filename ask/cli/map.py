@@ -25,6 +25,7 @@ from ask.agent.app_context import AppContext
 from ask.agent.context_window import estimate_text_tokens
 from ask.agent.pricing import to_priced_model
 from ask.agent.run import enable_garbage_collection
+from ask.atomic_files import open_private_file
 from ask.cli.ask import (
     get_default_options,
     make_amount_parser,
@@ -39,7 +40,7 @@ from ask.cli.run import open_session
 from ask.console import StderrConsole
 from ask.errors import RowsFailedError, RunInterruptedError, UsageError
 from ask.map.engine import Engine, Progress
-from ask.map.job import Job, RowTask, TaskResult, identify_rows, prepare_job
+from ask.map.job import Job, RowPrompt, RowTask, TaskResult, identify_rows, prepare_job
 from ask.map.ledger import Ledger
 from ask.map.output import OUTPUT_SUFFIXES, TABLE_DELIMITERS, ColumnNames, FileWriter, StdoutWriter
 from ask.map.rate_limit import MAX_CONCURRENCY, RateLimiter
@@ -209,7 +210,8 @@ class MapCommand:
         options = {**get_default_options(), **flags, "no_tools": True, "safe": False, "safe_files": False}
         self.job = prepare_job({**options, "safe_rows": get_safe_option(flags)}, app)
         output = self.job.output
-        if output and output.resolve() in [Path(path).resolve() for path in paths]:
+        # Path.resolve() raises an exception for a link to itself (https://github.com/python/cpython/issues/109187).
+        if output and os.path.realpath(output) in map(os.path.realpath, paths):
             raise UsageError(f"{output} is an input", "write the output to another file")
         input_format: InputFormat | None = (
             "nul" if flags["is_null_separated"] else "files" if flags["rows_are_files"] else flags["input_format"]
@@ -230,7 +232,7 @@ class MapCommand:
         reread_rows: Callable[[], Iterator[Row]] = self._read_rows
         if flags["batch"] and self.reads_pipe:
             reread_rows = partial(iter, list(self._read_rows()))  # a pipe can be read only once
-        first_row, rows = peek_row(reread_rows())
+        first_row, rows = peek_row(reread_rows(), job.prompt)
         if not first_row.error:
             job.prompt.check(first_row)
         if flags["dry_run"]:
@@ -442,20 +444,32 @@ def draw_sample(rows: Iterator[Row], size: int) -> list[Row]:
     return [row for _, row in sorted(sample)]
 
 
-def peek_row(rows: Iterator[Row]) -> tuple[Row, Iterator[Row]]:
-    """Return the first row that can be used, or the last of many that cannot; and all rows.
+MAX_OTHER_ROWS = 10
+"""How many rows without a column of the prompt may come before the first that has it."""
+
+
+def peek_row(rows: Iterator[Row], prompt: RowPrompt) -> tuple[Row, Iterator[Row]]:
+    """Return the first row that has the columns of the prompt, and all rows.
+
+    Without such a row among the first ones, return the first that is valid, or the last of many that are not.
 
     Raises:
         UsageError: there are no rows.
     """
     read: list[Row] = []
+    valid: list[Row] = []
     for row in itertools.islice(rows, 1000):
         read.append(row)
-        if not row.error:
+        if row.error:
+            continue
+        if prompt.has_columns(row):
+            return row, itertools.chain(read, rows)
+        valid.append(row)
+        if len(valid) == MAX_OTHER_ROWS:
             break
     if not read:
         raise UsageError("the input has no rows")
-    return read[-1], itertools.chain(read, rows)
+    return next(iter(valid), read[-1]), itertools.chain(read, rows)
 
 
 @contextmanager
@@ -472,7 +486,7 @@ def lock_job(app: AppContext, job: Job) -> Iterator[None]:
         output_id = blake2b(str(job.output).encode("utf-8", "replace"), digest_size=6).hexdigest()
         errors[output_id] = UsageError(f"another job is writing {job.output}", "wait for it, or use another -O")
     # All jobs share one file, in which each locks a byte of its own: a lock file that is deleted can be locked twice.
-    descriptor = os.open(app.app_dirs.data / "map.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    descriptor = open_private_file(app.app_dirs.data / "map.lock", os.O_RDWR)
     try:
         for identity, error in errors.items():
             try:

@@ -222,7 +222,14 @@ def command(*, conversation_id: str | None, **flags: bool) -> None:
     """
     app = AppContext()
     progress = ProgressLine(app)
-    selected_sets = select_backup_sets(read_backup_sets(app.app_dirs.data), conversation_id, flags, app)
+    unreadable: dict[str, FileError] = {}
+    backup_sets = read_backup_sets(app.app_dirs.data, unreadable)
+    try:
+        selected_sets = select_backup_sets(backup_sets, conversation_id, flags, app)
+    except UsageError:
+        check_unreadable_sets(unreadable)
+        raise
+    check_unreadable_sets(unreadable, selected_sets[0].name)
     with lock_backup_sets(selected_sets):
         # Read them again: they may have changed before they were locked.
         reread_sets = (read_backup_set(backup_set.folder) for backup_set in selected_sets)
@@ -248,6 +255,18 @@ def command(*, conversation_id: str | None, **flags: bool) -> None:
         report_conflicts(steps, force=flags["force"])
         if not flags["dry_run"]:
             confirm_and_restore(steps, selected_sets, flags, app, progress)
+
+
+def check_unreadable_sets(unreadable: Mapping[str, FileError], oldest_name: str = "") -> None:
+    """Print a notice about each backup set that cannot be read.
+
+    Raises:
+        FileError: one of them is newer than the selected ones, so that it may contain what the user wants to restore.
+    """
+    for name, error in unreadable.items():
+        if name > oldest_name:
+            raise error
+        print_notice(str(error))
 
 
 def select_backup_sets(

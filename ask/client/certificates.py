@@ -6,6 +6,7 @@ Used for every server that ask connects to: providers, web pages, search engines
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 CA_VARIABLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR")
 """The environment variables of requests, curl and OpenSSL that name trusted certificates, in order of precedence."""
 
+_CERTIFICATE_PATTERN = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----[^\n]*", re.DOTALL)
 # https://docs.openssl.org/master/man3/X509_STORE_CTX_get_error/
 _DATE_ERRORS = (9, 10)
 _NAME_ERRORS = (62, 63, 64)
@@ -68,7 +70,7 @@ def create_ssl_context(bundle: CaBundle) -> SSLContext:
     """Return a client context that trusts only the certificates in `bundle`.
 
     Raises:
-        ConfigError: the file contains no certificates.
+        ConfigError: the file contains no certificates, or an invalid one.
     """
     import ssl
 
@@ -78,7 +80,25 @@ def create_ssl_context(bundle: CaBundle) -> SSLContext:
         return ssl.create_default_context(cafile=bundle.path)
     except (OSError, ValueError):
         hint = f"correct or unset {bundle.variable}"
-        raise ConfigError(f"{bundle.variable} is set to {bundle.path}, which contains no certificates", hint) from None
+        problem = find_invalid_certificate(Path(bundle.path)) or "contains no certificates"
+        raise ConfigError(f"{bundle.variable} is set to {bundle.path}, which {problem}", hint) from None
+
+
+def find_invalid_certificate(path: Path) -> str:
+    """Describe the first invalid certificate in a file; "" if there is none.
+
+    OpenSSL loads none of a file's certificates if one is invalid, and does not say which. Most often the line break
+    between two is missing after files were joined.
+    """
+    import ssl
+
+    text = path.read_text(errors="replace") if path.is_file() else ""
+    for block in _CERTIFICATE_PATTERN.finditer(text):
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=block[0])
+        except (OSError, ValueError):
+            return f"contains an invalid certificate (line {text.count(chr(10), 0, block.start()) + 1})"
+    return ""
 
 
 def explain_certificate_error(error: BaseException, bundle: CaBundle | None) -> CertificateError | None:

@@ -9,11 +9,13 @@ import contextlib
 import json
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 from ask.atomic_files import write_private_file
+from ask.parsing import read_dict, read_int, read_list, read_number, read_str
 from ask.plugin_api.provider import ModelInfo
 from ask.records import NamedTuple
 
@@ -44,17 +46,31 @@ def _sanitize_file_name(provider: str) -> str:
 
 
 def read_models(file: Path) -> CachedModels:
-    """Read a cached list; return an empty one if it is missing or damaged."""
+    """Read a cached list; return an empty one if it is missing or damaged.
+
+    Damaged entries are left out, and so are fields that this version does not have: versions share the cache.
+    """
     try:
         content = json.loads(file.read_bytes())
         age = time.time() - content["time"]
-        models = []
-        for entry in content["models"]:
-            model = ModelInfo(**entry)
-            models.append(model if model.efforts is None else model._replace(efforts=tuple(model.efforts)))
+        models = [_parse_entry(entry) for entry in read_list(content["models"]) if read_str(read_dict(entry).get("id"))]
     except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return CachedModels()
     return CachedModels(tuple(models), age if age >= 0 else float("inf"))
+
+
+def _parse_entry(entry: Mapping[str, Any]) -> ModelInfo:
+    tools, efforts = entry.get("tools"), entry.get("efforts")
+    return ModelInfo(
+        id=read_str(entry["id"]),
+        context_length=read_int(entry.get("context_length")),
+        tools=tools if isinstance(tools, bool) else None,
+        input_price=read_number(entry.get("input_price")),
+        output_price=read_number(entry.get("output_price")),
+        cached_input_price=read_number(entry.get("cached_input_price")),
+        output_limit=read_int(entry.get("output_limit")),
+        efforts=tuple(map(read_str, efforts)) if isinstance(efforts, list) else None,
+    )
 
 
 def write_models(file: Path, models: Sequence[ModelInfo], age: float = 0) -> None:

@@ -55,25 +55,33 @@ class ProxySetting(NamedTuple):
 
 
 def find_proxy(url: str) -> ProxySetting | None:
-    """Return the proxy that `requests` uses for a URL; None for a direct connection."""
-    from requests.utils import get_environ_proxies, select_proxy
+    """Return the proxy that is used for a URL; None for a direct connection."""
+    from requests.utils import select_proxy
 
-    value = select_proxy(url, get_environ_proxies(url, no_proxy=None))
+    value = select_proxy(url, read_proxy_variables(url))
     if not value:
         return None
     scheme = urlsplit(url).scheme
     variables = (f"{scheme}_proxy", f"{scheme}_proxy".upper(), "all_proxy", "ALL_PROXY")
-    variable = next((name for name in variables if os.environ.get(name) == value), "the system's proxy setting")
+    variable = next(
+        (name for name in variables if os.environ.get(name, "").strip() == value), "the system's proxy setting"
+    )
     parts = split_server_url(normalize_proxy_url(value), PROXY_SCHEMES)
     proxy_scheme, address = (parts.scheme, parts.netloc.rpartition("@")[2]) if parts else ("", "")
     return ProxySetting(variable, value, proxy_scheme, address)
 
 
 def read_proxies(url: str) -> dict[str, str]:
-    """Return the proxies that the environment sets for a URL, as `requests` takes them."""
+    """Return the proxies for a URL by scheme, as `requests` takes them."""
+    return {name: normalize_proxy_url(value) for name, value in read_proxy_variables(url).items()}
+
+
+def read_proxy_variables(url: str) -> dict[str, str]:
+    """Return the values that set proxies for a URL, without blank ones, which `requests` would connect to."""
     from requests.utils import get_environ_proxies
 
-    return {name: normalize_proxy_url(value) for name, value in get_environ_proxies(url, no_proxy=None).items()}
+    proxies = get_environ_proxies(url, no_proxy=None)
+    return {name: stripped for name, value in proxies.items() if (stripped := value.strip())}
 
 
 def normalize_proxy_url(url: str) -> str:

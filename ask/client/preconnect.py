@@ -97,5 +97,5 @@ def has_proxy() -> bool:
         from urllib.request import getproxies
 
         return bool(getproxies().keys() - {"no"})
-    names = {name.lower() for name, value in os.environ.items() if value}
+    names = {name.lower() for name, value in os.environ.items() if value.strip()}
     return any(name.endswith("_proxy") for name in names - {"no_proxy"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,8 @@ class TrustStore:
 
 
 def _parse_decisions(content: Mapping[str, Mapping[str, Any]]) -> dict[Path, TrustDecision]:
-    return {
-        Path(root): TrustDecision(decision["trusted"] is True, float(decision["time"]))
-        for root, decision in sorted(content.items())
-    }
+    decisions = {}
+    for root, decision in sorted(content.items()):
+        with suppress(ValueError, TypeError, KeyError):  # the user is asked again
+            decisions[Path(root)] = TrustDecision(decision["trusted"] is True, float(decision["time"]))
+    return decisions

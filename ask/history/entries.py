@@ -8,7 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ask.history.store import Store
+from ask.errors import FileError
+from ask.history.store import EMPTY_VALUES_NOTE, Store
 from ask.messages import Attachment, Message, ProviderState, ToolCall, Usage
 from ask.records import NamedTuple
 from ask.text import repair_surrogates
@@ -21,6 +22,10 @@ def generate_conversation_id() -> str:
     """Generate an ID that begins with a letter. A number in a list can therefore not be a prefix of an ID."""
     random_bytes = os.urandom(6)
     return "abcdef"[random_bytes[0] % 6] + random_bytes.hex()[1:]
+
+
+ROLES = ("user", "assistant", "tool")
+"""The roles of saved messages."""
 
 
 class ToolCallRecord(NamedTuple):
@@ -225,7 +230,8 @@ def read_runs(store: Store, conversation: Conversation) -> list[Run]:
     except (IndexError, TypeError, ValueError) as error:
         raise store.make_damaged_error() from error
     if not runs:
-        raise store.make_damaged_error()
+        hint = f"ask history delete {conversation.id} removes it"
+        raise FileError(f"the messages of the conversation {conversation.id} are missing", hint)
     return runs
 
 
@@ -240,21 +246,33 @@ def _query_runs(store: Store, conversation: Conversation) -> list[Run]:
     calls = group_rows(f"SELECT * FROM calls WHERE message IN (SELECT number {messages})", "message")
     attachments = group_rows(f"SELECT * FROM attachments WHERE message IN (SELECT number {messages})", "message")
     message_rows = group_rows(f"SELECT * {messages} ORDER BY number", "run")
+    if any(row["role"] not in ROLES for rows in message_rows.values() for row in rows):
+        store.add_note(f"a message of {conversation.id} is damaged and left out")
     runs = []
     for row in store.fetch_rows("SELECT * FROM runs WHERE conversation = ? ORDER BY number", [conversation.number]):
         fields = {name: row[name] for name in Run._fields if name not in ("usage", "entries")}
         entries = (
-            _parse_entry(message, calls[message["number"]], attachments[message["number"]])
+            _parse_entry(store, message, calls[message["number"]], attachments[message["number"]])
             for message in message_rows[row["number"]]
+            if message["role"] in ROLES
         )
         runs.append(Run(**fields, usage=parse_usage(row), entries=tuple(entries)))
     return runs
 
 
-def _parse_entry(row: sqlite3.Row, calls: Sequence[sqlite3.Row], attachments: Sequence[sqlite3.Row]) -> HistoryEntry:
+def _parse_entry(
+    store: Store, row: sqlite3.Row, calls: Sequence[sqlite3.Row], attachments: Sequence[sqlite3.Row]
+) -> HistoryEntry:
+    state = None
+    if row["provider_state"]:
+        try:
+            provider, model, data = json.loads(row["provider_state"])
+            state = ProviderState(str(provider), str(model), {**data})
+        except (ValueError, TypeError, RecursionError):  # the message is sent without it, as to another provider
+            store.add_note(EMPTY_VALUES_NOTE)
     return HistoryEntry.from_row(
         row,
-        ProviderState(*json.loads(row["provider_state"])) if row["provider_state"] else None,
+        state,
         parse_usage(row),
         map(ToolCallRecord.from_row, calls),
         (Attachment(each["name"], each["media_type"], each["data"]) for each in attachments),

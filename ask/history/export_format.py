@@ -9,7 +9,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
 from ask.errors import FileError
-from ask.history.entries import MAX_SQLITE_INTEGER, RUN_STATUSES, Conversation, HistoryEntry, Run, ToolCallRecord
+from ask.history.entries import (
+    MAX_SQLITE_INTEGER,
+    ROLES,
+    RUN_STATUSES,
+    Conversation,
+    HistoryEntry,
+    Run,
+    ToolCallRecord,
+)
 from ask.messages import Attachment, ProviderState, Usage
 from ask.records import NamedTuple
 from ask.text import repair_surrogates
@@ -17,7 +25,6 @@ from ask.text import repair_surrogates
 FORMAT, FORMAT_VERSION = "ask-conversation", 1
 ID_PATTERN = re.compile(r"[A-Za-z][0-9A-Za-z_-]{0,63}")
 """Ids that cannot be confused with a list position, a path, or an option."""
-ROLES = ("user", "assistant", "tool")
 YEAR_10000 = 253_402_300_800
 """In seconds since 1970."""
 RUN_REFERENCES = ("compacts", "replaced_by")
@@ -235,24 +242,37 @@ def to_json_line(export: ConversationExport) -> str:
     return SURROGATE_PATTERN.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n"
 
 
-def read_exports(file: BinaryIO, name: str) -> Iterator[ConversationExport]:
+def read_exports(file: BinaryIO, name: str, problems: list[FileError] | None = None) -> Iterator[ConversationExport]:
     """Yield the conversations in a file: JSON lines, JSON values over several lines, or arrays.
 
-    `name` is the name of the file in error messages.
+    `name` is the name of the file in error messages. A conversation that cannot be read is left out, and the reason is
+    added to `problems`; without that list, it is raised.
     """
-    for location, value in _read_values(file, name):
-        try:
-            yield from_json_value(value)
-        except FileError as error:
-            raise FileError(f"{name}, {location}: {error.message}", error.hint) from None
+    for location, value in _read_values(file):
+        export = value if isinstance(value, FileError) else _parse_export(value)
+        if not isinstance(export, FileError):
+            yield export
+            continue
+        problem = FileError(f"{name}, {location}: {export.message}", export.hint)
+        if problems is None:
+            raise problem
+        problems.append(problem)
 
 
-def _read_values(file: BinaryIO, name: str) -> Iterator[tuple[str, Any]]:
-    """Yield each JSON value of a file, or of an array in it, with its location."""
+def _parse_export(value: Any) -> ConversationExport | FileError:
+    try:
+        return from_json_value(value)
+    except FileError as error:
+        return error
+
+
+def _read_values(file: BinaryIO) -> Iterator[tuple[str, Any]]:
+    """Yield each JSON value of a file, or of an array in it, with its location, and an error for each invalid line."""
     is_first = True
     for number, line in enumerate(file, 1):
         if not line.strip():
             continue
+        rest = file.tell()
         try:
             text = line.decode("utf-8-sig")
             try:
@@ -262,7 +282,8 @@ def _read_values(file: BinaryIO, name: str) -> Iterator[tuple[str, Any]]:
                     raise
                 values = list(_decode_values(text + file.read().decode()))
         except (ValueError, RecursionError) as error:
-            raise FileError(f"{name}, line {number}: this is not JSON ({error})") from None
+            file.seek(rest)
+            values = [FileError(f"this is not JSON ({error})")]
         is_first = False
         for position, value in enumerate(values, 1):
             yield f"line {number}" + (f", conversation {position}" if len(values) > 1 else ""), value

@@ -35,6 +35,7 @@ MIN_FREE_BYTES = 32_768
 """The size of the smallest index of a write-ahead log."""
 TERMINATION_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
+EMPTY_VALUES_NOTE = "damaged values are left empty"
 MOVE_AWAY_HINT = "move it away; ask then creates a new one"
 
 ERROR_MESSAGES = {
@@ -47,6 +48,23 @@ ERROR_MESSAGES = {
     "SQLITE_CONSTRAINT_FOREIGNKEY": ("it was deleted by another program", ""),
 }
 """Message and hint by SQLite's error name, or by the second part of that name."""
+COLUMN_TYPES: Mapping[str, type] = {
+    **dict.fromkeys(("id", "title", "version", "provider", "model", "system", "directory", "terminal", "error"), str),
+    **dict.fromkeys(
+        ("status", "role", "content", "tool_call_id", "tool_name", "provider_state", "reasoning", "finish"), str
+    ),
+    **dict.fromkeys(("name", "arguments", "decision", "rule", "media_type"), str),
+    **dict.fromkeys(("created", "updated", "started", "ended", "time", "seconds", "cost"), float),
+    **dict.fromkeys(("number", "conversation", "run", "message", "place", "compacts", "replaced_by"), int),
+    **dict.fromkeys(("exit_code", "exit_status", "rounds", "whole", "failed"), int),
+    **dict.fromkeys(("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens"), int),
+    "data": bytes,
+}
+"""The types of the columns of all tables, by name."""
+NULLABLE_COLUMNS = {
+    *("provider_state", "decision", "rule", "started", "ended", "seconds", "cost", "compacts", "replaced_by"),
+    *("exit_code", "exit_status", "failed", "input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens"),
+}
 
 T = TypeVar("T")
 
@@ -62,11 +80,15 @@ class Store:
     instead, and a history on a full or read-only disk can still be read.
 
     Every SQLite error becomes a FileError. A file that is damaged, not ours, or from a newer version is not changed.
+
+    A single damaged value does not make the other rows unreadable: text that is not UTF-8 is decoded as far as
+    possible, and a value of another type than its column's is replaced by an empty one. `notes` then says so.
     """
 
     def __init__(self, path: Path, *, create: bool = True, lock_timeout: float = DEFAULT_LOCK_TIMEOUT) -> None:
         self.path = path
         self.lock_timeout = lock_timeout
+        self._notes: dict[str, None] = {}
         with self._convert_errors():
             missing = not create and is_missing(path)
             if not missing:
@@ -95,10 +117,67 @@ class Store:
             self._connection.close()
             raise
 
+    @property
+    def notes(self) -> Sequence[str]:
+        """Notices about damaged parts that were repaired or left out."""
+        return list(self._notes)
+
+    def add_note(self, text: str) -> None:
+        """Add a notice about a damaged part of the file."""
+        self._notes[f"{self.path}: {text}"] = None
+
     def fetch_rows(self, query: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[sqlite3.Row]:
-        """Execute a query and return its rows, waiting while the file is locked."""
+        """Execute a query and return its rows, waiting while the file is locked; damaged values are repaired."""
+        import sqlite3
+
         with self._convert_errors():
-            return self._retry_while_locked(lambda: self._connection.execute(query, parameters).fetchall())
+            try:
+                cursor, rows = self._fetch(query, parameters)
+            except sqlite3.OperationalError as error:
+                if get_sqlite_error_name(error):
+                    raise
+                # Python's error for text that is not UTF-8. Decoding it in Python from the start would be slow.
+                self._connection.text_factory = self._decode_damaged_text
+                cursor, rows = self._fetch(query, parameters)
+            return self._repair_rows(cursor, rows)
+
+    def _fetch(
+        self, query: str, parameters: Sequence[Any] | Mapping[str, Any]
+    ) -> tuple[sqlite3.Cursor, list[sqlite3.Row]]:
+        cursor = self._connection.cursor()
+        try:
+            return cursor, self._retry_while_locked(lambda: cursor.execute(query, parameters).fetchall())
+        except BaseException:
+            cursor.close()  # the traceback keeps it, and an open statement would keep the log of the database
+            raise
+
+    def _decode_damaged_text(self, data: bytes) -> str:
+        try:
+            return data.decode()
+        except UnicodeDecodeError:
+            self.add_note("damaged characters are shown as \ufffd")
+            return data.decode(errors="replace")
+
+    def _repair_rows(self, cursor: sqlite3.Cursor, rows: list[sqlite3.Row]) -> list[sqlite3.Row]:
+        """Replace the values that cannot have been written to their column."""
+        import sqlite3
+
+        names = [column[0] for column in cursor.description or ()]
+        damaged = {
+            types: places
+            for types in {(*map(type, row),) for row in rows}
+            if (places := [place for place, name in enumerate(names) if not is_sound_type(name, types[place])])
+        }
+        if not damaged:
+            return rows
+        self.add_note(EMPTY_VALUES_NOTE)
+        repaired = []
+        for row in rows:
+            values = list(row)
+            for place in damaged.get((*map(type, row),), ()):
+                values[place] = repair_value(names[place], values[place])
+            repaired.append(sqlite3.Row(cursor, tuple(values)))
+        return repaired
 
     @contextmanager
     def read_transaction(self) -> Iterator[None]:
@@ -210,6 +289,24 @@ class Store:
     def make_damaged_error(self) -> FileError:
         """Make the error for a file with invalid content."""
         return FileError(f"{self.path} is damaged", MOVE_AWAY_HINT)
+
+
+def is_sound_type(column: str, value_type: type) -> bool:
+    """Check that SQLite can return a value of this type from an undamaged column."""
+    expected = COLUMN_TYPES.get(column)
+    is_number = expected is float and value_type is int
+    is_null = value_type is type(None) and column in NULLABLE_COLUMNS
+    return expected is None or value_type is expected or is_number or is_null
+
+
+def repair_value(column: str, value: Any) -> Any:
+    """Return a value that the column may have in place of a damaged one: the same text, or an empty value."""
+    expected = COLUMN_TYPES[column]
+    if expected is str and isinstance(value, bytes):
+        return value.decode(errors="replace")
+    if expected is str and isinstance(value, int | float):
+        return str(value)
+    return None if column in NULLABLE_COLUMNS else expected()
 
 
 def is_missing(path: Path) -> bool:

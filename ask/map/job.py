@@ -110,10 +110,17 @@ class RowPrompt:
 
     def check(self, row: Row) -> None:
         """Raise `UsageError` if a placeholder names none of a row's columns."""
-        for name, default in self._placeholders:
-            if default is None and name not in (*row.columns, *self._values, INDEX, INPUT_NAME):
-                hint = format_suggestion(name, row.columns, f"the columns are {', '.join(row.columns)}")
-                raise UsageError(f"there is no column {name!r} in {row.location}", hint)
+        for name in self._find_missing_columns(row):
+            hint = format_suggestion(name, row.columns, f"the columns are {', '.join(row.columns)}")
+            raise UsageError(f"there is no column {name!r} in {row.location}", hint)
+
+    def has_columns(self, row: Row) -> bool:
+        """Check that a row has every column that a placeholder without a default names."""
+        return not self._find_missing_columns(row)
+
+    def _find_missing_columns(self, row: Row) -> list[str]:
+        known = {*row.columns, *self._values, INDEX, INPUT_NAME}
+        return [name for name, default in self._placeholders if default is None and name not in known]
 
     def render(self, row: Row, index: int) -> tuple[str, list[str]]:
         """Return the prompt of a row, and the files to attach.

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from ask.atomic_files import create_private_folder
+from ask.atomic_files import create_private_folder, open_private_file
 from ask.errors import FileError
 from ask.records import NamedTuple
 
@@ -124,7 +124,7 @@ class Ledger:
         self._file = file
         with self._convert_errors():
             create_private_folder(file.parent)
-            os.close(os.open(file, os.O_RDONLY | os.O_CREAT, 0o600))  # never replaces what another process just created
+            os.close(open_private_file(file, os.O_RDONLY))  # never replaces what another process just created
             self._connection = sqlite3.connect(file, timeout=30, isolation_level=None)
             with suppress(sqlite3.OperationalError):  # for this, SQLite does not wait for another process
                 self._connection.execute("PRAGMA journal_mode = WAL")

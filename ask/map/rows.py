@@ -179,7 +179,8 @@ def split_at_nul(stream: BufferedReader) -> Iterator[bytes]:
 
 def read_jsonl(name: str, stream: BufferedReader) -> Iterator[Row]:
     for number, line in enumerate(stream, start=1):
-        location, data = f"{name}:{number}", line.strip()
+        # The files that were joined to this one may each begin with a byte order mark.
+        location, data = f"{name}:{number}", line.strip().removeprefix(BOM_UTF8)
         if not data:
             continue
         try:

@@ -69,7 +69,7 @@ def find_servers(config: Config, config_dir: Path) -> ConfiguredServers:
     servers = {
         name: parse_server_table(name, table, config_file) for name, table in config.get("mcp.servers", {}).items()
     }
-    warnings: list[str] = []
+    warnings = config.list_skipped("mcp")
     json_files = [config_dir / Path(file).expanduser() for file in config.get("mcp.files", ())]
     if (config_dir / JSON_FILE_NAME).exists():
         json_files.insert(0, config_dir / JSON_FILE_NAME)

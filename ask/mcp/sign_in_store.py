@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ask.atomic_files import create_private_folder, write_private_file
+from ask.atomic_files import create_private_folder, open_private_file, write_private_file
 from ask.errors import FileError
 from ask.mcp.server_config import ServerConfig
 from ask.parsing import read_dict
@@ -76,7 +76,7 @@ class SignInStore:
         try:
             with suppress(OSError):
                 create_private_folder(self._path.parent)
-                descriptor = os.open(self._path.with_suffix(".lock"), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                descriptor = open_private_file(self._path.with_suffix(".lock"), os.O_WRONLY)
             while descriptor >= 0:
                 try:
                     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -126,28 +126,39 @@ class ApprovalStore:
         if any(pending_call.context.redactor.redact(one.value) != one.value for one in approvals):
             raise FileError("the command contains a secret, so its approval is remembered for this run only")
         with lock_file(self.path):
-            known = self.read()
-            known_ids = {one.id for one in known}
-            self._write([*known, *(one for one in approvals if one.id not in known_ids)])
+            rows = self._read_rows()
+            known_ids = {one.id for one in rows if isinstance(one, Approval)}
+            self._write([*rows, *(one for one in approvals if one.id not in known_ids)])
 
     def remove(self, ids: Collection[str]) -> int:
         """Forget the approvals with these ids; return how many there were."""
         with lock_file(self.path):
-            approvals = self.read()
-            remaining = [one for one in approvals if one.id not in ids]
-            if len(remaining) < len(approvals):
+            rows = self._read_rows()
+            remaining = [one for one in rows if not (isinstance(one, Approval) and one.id in ids)]
+            if len(remaining) < len(rows):
                 self._write(remaining)
-        return len(approvals) - len(remaining)
+        return len(rows) - len(remaining)
 
     def read(self) -> list[Approval]:
         """Return the approvals in the file."""
-        return read_decisions(self.path, _parse_approvals) or []
+        return [row for row in self._read_rows() if isinstance(row, Approval)]
 
-    def _write(self, approvals: Sequence[Approval]) -> None:
-        write_decisions(self.path, [one._asdict() for one in approvals])
+    def _read_rows(self) -> list[Approval | Any]:
+        return read_decisions(self.path, _parse_rows) or []
+
+    def _write(self, rows: Sequence[Approval | Any]) -> None:
+        write_decisions(self.path, [row._asdict() if isinstance(row, Approval) else row for row in rows])
 
 
-def _parse_approvals(rows: Any) -> list[Approval]:
-    return [
-        Approval(ApprovalScope(row["scope"]), str(row["value"]), str(row["folder"]), float(row["time"])) for row in rows
-    ]
+def _parse_rows(rows: Any) -> list[Approval | Any]:
+    """Parse the rows of the file; one that is damaged, or from a newer version, approves nothing and stays as it is."""
+    if not isinstance(rows, list):
+        raise TypeError
+    return [_parse_approval(row) or row for row in rows]
+
+
+def _parse_approval(row: Any) -> Approval | None:
+    try:
+        return Approval(ApprovalScope(row["scope"]), str(row["value"]), str(row["folder"]), float(row["time"]))
+    except (ValueError, TypeError, KeyError):
+        return None

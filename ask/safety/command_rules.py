@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from itertools import islice
 
@@ -58,6 +58,19 @@ def parse_rules(key: str, entries: Iterable[str]) -> tuple[CallRule, ...]:
         ConfigError: an entry is not one simple command.
     """
     return tuple(_parse_rule(key, entry) for entry in entries)
+
+
+def select_valid_rules(key: str, entries: Iterable[str], skip: Callable[[str], None]) -> tuple[str, ...]:
+    """Return the entries of an allowlist that are valid; without the others, the user is asked more often."""
+    valid = []
+    for entry in entries:
+        try:
+            _parse_rule(key, entry)
+        except ConfigError as error:
+            skip(f"{error.message}; skipping it")
+        else:
+            valid.append(entry)
+    return tuple(valid)
 
 
 def _parse_rule(key: str, entry: str) -> CallRule:

@@ -64,7 +64,7 @@ def build_sandbox_config(
         SafetyError: a folder does not exist, or making it writable would defeat the sandbox.
     """
     homes = _find_home_folders(environment)
-    secret_folders = (config_dir.resolve(), data_dir.resolve())
+    secret_folders = (_resolve(config_dir), _resolve(data_dir))
     folders = [_resolve_folder(folder) for folder in (working_directory, *allowed_folders)]
     for folder in folders:
         _check_folder(folder, homes, secret_folders)
@@ -88,7 +88,7 @@ def build_sandbox_config(
         allowed_folders=tuple(folders[1:]),
         readable_folders=tuple(path for path in readable if not any(map(path.is_relative_to, SYSTEM_FOLDERS))),
         secret_folders=secret_folders,
-        overflow_directory=overflow_directory.resolve(),
+        overflow_directory=_resolve(overflow_directory),
         state_folder=secret_folders[1] / "safe",
         home=home,
         environment={
@@ -99,6 +99,11 @@ def build_sandbox_config(
         },
         user_environment=environment,
     )
+
+
+def _resolve(path: str | Path) -> Path:
+    """Resolve a path. Path.resolve() raises an exception for a link to itself, which may be anywhere in PATH."""
+    return Path(os.path.realpath(path))
 
 
 def _resolve_folder(folder: Path) -> Path:
@@ -118,7 +123,7 @@ def _find_home_folders(environment: Mapping[str, str]) -> list[Path]:
     homes = [environment.get("HOME", "")]
     with suppress(KeyError):  # in a container, the user may be missing from the database
         homes.append(pwd.getpwuid(os.getuid()).pw_dir)
-    return [Path(name).resolve() for name in homes if name.startswith("/")] or [_FALLBACK_HOME]
+    return [_resolve(name) for name in homes if name.startswith("/")] or [_FALLBACK_HOME]
 
 
 def _list_code_folders() -> list[Path]:
@@ -130,19 +135,19 @@ def _list_code_folders() -> list[Path]:
     companions = [Path(folder) for spec in specs if spec for folder in spec.submodule_search_locations or ()]
     libraries = [Path(entry) for entry in sys.path if Path(entry).name in _LIBRARY_FOLDER_NAMES]
     folders = (_PACKAGE_FOLDER, python.parent, Path(os.__file__).parent, *companions, *libraries)
-    return [path.resolve() for path in folders]
+    return [_resolve(path) for path in folders]
 
 
 def _check_folder(folder: Path, homes: Sequence[Path], secret_folders: Sequence[Path]) -> None:
     """Refuse a writable folder that would defeat the sandbox."""
     hint = "start in the project's own folder"
-    if any(Path(path).resolve().is_relative_to(folder) for path in _HOST_FOLDERS):
+    if any(_resolve(path).is_relative_to(folder) for path in _HOST_FOLDERS):
         raise SafetyError(f"safe mode protects nothing in {folder}: it contains the system", hint)
     if any(home.is_relative_to(folder) for home in homes):
         raise SafetyError(f"safe mode protects nothing in {folder}: it contains your home directory", hint)
     if any(map(folder.is_relative_to, _KERNEL_FOLDERS)):
         raise SafetyError(f"safe mode cannot work in {folder}: it belongs to the kernel", hint)
-    for entry in (Path(entry).resolve() for entry in sys.path if entry):
+    for entry in (_resolve(entry) for entry in sys.path if entry):
         if entry.is_relative_to(folder):
             raise SafetyError(
                 f"safe mode cannot work in {folder}: Python loads ask's modules from {entry}",

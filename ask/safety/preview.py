@@ -6,6 +6,7 @@ It is complete, in printable ASCII, and no text from the model can be mistaken f
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -77,7 +78,7 @@ def build_preview(pending_call: PendingToolCall, can_read: Callable[[Path], bool
         return NO_PREVIEW
     file = ApprovedFile("")  # matches no path, so that a file that cannot be opened now is not written later
     try:
-        path = resolve_path(arguments["filepath"], pending_call.context).resolve()
+        path = Path(os.path.realpath(resolve_path(arguments["filepath"], pending_call.context)))
         if not can_read(path):
             return Preview(f"no diff: {path} is outside the readable folders", approved_file=ApprovedFile(str(path)))
         with open_target(path, pending_call.context, for_writing=True) as target:

@@ -219,6 +219,8 @@ def read_template(file: Path) -> Template:
 def read_template_text(file: Path) -> str:
     """Read a UTF-8 file; one that is unreadable, too large, or not UTF-8 is an error."""
     try:
+        if file.exists() and not file.is_file():  # reading a named pipe would wait for its writer
+            raise ConfigError(f"cannot read {file} (not a regular file)", "move it away")
         with file.open("rb") as stream:
             data = stream.read(MAX_FILE_SIZE + 1)
     except OSError as error:

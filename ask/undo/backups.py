@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ask.atomic_files import create_private_folder
+from ask.atomic_files import create_private_folder, open_private_file
 from ask.settings import get_working_directory
 from ask.tools.file_access import escape_for_display
 from ask.undo.journal import (
@@ -223,10 +223,9 @@ class BackupWriter:
             backups_folder = self._data_dir / BACKUPS_FOLDER
             create_private_folder(backups_folder)
             self._folder = backups_folder / f"{time.time_ns():020d}-{os.urandom(4).hex()}"
-            self._folder.mkdir(mode=0o700)
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            create_private_folder(self._folder)
             try:
-                self._journal_fd = os.open(self._folder / JOURNAL_NAME, flags, 0o600)
+                self._journal_fd = open_private_file(self._folder / JOURNAL_NAME, os.O_WRONLY | os.O_APPEND | os.O_EXCL)
                 try_lock(self._journal_fd)
                 self.add_lines(self._header._asdict())
             except BaseException:

@@ -166,10 +166,23 @@ def parse_start_time(name: str) -> float:
     return int(name.partition("-")[0]) / 1e9
 
 
-def read_backup_sets(data_dir: Path) -> list[BackupSet]:
-    """Read all backup sets in a data folder, oldest first."""
-    backup_sets = (read_backup_set(folder) for folder in list_backup_folders(data_dir))
-    return [backup_set for backup_set in backup_sets if backup_set]
+def read_backup_sets(data_dir: Path, unreadable: dict[str, FileError] | None = None) -> list[BackupSet]:
+    """Read all backup sets in a data folder, oldest first.
+
+    The errors of those that cannot be read are added to `unreadable`, by name; without it, they are raised.
+    """
+    backup_sets = []
+    for folder in list_backup_folders(data_dir):
+        try:
+            backup_set = read_backup_set(folder)
+        except FileError as error:
+            if unreadable is None:
+                raise
+            unreadable[folder.name] = error
+            continue
+        if backup_set:
+            backup_sets.append(backup_set)
+    return backup_sets
 
 
 def list_backup_folders(data_dir: Path) -> list[Path]:

@@ -16,7 +16,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ask.atomic_files import Ownership
+from ask.atomic_files import Ownership, open_private_file
 from ask.records import NamedTuple
 from ask.tools.file_access import open_existing_folder, open_folders
 
@@ -250,7 +250,7 @@ def make_stat_digest(status: os.stat_result) -> str:
 def create_private_file(path: Path, mode: str) -> Any:
     """Create a file that only the user can read; an existing file is an error. `mode` is that of `open`."""
     encoding = None if "b" in mode else "utf-8"
-    return open(path, mode, encoding=encoding, opener=lambda name, flags: os.open(name, flags, 0o600))
+    return open(path, mode, encoding=encoding, opener=lambda name, flags: open_private_file(Path(name), flags))
 
 
 def copy_content(source: BinaryIO, target: BinaryIO, size: int) -> None:

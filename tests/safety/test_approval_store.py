@@ -13,7 +13,7 @@ from ask.safety.approval_store import ApprovalDuration, ApprovalScope, ApprovalS
 from ask.safety.policy import PendingToolCall
 from ask.tools.base import ToolContext
 
-DAMAGED = ["", "{", "5", "[5]", "[{}]", '[{"scope": "x", "value": "", "folder": "", "time": 0}]', "[" * 100_000, "\x00"]
+DAMAGED = ["", "{", "5", "{}", "[" * 100_000, "\x00"]
 
 
 def pend(folder: Path, command: str, **fields: str) -> PendingToolCall:

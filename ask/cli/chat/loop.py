@@ -118,16 +118,20 @@ def run_piped_chat(session: ChatSession, first_message: str) -> int:
     """
     code = 0
     for text in read_messages(first_message, session.request.settings.stdin_limit):
+        if isinstance(text, FileError):  # as a message that the provider refuses, it does not end the chat
+            session.command_console.print_notice(format_one_line(str(text)))
+            code = text.exit_code
+            continue
         if is_exit_command(text):
             break
         code = report_errors(session, partial(session.send_message, text)) or code
     return code
 
 
-def read_messages(first_message: str, limit: int) -> Iterator[str]:
+def read_messages(first_message: str, limit: int) -> Iterator[str | FileError]:
     """Yield the first message, if any, then each nonempty line of standard input as it arrives.
 
-    Raises `FileError` if a line is not text or is longer than `limit` bytes.
+    Instead of a line that is not text or is longer than `limit` bytes, its error is yielded.
     """
     if first_message:
         yield first_message
@@ -136,11 +140,17 @@ def read_messages(first_message: str, limit: int) -> Iterator[str]:
             line = sys.stdin.buffer.readline(limit + 1)
         except OSError as error:
             raise FileError(f"cannot read stdin ({error.strerror})") from error
-        if len(line) > limit:
-            hint = "raise stdin_limit in config.toml"
-            raise FileError(f"a line of stdin is longer than {limit} bytes", hint)
         if not line:
             return
-        text = decode_text(line, "stdin").strip()
+        if len(line) > limit:
+            while line and not line.endswith(b"\n"):
+                line = sys.stdin.buffer.readline(limit + 1)
+            yield FileError(f"a line of stdin is longer than {limit} bytes", "raise stdin_limit in config.toml")
+            continue
+        try:
+            text = decode_text(line, "a line of stdin").strip()
+        except FileError as error:
+            yield error
+            continue
         if text:
             yield text

@@ -25,7 +25,7 @@ from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.defaults import create_output
 from prompt_toolkit.utils import is_dumb_terminal
 
-from ask.atomic_files import PRIVATE_FILE_MODE, lock_file, write_private_file
+from ask.atomic_files import lock_file, open_private_file, write_private_file
 from ask.cli.chat.commands import SLASH_COMMANDS
 from ask.cli.chat.session import ChatSession
 from ask.completion import (
@@ -234,7 +234,7 @@ class PromptHistory(FileHistory):
 
     def store_string(self, string: str) -> None:
         with suppress(OSError, FileError), lock_file(self._path):
-            os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE_MODE))
+            os.close(open_private_file(self._path, os.O_WRONLY))
             super().store_string(self._redact(string))
 
 

@@ -385,6 +385,8 @@ class ChatSession:
         """
         with self._open_history() as store:
             conversation = load_conversation(store, find_conversation(store, conversation_id))
+            for note in store.notes:
+                self.console.print_notice(note)
         original_request = self.request
         try:
             endpoint = original_request.endpoint

@@ -70,7 +70,7 @@ def test_empty_input_sends_no_request(ask: Ask, server: ModelServer) -> None:
     assert server.requests == []
 
 
-def test_invalid_utf_8_and_overlong_lines_end_the_chat(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_binary_and_overlong_lines_are_errors(ask: Ask, server: ModelServer, home: Home) -> None:
     answers(server)
     assert ask("chat", stdin=b"one\n\0\ntwo\n").code == 9
     home.config.mkdir()
