@@ -43,6 +43,7 @@ from ask.parsing import (
     read_list,
     read_str,
     read_tool_calls,
+    to_call_list,
 )
 from ask.profiles import ModelProfile
 
@@ -81,6 +82,7 @@ class Ollama(Provider):
     profiles = PROFILES
     error_rules = (
         ("does not support tools", RetryAction.WITHOUT_TOOLS, "use --no-tools, or a model that can call tools"),
+        ("error parsing tool call", RetryAction.retry(), ""),  # https://github.com/ollama/ollama/issues/12884
         ("does not support thinking", None, "leave out think and reasoning_effort"),
         ("(?i:grammar|(?:invalid|in|for) format|JSON schema)", RetryAction.WITHOUT_SCHEMA, ""),
         ("more system memory", RetryAction.NONE, "use a smaller model, or a smaller context (-o num_ctx=N)"),
@@ -230,7 +232,7 @@ class OllamaStreamReader:
             if text:
                 self.size += self._texts.setdefault(name, StringIO()).write(text)
                 deltas += to_deltas(text, is_reasoning=name == "thinking")
-        calls = read_list(message.get("tool_calls"))
+        calls = to_call_list(message.get("tool_calls"))
         self.size += len(event.data) + ITEM_OVERHEAD * len(calls) if calls else 0
         for call in calls:
             name = read_str(read_dict(read_dict(call).get("function")).get("name"))

@@ -56,6 +56,7 @@ DELTA_EVENTS = {
     "response.function_call_arguments.delta": "function_call",
 }
 """The events that add text, with the type of the item that they add it to."""
+ARGUMENTS_DONE_EVENT = "response.function_call_arguments.done"
 PART_SEPARATOR = "\n\n"
 """Separates the parts of reasoning; each part of a summary begins with a heading."""
 TEXT_DIFFERS_NOTICE = "the streamed answer differs from the final answer"
@@ -102,6 +103,8 @@ class ResponsesStreamReader:
             self._set_error(fields.get("error") or fields)
         elif event_type in DELTA_EVENTS:
             return self._add_delta(fields, DELTA_EVENTS[event_type])
+        elif event_type == ARGUMENTS_DONE_EVENT:
+            self._complete_arguments(fields)
         elif event_type in ("response.output_item.added", "response.output_item.done"):
             self.size += len(event.data)
             return self._add_item(fields, is_done=event_type.endswith("done"))
@@ -112,8 +115,9 @@ class ResponsesStreamReader:
     def response(self) -> dict[str, Any]:
         if self._chat_reader is not None:
             return read_dict(self._chat_reader.response())
+        items = [item.to_dict() for _, item in sorted(self._items.items())]
         output = read_list(self._response.get("output")) if self._final_response_seen else []
-        response = self._response | {"output": output or [item.to_dict() for _, item in sorted(self._items.items())]}
+        response = self._response | {"output": restore_calls(output, items) if output else items}
         return response | {"error": self._error} if self._error and not response.get("error") else response
 
     def _feed_chat_reader(self, event: RawEvent) -> list[Delta]:
@@ -143,6 +147,15 @@ class ResponsesStreamReader:
         item.is_done = is_done
         deltas = self._announce_call(item)
         return deltas + self._show_missing_text(item) if is_done else deltas
+
+    def _complete_arguments(self, fields: Mapping[str, Any]) -> None:
+        """Use the complete arguments of a call if they came without deltas, as some gateways send them.
+
+        https://github.com/Wei-Shaw/sub2api/pull/6629
+        """
+        item = self._get_item(fields, "function_call")
+        if not item.text.tell():
+            self.size += item.text.write(read_str(fields.get("arguments")))
 
     def _announce_call(self, item: PartialItem) -> list[Delta]:
         if item.is_announced or item.fields.get("type") != "function_call":
@@ -220,9 +233,11 @@ class PartialItem:
     def to_dict(self) -> dict[str, Any]:
         """Return the item in the format of the non-streaming API."""
         text = self.text.getvalue()
-        if self.is_done or not text:
+        item_type = self.fields.get("type")
+        is_complete = self.is_done and (item_type != "function_call" or self.fields.get("arguments"))
+        if is_complete or not text:
             return self.fields
-        match self.fields.get("type"):
+        match item_type:
             case "function_call":
                 return self.fields | {"arguments": text}
             case "reasoning":
@@ -230,9 +245,26 @@ class PartialItem:
         return self.fields | {"content": [{"type": "output_text", "text": text}]}
 
 
+def restore_calls(output: Sequence[Any], streamed_items: Sequence[dict[str, Any]]) -> list[Any]:
+    """Return the output of the final event with the calls, or their arguments, that only the stream contained.
+
+    Gateways leave them out: https://github.com/Wei-Shaw/sub2api/pull/6629
+    """
+    streamed_calls = {read_str(item.get("call_id")): item for item in streamed_items if item.get("arguments")}
+    if not any(read_dict(item).get("type") == "function_call" for item in output):
+        return [*output, *streamed_calls.values()]
+    calls = [streamed_calls.get(read_str(read_dict(item).get("call_id"))) for item in output]
+    return [call if call and not item.get("arguments") else item for call, item in zip(calls, output, strict=True)]
+
+
 MAX_CALL_ID_LENGTH = 64
 WITHOUT_REASONING = ModelProfile("gpt-3.5*|gpt-4*|chatgpt-*|gpt-{5}-chat*", efforts=())
 """OpenAI's models without reasoning, which other services offer, too."""
+CALLS_OF_OTHER_TOOLS = ("custom_tool_call", "local_shell_call", "shell_call", "apply_patch_call", "computer_call")
+"""Items that need an output, but call tools that ask does not offer.
+
+https://github.com/diegosouzapw/OmniRoute/issues/8946
+"""
 ENCRYPTED_REASONING = "reasoning.encrypted_content"
 TOKEN_LIMIT_OPTIONS = ("max_output_tokens", "max_completion_tokens", "max_tokens")
 """The names under which the user may set the token limit; the first one set applies."""
@@ -524,7 +556,7 @@ def can_send_back(item: Mapping[str, Any]) -> bool:
     It cannot look up stored items by their ids, so reasoning without its content is lost. In an imported conversation,
     there may be items that no model wrote.
     """
-    if not item.get("type") or item.get("role", "assistant") != "assistant":
+    if not item.get("type") or item.get("role", "assistant") != "assistant" or item["type"] in CALLS_OF_OTHER_TOOLS:
         return False
     if item.get("type") != "reasoning":
         return True
