@@ -203,10 +203,16 @@ FINISH_REASONS = {
     "tool_calls": FinishReason.TOOL_CALLS,
     "length": FinishReason.LENGTH,
     "max_tokens": FinishReason.LENGTH,
+    "model_length": FinishReason.LENGTH,
     "content_filter": FinishReason.CONTENT_FILTER,
+    "safety": FinishReason.CONTENT_FILTER,
     "error": FinishReason.ERROR,
 }
-"""Finish reasons with a meaning of their own; any other is a normal stop."""
+"""Finish reasons with a meaning of their own, in lower case; any other is a normal stop.
+
+Gateways pass on those of Gemini, in upper case: https://github.com/QwenLM/qwen-code/issues/9882. Mistral has
+model_length.
+"""
 STANDARD_MEDIA_TYPES = (
     *("image/png", "image/jpeg", "image/gif", "image/webp"),
     *("application/pdf", "audio/wav", "audio/mpeg"),
@@ -373,7 +379,7 @@ class ChatCompletions(Provider):
             reasoning=read_str(message.get("reasoning") or message.get("reasoning_content")),
             finish_reason=FinishReason.CONTENT_FILTER
             if refusal
-            else FINISH_REASONS.get(str(choice.get("finish_reason")), FinishReason.STOP),
+            else FINISH_REASONS.get(str(choice.get("finish_reason")).lower(), FinishReason.STOP),
             usage=self.parse_usage(read_dict(response.get("usage") or choice.get("usage"))),
             provider_state=ProviderState(self.info.name, read_str(response.get("model")), state) if state else None,
             finish_message=MEDIA_NOTICE if audio or read_list(message.get("images")) else "",
