@@ -357,8 +357,8 @@ class AnthropicStreamReader:
         self._usage: dict[str, Any] = {}
         merge_fields(self._message_fields, message, "error")
         merge_fields(self._usage, message.get("usage"))
-        self._blocks: dict[int | None, tuple[dict[str, Any], dict[str, StringIO]]] = {}
-        """Each initial block, and what was added to its fields, by index."""
+        self._blocks: dict[Any, tuple[dict[str, Any], dict[str, StringIO]]] = {}
+        """Each initial block, and what was added to its fields, by index; without a start, by index and type."""
         self._call_count = 0
 
     def _start_block(self, fields: dict[str, Any]) -> list[Delta]:
@@ -373,14 +373,21 @@ class AnthropicStreamReader:
     def _read_delta(self, fields: dict[str, Any]) -> list[Delta]:
         delta = read_dict(fields.get("delta"))
         delta_type = read_str(delta.get("type"))
-        index = read_int(fields.get("index"))
-        if index not in self._blocks:
+        name = DELTA_FIELDS.get(delta_type, "")
+        key: Any = read_int(fields.get("index"))
+        if name in ("text", "thinking") and (key not in self._blocks or self._blocks[key][0].get("type") != name):
+            # Compatible servers omit the start of a block, or the end of the one before:
+            # https://github.com/sgl-project/sglang/issues/24293, https://github.com/BerriAI/litellm/pull/24767
+            key = (key, name)
+            if key not in self._blocks:
+                self._blocks[key] = ({"type": name}, {})
+                self.size += ITEM_OVERHEAD
+        elif key not in self._blocks:
             return []
-        block, buffers = self._blocks[index]
+        block, buffers = self._blocks[key]
         if delta_type == "citations_delta":
             block["citations"] = [*read_list(block.get("citations")), delta.get("citation")]
             self.size += ITEM_OVERHEAD
-        name = DELTA_FIELDS.get(delta_type, "")
         text = read_str(delta.get(name))
         if text:
             self.size += buffers.setdefault(name, StringIO()).write(text)
