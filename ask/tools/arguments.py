@@ -207,10 +207,9 @@ def _validate_value(value: Any, schema: Any, path: str, is_nullable: _NullCheck)
         return value
     if types and not any(_is_of_type(value, name) for name in types):
         _reject_arguments(f"have the wrong type: {path!r} must be {' or '.join(types)}, not {_get_type_name(value)}")
-    choices = schema.get("enum")
+    choices = _list_choices(schema, types)
     # Python's True equals 1.
-    equal_choices = [choice for choice in read_list(choices) if choice == value]
-    if isinstance(choices, list) and isinstance(value, bool) not in [isinstance(one, bool) for one in equal_choices]:
+    if choices and isinstance(value, bool) not in [isinstance(one, bool) for one in choices if one == value]:
         _reject_arguments(f"have an invalid value: {path!r} must be one of {json.dumps(choices, ensure_ascii=False)}")
     return _validate_object(value, schema, path + ".", is_nullable) if isinstance(value, dict) else value
 
@@ -232,6 +231,18 @@ def _convert_value(value: Any, types: list[str], schema: Mapping[str, Any]) -> A
     item_types = _list_allowed_types(read_dict(schema.get("items")))
     is_item = value != "" and any(_is_of_type(value, name) for name in item_types)
     return [value] if types == ["array"] and is_item else value
+
+
+def _list_choices(schema: Mapping[str, Any], types: list[str]) -> list[Any]:
+    """Return the values in a schema's enum that have an allowed type; others are not sent to providers, either."""
+    choices = read_list(schema.get("enum"))
+    return [
+        choice
+        for choice in choices
+        if not types
+        or any(_is_of_type(choice, name) for name in types)
+        or (isinstance(choice, float) and choice.is_integer() and "integer" in types)
+    ]
 
 
 def _list_allowed_types(schema: Mapping[str, Any]) -> list[str]:
