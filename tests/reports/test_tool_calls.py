@@ -347,8 +347,7 @@ def test_a_decorated_name_does_not_cost_the_signature(ask: Ask, server: ModelSer
 
 
 def run_ollama(ask: Ask, server: ModelServer, *lines: Any) -> Result:
-    usage = {"prompt_eval_count": 9_999}
-    done = ollama_wire.streams(ollama_wire.text_line("done"), ollama_wire.done(**usage))
+    done = ollama_wire.streams(ollama_wire.text_line("done"), ollama_wire.done(prompt_eval_count=9_999))
     server.reply(ollama_wire.streams(*lines), done)
     return ask("-p", "ollama", "-m", ollama_wire.MODEL, "go")
 
