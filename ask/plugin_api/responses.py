@@ -48,15 +48,16 @@ if TYPE_CHECKING:
     from ask.plugin_api.batches import BatchApi
 
 FINAL_EVENTS = ("response.completed", "response.incomplete", "response.failed")
-DELTA_EVENTS = {
-    "response.output_text.delta": "message",
-    "response.refusal.delta": "message",
-    "response.reasoning_summary_text.delta": "reasoning",
-    "response.reasoning_text.delta": "reasoning",
-    "response.function_call_arguments.delta": "function_call",
+TEXT_EVENTS = {
+    "response.output_text.delta": ("delta", "message"),
+    "response.output_text.done": ("text", "message"),
+    "response.refusal.delta": ("delta", "message"),
+    "response.reasoning_summary_text.delta": ("delta", "reasoning"),
+    "response.reasoning_text.delta": ("delta", "reasoning"),
+    "response.function_call_arguments.delta": ("delta", "function_call"),
+    "response.function_call_arguments.done": ("arguments", "function_call"),
 }
-"""The events that add text, with the type of the item that they add it to."""
-ARGUMENTS_DONE_EVENT = "response.function_call_arguments.done"
+"""The events with text: the name of its field, and the type of the item that it belongs to."""
 PART_SEPARATOR = "\n\n"
 """Separates the parts of reasoning; each part of a summary begins with a heading."""
 TEXT_DIFFERS_NOTICE = "the streamed answer differs from the final answer"
@@ -82,7 +83,8 @@ class ResponsesStreamReader:
         self._response: dict[str, Any] = {}
         self._error: Any = None
         self._final_response_seen = False
-        self._items: dict[int, PartialItem] = {}
+        self._items: list[PartialItem] = []
+        self._items_by_index: dict[int, PartialItem] = {}
         self._text = StringIO()
         self._has_reasoning = False
         self._call_count = 0
@@ -101,10 +103,8 @@ class ResponsesStreamReader:
             return self._finish(read_dict(fields.get("response")))
         elif event_type == "error" or fields.get("error"):
             self._set_error(fields.get("error") or fields)
-        elif event_type in DELTA_EVENTS:
-            return self._add_delta(fields, DELTA_EVENTS[event_type])
-        elif event_type == ARGUMENTS_DONE_EVENT:
-            self._complete_arguments(fields)
+        elif event_type in TEXT_EVENTS:
+            return self._add_text(fields, *TEXT_EVENTS[event_type])
         elif event_type in ("response.output_item.added", "response.output_item.done"):
             self.size += len(event.data)
             return self._add_item(fields, is_done=event_type.endswith("done"))
@@ -115,7 +115,7 @@ class ResponsesStreamReader:
     def response(self) -> dict[str, Any]:
         if self._chat_reader is not None:
             return read_dict(self._chat_reader.response())
-        items = [item.to_dict() for _, item in sorted(self._items.items())]
+        items = [item.to_dict() for item in self._items]
         output = read_list(self._response.get("output")) if self._final_response_seen else []
         response = self._response | {"output": restore_calls(output, items) if output else items}
         return response | {"error": self._error} if self._error and not response.get("error") else response
@@ -131,31 +131,30 @@ class ResponsesStreamReader:
         self._error = error
         self.complete = True
 
-    def _get_item(self, fields: Mapping[str, Any], item_type: str) -> PartialItem:
-        """Return the item that an event belongs to, which is the last one if the event does not say."""
+    def _get_item(self, fields: Mapping[str, Any], item_type: str, *, is_added: bool = False) -> PartialItem:
+        """Return the item that an event belongs to, which is the last one if the event does not say.
+
+        Gateways give several items the same index: https://github.com/decolua/9router/issues/2611
+        """
         index = read_int(fields.get("output_index"))
-        index = max(self._items, default=0) if index is None else index
-        if index not in self._items:
-            self._items[index] = PartialItem({"type": item_type})
+        last_item = self._items[-1] if self._items else None
+        item = last_item if index is None else self._items_by_index.get(index)
+        if item is None or (is_added and item.is_added):
+            item = PartialItem({"type": item_type})
+            self._items.append(item)
             self.size += ITEM_OVERHEAD
-        return self._items[index]
+        if index is not None:
+            self._items_by_index[index] = item
+        return item
 
     def _add_item(self, fields: Mapping[str, Any], *, is_done: bool) -> list[Delta]:
         value = read_dict(fields.get("item"))
-        item = self._get_item(fields, read_str(value.get("type")))
+        item = self._get_item(fields, read_str(value.get("type")), is_added=not is_done)
         item.fields = value
+        item.is_added = True
         item.is_done = is_done
         deltas = self._announce_call(item)
         return deltas + self._show_missing_text(item) if is_done else deltas
-
-    def _complete_arguments(self, fields: Mapping[str, Any]) -> None:
-        """Use the complete arguments of a call if they came without deltas, as some gateways send them.
-
-        https://github.com/Wei-Shaw/sub2api/pull/6629
-        """
-        item = self._get_item(fields, "function_call")
-        if not item.text.tell():
-            self.size += item.text.write(read_str(fields.get("arguments")))
 
     def _announce_call(self, item: PartialItem) -> list[Delta]:
         if item.is_announced or item.fields.get("type") != "function_call":
@@ -171,9 +170,15 @@ class ResponsesStreamReader:
         streamed, text = item.text.getvalue(), read_text(item.fields)
         return self._show_text(text[len(streamed) :]) if text.startswith(streamed) else []
 
-    def _add_delta(self, fields: Mapping[str, Any], item_type: str) -> list[Delta]:
+    def _add_text(self, fields: Mapping[str, Any], name: str, item_type: str) -> list[Delta]:
+        """Add a delta, or a complete text if it came without deltas, as some gateways send it.
+
+        https://github.com/Wei-Shaw/sub2api/pull/6629
+        """
         item = self._get_item(fields, item_type)
-        text = read_str(fields.get("delta"))
+        if name != "delta" and item.text.tell():
+            return []
+        text = read_str(fields.get(name))
         part_index = read_int(fields.get("summary_index", fields.get("content_index")))
         is_new_part = part_index != item.part_index or not item.text.tell()
         item.part_index = part_index
@@ -227,6 +232,7 @@ class PartialItem:
         self.fields = fields
         self.text = StringIO()
         self.part_index: int | None = None
+        self.is_added = False
         self.is_done = False
         self.is_announced = False
 

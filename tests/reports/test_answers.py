@@ -55,6 +55,26 @@ def test_a_chunk_without_content_does_not_cost_the_answer(ask: Ask, server: Mode
     assert answer_with(ask, server, "openrouter", reply).text == "Hello\n"
 
 
+@pytest.mark.parametrize(
+    "chunks",
+    [
+        # https://github.com/abundantbeing/hermes-browser-extension/issues/11
+        [wire.text("Hel"), wire.text("lo"), {"delta": {}, "message": {"content": "Hello"}}],
+        [wire.text("Hel"), {"message": {"content": "Hello"}}],
+        [{"message": {"content": "Hel"}}, {"message": {"content": "Hello"}}],
+        # https://github.com/HybridAIOne/hybridclaw/pull/1325
+        [{"delta": {"content": piece}, "message": {"content": "Hello"}} for piece in ("Hel", "lo", "")],
+        [wire.text("Hello"), {"message": {"content": "Something else"}}],
+        [{"message": {"content": "Hello"}}],
+    ],
+)
+def test_the_complete_message_at_the_end_of_a_stream_is_not_repeated(
+    ask: Ask, server: ModelServer, chunks: list[Any]
+) -> None:
+    whole = [chunk if "choices" in chunk else {"choices": [{"index": 0} | chunk]} for chunk in chunks]
+    assert answer_with(ask, server, "openrouter", wire.streams(*whole, wire.finish())).text == "Hello\n"
+
+
 def test_unknown_parts_of_the_content_are_left_out(ask: Ask, server: ModelServer) -> None:
     # https://github.com/mistralai/client-python/pull/621
     parts = [{"type": "text", "text": "Hel"}, {"type": "new"}, None, 5, {"type": "output_text", "text": "lo"}]
@@ -67,6 +87,17 @@ def test_responses_items_without_content_do_not_cost_the_answer(ask: Ask, server
     answer = responses_wire.response(empty, unknown, responses_wire.message("Hello"))
     answer["output"].append(None)
     assert answer_with(ask, server, "openai", responses_wire.whole_reply(answer), "--no-stream").text == "Hello\n"
+
+
+@pytest.mark.parametrize("added", [True, False])
+def test_responses_text_that_is_only_in_its_done_event_is_shown(ask: Ask, server: ModelServer, added: bool) -> None:
+    place = {"output_index": 0, "item_id": "msg_1"}
+    events: list[Any] = [
+        *([place | {"type": "response.output_item.added", "item": responses_wire.message()}] if added else []),
+        place | {"type": "response.output_text.done", "content_index": 0, "text": "Hello"},
+        {"type": "response.completed", "response": {"id": "resp_1", "status": "completed", "output": []}},
+    ]
+    assert answer_with(ask, server, "openai", responses_wire.streams(*events)).text == "Hello\n"
 
 
 def test_unknown_anthropic_blocks_do_not_cost_the_answer(ask: Ask, server: ModelServer) -> None:

@@ -250,6 +250,30 @@ def test_ids_that_repeat_in_an_answer_are_told_apart(ask: Ask, server: ModelServ
     assert [result["tool_call_id"] for result in results] == ids
 
 
+@pytest.mark.parametrize(
+    "chunks",
+    [
+        [wire.call(0, id="call_1", name="bash", arguments='{"command": "echo x >> ran"}')] * 2,
+        [wire.call(i, id="call_1", name="bash", arguments='{"command": "echo x >> ran"}') for i in range(2)],
+    ],
+    ids=["same index", "other index"],
+)
+def test_a_call_that_is_sent_twice_runs_once(ask: Ask, server: ModelServer, chunks: list[Any]) -> None:
+    # https://github.com/OpenRouterTeam/ai-sdk-provider/pull/489, https://github.com/QwenLM/qwen-code/pull/9436
+    server.reply(wire.streams(*chunks, wire.finish("tool_calls")), DONE)
+    assert ask("--yes", "go").text == "done\n"
+    assert (ask.cwd / "ran").read_text() == "x\n"
+
+
+def test_a_call_without_name_and_arguments_is_left_out(ask: Ask, server: ModelServer) -> None:
+    # https://github.com/farion1231/cc-switch/pull/4159
+    phantoms = [wire.call(1, id="call_2", name="", arguments=""), wire.chunk({"tool_calls": [None]})]
+    calls = [wire.call(0, id="call_1", name="read_file", arguments=FILE), *phantoms]
+    server.reply(wire.streams(*calls, wire.finish("tool_calls")), DONE)
+    ask("go")
+    assert read_results(server) == ["alpha\nbeta\n"]
+
+
 @pytest.mark.parametrize("service", ["openai", "anthropic"])
 def test_ids_that_repeat_in_a_later_round_are_told_apart(ask: Ask, server: ModelServer, service: str) -> None:
     # https://github.com/openclaw/openclaw/issues/84730; a conversation that Moonshot began
@@ -287,7 +311,7 @@ def responses_stream(*events: Any) -> Reply:
     return responses_wire.streams(*events) if events else done
 
 
-ADDED = {
+ADDED: dict[str, Any] = {
     "type": "response.output_item.added",
     "output_index": 0,
     "item": {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "read_file", "arguments": ""},
@@ -319,6 +343,20 @@ def test_arguments_are_found_wherever_they_are(ask: Ask, server: ModelServer, ev
     server.reply(responses_stream(*events), responses_stream())
     assert ask("-p", "openai", "go").code == 0
     assert read_results(server, "openai") == ["alpha\nbeta\n"]
+
+
+@pytest.mark.parametrize("index", [{"output_index": 0}, {}], ids=["one index", "no index"])
+def test_items_that_share_an_index_are_told_apart(ask: Ask, server: ModelServer, index: Any) -> None:
+    # https://github.com/decolua/9router/issues/2611
+    text_added = {"type": "response.output_item.added", "item": responses_wire.message(id="msg_1")}
+    text = {"type": "response.output_text.delta", "delta": "I look."}
+    list_added = ADDED | {"item": ADDED["item"] | {"id": "fc_2", "call_id": "call_2", "name": "list_dir"}}
+    list_delta = ARGUMENTS_DELTA | {"delta": '{"dirpath": "."}'}
+    events = [text_added, text, ADDED, ARGUMENTS_DELTA, list_added, list_delta]
+    plain = [{name: value for name, value in event.items() if name != "output_index"} for event in events]
+    server.reply(responses_stream(*(event | index for event in plain), completed()), responses_stream())
+    assert ask("-p", "openai", "go").text == "I look.\ndone\n"
+    assert read_results(server, "openai") == ["alpha\nbeta\n", "file 11 a.txt"]
 
 
 def test_a_call_that_cannot_be_answered_is_not_sent_back(ask: Ask, server: ModelServer) -> None:
