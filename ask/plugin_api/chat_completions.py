@@ -80,7 +80,7 @@ class ChatStreamReader:
     def _read_choice(self, choice: dict[str, Any]) -> list[Delta]:
         if read_int(choice.get("index")):
             return []
-        delta = read_dict(choice.get("delta")) or read_dict(choice.get("message"))
+        delta = read_dict(choice.get("delta")) or self._remove_streamed(read_dict(choice.get("message")))
         deltas = self._read_text_fields(self._read_media(delta))
         # Even if it is empty, DeepSeek's models on OpenRouter need the list back:
         # https://github.com/OpenRouterTeam/ai-sdk-provider/pull/487
@@ -93,6 +93,19 @@ class ChatStreamReader:
         merge_fields(self._choice_fields, choice | {"finish_reason": finish_reason}, "delta", "message", "index")
         self.complete = self.complete or finish_reason is not None
         return deltas
+
+    def _remove_streamed(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields of a complete message without what was already streamed.
+
+        Some streams end with the whole message: https://github.com/abundantbeing/hermes-browser-extension/issues/11
+        """
+        streamed = {name: text.getvalue() for name, text in self._texts.items() if text.tell()}
+        texts = {name: read_str(message.get(name)) for name in streamed}
+        new_texts = {
+            name: text[len(streamed[name]) :] if text.startswith(streamed[name]) else None
+            for name, text in texts.items()
+        }
+        return message | new_texts | ({"tool_calls": None} if self._calls else {})
 
     def _read_media(self, delta: dict[str, Any]) -> dict[str, Any]:
         """Note that there are images or audio, and return a delta whose text is that of the audio."""
