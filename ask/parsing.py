@@ -170,7 +170,7 @@ def read_tool_calls(entries: Any) -> list[ToolCall]:
     seen_ids: set[str] = set()
     seen_calls: set[ToolCall] = set()
     for entry in to_call_list(entries):
-        function = read_dict(read_dict(entry).get("function"))
+        function = read_dict(read_dict(entry).get("function")) or read_dict(entry)
         arguments = function.get("arguments")
         arguments_json = arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
         call_id, name = read_str(read_dict(entry).get("id")), read_str(function.get("name"))

@@ -274,6 +274,14 @@ def test_a_call_without_name_and_arguments_is_left_out(ask: Ask, server: ModelSe
     assert read_results(server) == ["alpha\nbeta\n"]
 
 
+def test_a_call_without_its_wrapper_runs(ask: Ask, server: ModelServer) -> None:
+    answer = wire.answer(None, [("read_file", FILE)])
+    answer["choices"][0]["message"]["tool_calls"] = [{"id": "call_1", "name": "read_file", "arguments": FILE}]
+    server.reply(wire.whole_reply(answer), DONE)
+    ask("--no-stream", "go")
+    assert read_results(server) == ["alpha\nbeta\n"]
+
+
 @pytest.mark.parametrize("service", ["openai", "anthropic"])
 def test_ids_that_repeat_in_a_later_round_are_told_apart(ask: Ask, server: ModelServer, service: str) -> None:
     # https://github.com/openclaw/openclaw/issues/84730; a conversation that Moonshot began
