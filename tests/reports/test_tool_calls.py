@@ -360,7 +360,7 @@ def test_items_that_share_an_index_are_told_apart(ask: Ask, server: ModelServer,
     text = {"type": "response.output_text.delta", "delta": "I look."}
     list_added = ADDED | {"item": ADDED["item"] | {"id": "fc_2", "call_id": "call_2", "name": "list_dir"}}
     list_delta = ARGUMENTS_DELTA | {"delta": '{"dirpath": "."}'}
-    events = [text_added, text, ADDED, ARGUMENTS_DELTA, list_added, list_delta]
+    events: list[dict[str, Any]] = [text_added, text, ADDED, ARGUMENTS_DELTA, list_added, list_delta]
     plain = [{name: value for name, value in event.items() if name != "output_index"} for event in events]
     server.reply(responses_stream(*(event | index for event in plain), completed()), responses_stream())
     assert ask("-p", "openai", "go").text == "I look.\ndone\n"
