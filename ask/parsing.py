@@ -168,22 +168,26 @@ def read_first_choice(response: Mapping[str, Any]) -> dict[str, Any]:
 def read_tool_calls(entries: Any) -> list[ToolCall]:
     """Parse a `tool_calls` array, or a single call in its place.
 
-    An entry that has neither an id nor a function is left out. Missing and duplicate ids are replaced with generated
-    ones. Arguments sent as an object are serialized to JSON.
+    Missing and duplicate ids are replaced with generated ones. Arguments sent as an object are serialized to JSON. Left
+    out are calls with neither a name nor arguments (https://github.com/farion1231/cc-switch/pull/4159), and calls sent
+    again under the same id (https://github.com/OpenRouterTeam/ai-sdk-provider/pull/489).
     """
     calls: list[ToolCall] = []
     seen_ids: set[str] = set()
+    seen_calls: set[ToolCall] = set()
     for entry in map(read_dict, to_object_list(entries)):
-        function = read_dict(entry.get("function"))
-        if not function and not entry.get("id"):
-            continue
+        function = read_dict(entry.get("function")) or entry
         arguments = function.get("arguments")
         arguments_json = arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
-        call_id = read_str(entry.get("id"))
+        call_id, name = read_str(entry.get("id")), read_str(function.get("name"))
+        call = ToolCall(call_id, name or "unnamed", arguments_json)
+        if (call_id and call in seen_calls) or (not name and not arguments):
+            continue
+        seen_calls.add(call)
         if not call_id or call_id in seen_ids:
             call_id = generate_call_id()
         seen_ids.add(call_id)
-        calls.append(ToolCall(call_id, read_str(function.get("name")) or "unnamed", arguments_json))
+        calls.append(call._replace(id=call_id))
     return calls
 
 

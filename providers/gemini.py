@@ -183,7 +183,8 @@ class Gemini(Provider):
         The stored parts are used if this model can read them and they match the message; otherwise parts are built from
         its text and calls.
         """
-        parts = [read_dict(part) for part in read_list(self.find_provider_state(message, model).get("parts"))]
+        state = self.find_provider_state(message, model)
+        parts = [sanitize_call_name(read_dict(part)) for part in read_list(state.get("parts"))]
         calls = [(to_function_name(call.name), decode_arguments(call.arguments) or {}) for call in message.tool_calls]
         stored_calls = [
             (call.get("name"), {} if call.get("args") is None else call["args"]) for call in list_function_calls(parts)
@@ -306,6 +307,14 @@ def to_function_name(name: str) -> str:
     """Convert a tool name to a function name that Gemini accepts."""
     safe = re.sub(r"[^A-Za-z0-9_.-]", "_", name)[:64]
     return safe if re.match(r"[A-Za-z_]", safe) else f"_{safe}"[:64]
+
+
+def sanitize_call_name(part: Part) -> Part:
+    """Return a part whose function call, if any, has the name that its result will have."""
+    call = part.get("functionCall")
+    if not isinstance(call, dict):
+        return part
+    return part | {"functionCall": call | {"name": to_function_name(read_str(call.get("name")))}}
 
 
 def map_call_ids(message: Message, parts: Sequence[Part]) -> dict[str, str]:
@@ -540,7 +549,7 @@ def read_finish_reason(response: Mapping[str, Any]) -> str:
     number = read_int(reason)
     if number is not None:
         return FINISH_REASON_NAMES[number] if 0 <= number < len(FINISH_REASON_NAMES) else ""
-    return read_str(reason)
+    return read_str(reason).upper()
 
 
 def format_filter_reason(response: Mapping[str, Any], reason: str) -> str:

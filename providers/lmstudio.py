@@ -1,7 +1,7 @@
 """LM Studio: models on this machine, behind its OpenAI-compatible server. https://lmstudio.ai/docs
 
 Errors arrive as an `error` event in a stream with status 200. A request that is longer than the model's context gets an
-empty response. A model that was not trained for tools writes its calls into the text.
+empty response.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ IMAGE_TYPES = ("image/png", "image/jpeg")
 """Its own API also accepts WebP, but this endpoint does not:
 https://github.com/lmstudio-ai/lmstudio-bug-tracker/issues/1752
 """
-TOOL_CALL_MARKER = "[TOOL_REQUEST]"
 EMBEDDING_PREFIX = "text-embedding-"
 """Name prefix of models that only create embeddings; LM Studio ships with one."""
 
@@ -29,8 +28,6 @@ class LMStudio(ChatCompletions):
 
     def provider_notice(self, request: ChatRequest, answer: ModelResponse) -> str:
         """Return a notice if the response shows an underlying problem, otherwise ""."""
-        if request.tools and TOOL_CALL_MARKER in answer.text:
-            return "this model wrote a tool call as text, so nothing was run; use one that is trained to call tools"
         is_empty = not answer.text.strip() and not answer.usage.output_tokens
         if is_empty and answer.finish_reason in (FinishReason.EMPTY, FinishReason.LENGTH):
             return "an empty answer may mean that the context is too short: lms load MODEL --context-length N"

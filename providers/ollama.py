@@ -82,6 +82,7 @@ class Ollama(Provider):
     profiles = PROFILES
     error_rules = (
         ("does not support tools", RetryAction.WITHOUT_TOOLS, "use --no-tools, or a model that can call tools"),
+        ("error parsing tool call", RetryAction.retry(), ""),  # https://github.com/ollama/ollama/issues/12884
         ("does not support thinking", None, "leave out think and reasoning_effort"),
         ("(?i:grammar|(?:invalid|in|for) format|JSON schema)", RetryAction.WITHOUT_SCHEMA, ""),
         ("more system memory", RetryAction.NONE, "use a smaller model, or a smaller context (-o num_ctx=N)"),

@@ -19,7 +19,7 @@ from ask.agent.toolset import Toolset, has_context_files
 from ask.console import identify_terminal
 from ask.errors import ParameterError, UsageError
 from ask.history.entries import generate_conversation_id
-from ask.inputs.readers import decode_text, read_stdin, read_text_file
+from ask.inputs.readers import STDIN_NAMES, decode_text, read_stdin, read_text_file
 from ask.messages import (
     Attachment,
     Message,
@@ -423,7 +423,7 @@ def read_user_message(flags: Mapping[str, Any], request: RunRequest, app: AppCon
     prompt_text = decode_argument(" ".join(flags["words"]))
     if is_blank(prompt_text):
         prompt_text = ""
-    piped_data = b"" if flags["no_stdin"] or "-" in flags["files"] else read_piped()
+    piped_data = b"" if flags["no_stdin"] or any(name in STDIN_NAMES for name in flags["files"]) else read_piped()
     may_be_attachment = b"\0" in piped_data or piped_data.lstrip().startswith((b"%PDF-", b"\xff"))
     if not flags["files"] and not may_be_attachment and not (template and template.inputs):
         return compose_message(prompt_text, template, stdin_text=decode_text(piped_data, "stdin"))

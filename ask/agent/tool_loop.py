@@ -537,7 +537,7 @@ class ToolLoop:
             is_repeated = self._recent_calls.count((call.name, call.arguments)) == MAX_REPEATED_CALLS
             finished = tool_runner.execute(call, repetitions=MAX_REPEATED_CALLS if is_repeated else 0)
             calls = [*messages[answer_index].tool_calls]
-            if finished.call.arguments != calls[call_index].arguments:  # the user edited the command
+            if finished.call.arguments != calls[call_index].arguments:  # edited by the user, or repaired
                 calls[call_index] = calls[call_index]._replace(arguments=finished.call.arguments)
                 # The provider state stays unchanged, since the model may have signed it.
                 messages[answer_index] = messages[answer_index]._replace(tool_calls=tuple(calls))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from ask.atomic_files import create_private_folder, open_private_file
 from ask.errors import AskError, FileError, RunInterruptedError
 from ask.events import Event, Notice, ToolCallFinished, ToolCallOutput, ToolCallRequested, ToolCallStarted
 from ask.messages import EMPTY_MAPPING, ToolCall
+from ask.parsing import decode_arguments
 from ask.records import NamedTuple
 from ask.safety.policy import Decision, PendingToolCall, ToolPolicy, Verdict
 from ask.text import repair_surrogates
@@ -58,8 +60,11 @@ def log_tool_call(path: Path, conversation_id: str, event: ToolCallFinished) -> 
         raise FileError(f"cannot write the audit log {path} ({error.strerror})") from error
 
 
-TOOL_NAME_PREFIX = "functions."
-"""A prefix that models put before tool names if they were trained on tools in this namespace."""
+DECORATED_NAME_PATTERN = re.compile(r"(?:(?:functions|default_api)[.:])?(.*?)(?:<\|.*|:\d+)?", re.DOTALL)
+"""A tool name with the namespace of a model's training, a control token or the number of the call.
+
+https://github.com/vllm-project/vllm/issues/32587, https://github.com/juspay/clairvoyance/pull/1030
+"""
 
 INTERRUPTED_RESULT = "interrupted by the user; it may or may not have run"
 NOT_RUN_RESULT = "not run: interrupted by the user"
@@ -151,6 +156,8 @@ class ToolRunner:
         try:
             self._on_event(ToolCallRequested(self._redactor.redact_call(call)))
             tool, arguments = self._parse_call(call, repetitions)
+            if call.arguments.strip() and decode_arguments(call.arguments) is None:
+                call = call._replace(arguments=json.dumps(arguments, ensure_ascii=False))  # repaired
             approved_call = self._authorize(tool, arguments)
             if approved_call.edited_command:
                 call = call._replace(arguments=json.dumps(approved_call.arguments, ensure_ascii=False))
@@ -178,9 +185,13 @@ class ToolRunner:
         return self._finish_call(call, result, decided_call.decision, start_time)
 
     def _normalize_tool_name(self, name: str) -> str:
-        """Remove space and `TOOL_NAME_PREFIX` from a name if only that makes it known."""
-        stripped_name = name.strip().removeprefix(TOOL_NAME_PREFIX).strip()
-        return stripped_name if stripped_name in self._tools and name not in self._tools else name
+        """Return the tool that a name means, which may be decorated or in another case; the name if there is none."""
+        if name in self._tools:
+            return name
+        match = DECORATED_NAME_PATTERN.fullmatch(name.strip())
+        plain_name = match[1].strip().casefold() if match else ""
+        meant_names = [known for known in self._tools if known.casefold() == plain_name]
+        return meant_names[0] if len(meant_names) == 1 else name
 
     def _parse_call(self, call: ToolCall, repetitions: int) -> tuple[Tool, dict[str, Any]]:
         """Return the tool and the arguments of a call.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,9 +19,9 @@ from ask.errors import (
     RetryAction,
     RunInterruptedError,
 )
-from ask.messages import EMPTY_MAPPING, FinishReason, Message, ModelResponse, ProviderState, ToolCall, ToolSpec
+from ask.messages import FinishReason, Message, ModelResponse, ProviderState, ToolCall, ToolSpec
 from ask.parsing import DONE_DATA, find_error, parse_event, parse_json
-from ask.plugin_api.loaded_provider import LoadedProvider
+from ask.plugin_api.loaded_provider import LoadedProvider, PluginResponse
 from ask.plugin_api.provider import (
     ChatRequest,
     Delta,
@@ -46,52 +46,6 @@ if TYPE_CHECKING:
     from ask.client.transport import HttpResponse, Transport
 
     Response: TypeAlias = "HttpResponse | PluginResponse"
-
-
-class PluginResponse:
-    """The events that a provider's `provider_send` yields. `LoadedProvider` limits the time that each takes."""
-
-    status = 200
-    headers: Mapping[str, str] = EMPTY_MAPPING
-    end_marker_seen = done_seen = False
-    """Set by the caller, as for an `HttpResponse`. The end of the events is the end of the answer, too."""
-
-    def __init__(self, events: Generator[RawEvent]) -> None:
-        self._events = events
-
-    def __enter__(self) -> PluginResponse:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._events.close()
-
-    def is_stream(self, requested: bool) -> bool:
-        return True
-
-    def iter_event_batches(self) -> Iterator[list[RawEvent]]:
-        """Yield the events as they arrive."""
-        for event in self._events:
-            yield [event]
-        self.end_marker_seen = True
-
-    def format_shown_url(self) -> str:
-        """Return "": the plugin knows where it sent the request."""
-        return ""
-
-    def mark_progress(self) -> None:
-        """Do nothing: the time limit begins anew with each event."""
-
-    def read_unexpected_text(self) -> str:
-        """Return "": there is no body besides the events."""
-        return ""
-
-    def read_words(self) -> str:
-        """Return "", as there is no body."""
-        return ""
-
-    def read_text(self) -> str:
-        """Return the data of all events."""
-        return "".join(event.data for event in self._events)
 
 
 def redact_answer(redactor: Redactor, answer: ModelResponse) -> ModelResponse:
@@ -291,7 +245,7 @@ class ProviderClient:
         except AskError as error:
             return RequestResult(ModelResponse(finish_reason=FinishReason.STREAM_INCOMPLETE), error=error)
         notice = self.provider.hooks.provider_notice(request=prepared, answer=result.answer)
-        if notice:
+        if notice := notice or ("" if result.tool_calls else describe_missing_call(result.answer, tools)):
             self._on_notice(notice)
         return result
 
@@ -672,6 +626,28 @@ def is_continuation(request: ChatRequest) -> bool:
 
 def discard_delta(_: Delta) -> None:
     """Ignore a delta of an answer that is shown once it is complete."""
+
+
+TEXT_CALL_MARKERS = ("<tool_call", "<|tool_call", "<function=", "<invoke ", "[TOOL_REQUEST]", "to=functions.")
+"""What the tool calls of various models begin with if their server does not recognize them; others are bare JSON.
+
+https://github.com/NousResearch/hermes-agent/pull/83023, https://github.com/NousResearch/hermes-agent/pull/84231
+"""
+
+
+def describe_missing_call(answer: ModelResponse, tools: Sequence[ToolSpec]) -> str:
+    """Return a notice if an answer without calls seems to be one that should have had some; "" otherwise.
+
+    A call in the text is not run, because the text may be an example, or quote what a tool returned.
+    """
+    text = answer.text
+    is_json_call = text.lstrip().startswith("{") and '"name"' in text and '"arguments"' in text
+    is_call = is_json_call or any(marker in text for marker in TEXT_CALL_MARKERS)
+    if is_call and any(tool.name in text for tool in tools):
+        return "this model wrote a tool call as text, so nothing was run; use one that is trained to call tools"
+    if tools and answer.finish_reason is FinishReason.TOOL_CALLS:
+        return "the model stopped to call a tool, but its answer contains no call"
+    return ""
 
 
 def merge_deltas(deltas: Iterable[Delta]) -> Iterator[Delta]:

@@ -70,7 +70,7 @@ class InputReaders(NamedTuple):
     Attributes:
         timeout: seconds to wait for a web page, or for a program to open a named pipe.
         environment: the environment of child processes, without API keys.
-        notify: called with a line for the user while a pipe stays silent.
+        notify: called with a line for the user if a pipe stays silent, or a file is empty or skipped.
         read_stdin: reads standard input; None if -f must not read it.
         read_resource: reads a resource of an MCP server by its address, within a number of seconds.
     """

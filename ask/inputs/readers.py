@@ -15,6 +15,8 @@ from pathlib import Path
 
 from ask.errors import FileError
 
+STDIN_NAMES = ("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
+"""Names of standard input. It is read only once, so none of them is opened as a file."""
 STDIN_NOTICE_DELAY = 2.0
 """Seconds of silence on standard input or a pipe before the user is notified."""
 PIPE_WRITER_TIMEOUT = 30.0

@@ -14,13 +14,14 @@ from urllib.parse import unquote
 from ask.attachments import MAX_FILE_BYTES
 from ask.errors import FileError, UsageError
 from ask.inputs.prompt_inputs import MAX_FILES, InputReaders, PromptInputs, parse_content
-from ask.inputs.readers import FILE_LIMIT, read_bytes
+from ask.inputs.readers import FILE_LIMIT, STDIN_NAMES, read_bytes
 from ask.text import decode_argument
 
-STDIN = "-"
 CLIPBOARD = "clipboard:"
 WEB_PREFIXES = ("http://", "https://")
 MCP_PREFIX = "mcp://"
+MAX_NAMED_FILES = 3
+"""How many skipped files a notice names."""
 FILE_URL_PATTERN = re.compile(r"file:(?://(?:localhost)?)?(?=/)", re.IGNORECASE)
 """The part of a file URL before its path: RFC 8089 allows an empty host, "localhost" and none."""
 
@@ -34,7 +35,7 @@ def read_inputs(sources: Sequence[str], readers: InputReaders) -> PromptInputs:
         NetworkError: a web page cannot be fetched.
         MissingDependencyError: the program that reads the clipboard, or the package mcp, is not installed.
     """
-    if sources.count(STDIN) > 1:
+    if sum(source in STDIN_NAMES for source in sources) > 1:
         raise UsageError("-f - is given twice", "stdin can be read only once")
     inputs = PromptInputs()
     for source in sources:
@@ -44,9 +45,9 @@ def read_inputs(sources: Sequence[str], readers: InputReaders) -> PromptInputs:
 
 def read_source(source: str, readers: InputReaders) -> PromptInputs:
     """Read one source of -f. Raises the errors of `read_inputs`."""
-    if source == STDIN:
+    if source in STDIN_NAMES:
         if readers.read_stdin is None:
-            raise UsageError("-f - reads stdin, which is disabled here", "use a file instead")
+            raise UsageError(f"-f {source} reads stdin, which is disabled here", "use a file instead")
         return parse_stdin_content(readers.read_stdin())
     if source == CLIPBOARD:
         from ask.inputs.clipboard import read_clipboard
@@ -83,10 +84,12 @@ def read_path(path: str, readers: InputReaders) -> PromptInputs:
     Raises:
         FileError: it cannot be read, is too long, or is of a type that no provider accepts.
     """
+    if not path:
+        raise FileError("cannot read a file without a name", "check the variable in the argument of -f")
     name = decode_argument(path)
     try:
         expanded_path = Path(path).expanduser()
-        if path and expanded_path.is_dir():
+        if expanded_path.is_dir():
             from ask.inputs.folders import read_folder
 
             return read_folder(expanded_path, name, readers.environment, readers.notify)
@@ -97,25 +100,38 @@ def read_path(path: str, readers: InputReaders) -> PromptInputs:
         raise FileError(f"cannot read {name} ({error.strerror})") from error
     except (ValueError, RuntimeError) as error:  # a null byte in the path, or ~user without a home
         raise FileError(f"cannot read {name} ({error})") from error
+    if not data:
+        readers.notify(f"{name} is empty")
     return parse_content(name, data, FILE_LIMIT)
 
 
 def read_glob(pattern: str, display_name: str, readers: InputReaders) -> PromptInputs:
-    """Read the files that match a pattern, in which `**` matches nested folders.
+    """Read the files that match a pattern, in which `**` matches nested folders; skip those that cannot be sent.
 
     Raises:
-        FileError: no or too many files match, or one of them cannot be read.
+        FileError: no or too many files match, or none of them can be read.
     """
     paths = [path for path in sorted(glob.iglob(pattern, recursive=True)) if Path(path).is_file()]
     if not paths:
         raise FileError(f"no files match {display_name}", "check the pattern and the folder")
     inputs, size = PromptInputs(), 0
+    errors: list[FileError] = []
     for path in paths:
-        found = read_path(path, readers)
+        try:
+            found = read_path(path, readers)
+        except FileError as error:
+            errors.append(error)
+            continue
         size += sum(len(text) for _, text in found.texts)
         if size > FILE_LIMIT or len(paths) > MAX_FILES:
             raise FileError(f"too many files match {display_name}", "name fewer")
         inputs = inputs.merge(found)
+    if len(errors) == len(paths):
+        raise errors[0]
+    if errors:
+        reasons = "; ".join(error.message for error in errors[:MAX_NAMED_FILES])
+        more = "; ..." if len(errors) > MAX_NAMED_FILES else ""
+        readers.notify(f"skipped {len(errors)} of the {len(paths)} files that match {display_name}: {reasons}{more}")
     return inputs
 
 

@@ -89,7 +89,7 @@ class ChatStreamReader:
     def _read_choice(self, choice: dict[str, Any]) -> list[Delta]:
         if (read_int(choice.get("index")) or 0) > 0:
             return []
-        delta = read_dict(choice.get("delta")) or read_dict(choice.get("message"))
+        delta = read_dict(choice.get("delta")) or self._remove_streamed(read_dict(choice.get("message")))
         deltas = self._read_text_fields(self._read_media(delta))
         # Even if it is empty, DeepSeek's models on OpenRouter need the list back:
         # https://github.com/OpenRouterTeam/ai-sdk-provider/pull/487
@@ -102,6 +102,19 @@ class ChatStreamReader:
         merge_fields(self._choice_fields, choice | {"finish_reason": finish_reason}, "delta", "message", "index")
         self.complete = self.complete or finish_reason is not None
         return deltas
+
+    def _remove_streamed(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields of a complete message without what was already streamed.
+
+        Some streams end with the whole message: https://github.com/abundantbeing/hermes-browser-extension/issues/11
+        """
+        streamed = {name: text.getvalue() for name, text in self._texts.items() if text.tell()}
+        texts = {name: read_str(message.get(name)) for name in streamed}
+        new_texts = {
+            name: text[len(streamed[name]) :] if text.startswith(streamed[name]) else None
+            for name, text in texts.items()
+        }
+        return message | new_texts | ({"tool_calls": None} if self._calls else {})
 
     def _read_media(self, delta: dict[str, Any]) -> dict[str, Any]:
         """Note that there are images or audio, and return a delta whose text is that of the audio."""
@@ -217,10 +230,16 @@ FINISH_REASONS = {
     "tool_calls": FinishReason.TOOL_CALLS,
     "length": FinishReason.LENGTH,
     "max_tokens": FinishReason.LENGTH,
+    "model_length": FinishReason.LENGTH,
     "content_filter": FinishReason.CONTENT_FILTER,
+    "safety": FinishReason.CONTENT_FILTER,
     "error": FinishReason.ERROR,
 }
-"""Finish reasons with a meaning of their own; any other is a normal stop."""
+"""Finish reasons with a meaning of their own, in lower case; any other is a normal stop.
+
+Gateways pass on those of Gemini, in upper case: https://github.com/QwenLM/qwen-code/issues/9882. Mistral has
+model_length.
+"""
 STANDARD_MEDIA_TYPES = (
     *("image/png", "image/jpeg", "image/gif", "image/webp"),
     *("application/pdf", "audio/wav", "audio/mpeg"),
@@ -387,7 +406,7 @@ class ChatCompletions(Provider):
             reasoning=read_str(message.get("reasoning") or message.get("reasoning_content")),
             finish_reason=FinishReason.CONTENT_FILTER
             if refusal
-            else FINISH_REASONS.get(str(choice.get("finish_reason")), FinishReason.STOP),
+            else FINISH_REASONS.get(str(choice.get("finish_reason")).lower(), FinishReason.STOP),
             usage=self.parse_usage(read_dict(response.get("usage") or choice.get("usage"))),
             provider_state=ProviderState(self.info.name, read_str(response.get("model")), state) if state else None,
             finish_message=MEDIA_NOTICE if audio or read_list(message.get("images")) else "",

@@ -12,7 +12,7 @@ from types import FrameType, FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
 from ask.errors import AskError, MissingDependencyError, NetworkError, PluginError, SignalExit
-from ask.messages import ToolCall
+from ask.messages import EMPTY_MAPPING, ToolCall
 from ask.plugin_api.provider import Delta, HttpRequest, ModelInfo, Provider, ProviderInfo, RawEvent, StreamReader
 from ask.profiles import ModelProfile, find_profile
 
@@ -256,3 +256,49 @@ class GuardedCalls:
 
 def discard_notice(_: str) -> None:
     """Ignore a notice that does not concern the user."""
+
+
+class PluginResponse:
+    """The events that a provider's `provider_send` yields. `LoadedProvider` limits the time that each takes."""
+
+    status = 200
+    headers: Mapping[str, str] = EMPTY_MAPPING
+    end_marker_seen = done_seen = False
+    """Set by the caller, as for an `HttpResponse`. The end of the events is the end of the answer, too."""
+
+    def __init__(self, events: Generator[RawEvent]) -> None:
+        self._events = events
+
+    def __enter__(self) -> PluginResponse:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._events.close()
+
+    def is_stream(self, requested: bool) -> bool:
+        return True
+
+    def iter_event_batches(self) -> Iterator[list[RawEvent]]:
+        """Yield the events as they arrive."""
+        for event in self._events:
+            yield [event]
+        self.end_marker_seen = True
+
+    def format_shown_url(self) -> str:
+        """Return "": the plugin knows where it sent the request."""
+        return ""
+
+    def mark_progress(self) -> None:
+        """Do nothing: the time limit begins anew with each event."""
+
+    def read_unexpected_text(self) -> str:
+        """Return "": there is no body besides the events."""
+        return ""
+
+    def read_words(self) -> str:
+        """Return "", as there is no body."""
+        return ""
+
+    def read_text(self) -> str:
+        """Return the data of all events."""
+        return "".join(event.data for event in self._events)

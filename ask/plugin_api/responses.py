@@ -48,14 +48,16 @@ if TYPE_CHECKING:
     from ask.plugin_api.batches import BatchApi
 
 FINAL_EVENTS = ("response.completed", "response.incomplete", "response.failed")
-DELTA_EVENTS = {
-    "response.output_text.delta": "message",
-    "response.refusal.delta": "message",
-    "response.reasoning_summary_text.delta": "reasoning",
-    "response.reasoning_text.delta": "reasoning",
-    "response.function_call_arguments.delta": "function_call",
+TEXT_EVENTS = {
+    "response.output_text.delta": ("delta", "message"),
+    "response.output_text.done": ("text", "message"),
+    "response.refusal.delta": ("delta", "message"),
+    "response.reasoning_summary_text.delta": ("delta", "reasoning"),
+    "response.reasoning_text.delta": ("delta", "reasoning"),
+    "response.function_call_arguments.delta": ("delta", "function_call"),
+    "response.function_call_arguments.done": ("arguments", "function_call"),
 }
-"""The events that add text, with the type of the item that they add it to."""
+"""The events with text: the name of its field, and the type of the item that it belongs to."""
 PART_SEPARATOR = "\n\n"
 """Separates the parts of reasoning; each part of a summary begins with a heading."""
 TEXT_DIFFERS_NOTICE = "the streamed answer differs from the final answer"
@@ -81,7 +83,8 @@ class ResponsesStreamReader:
         self._response: dict[str, Any] = {}
         self._error: Any = None
         self._final_response_seen = False
-        self._items: dict[int, PartialItem] = {}
+        self._items: list[PartialItem] = []
+        self._items_by_index: dict[int, PartialItem] = {}
         self._text = StringIO()
         self._has_reasoning = False
         self._call_count = 0
@@ -97,8 +100,8 @@ class ResponsesStreamReader:
             return self._finish(read_dict(fields.get("response")))
         if event_type == "error" or fields.get("error"):
             self._set_error(fields.get("error") or fields)
-        elif event_type in DELTA_EVENTS:
-            return self._add_delta(fields, DELTA_EVENTS[event_type])
+        elif event_type in TEXT_EVENTS:
+            return self._add_text(fields, *TEXT_EVENTS[event_type])
         elif event_type in ("response.output_item.added", "response.output_item.done"):
             self.size += len(event.data)
             return self._add_item(fields, is_done=event_type.endswith("done"))
@@ -119,8 +122,10 @@ class ResponsesStreamReader:
         Gateways send a final response without output, or with a part of it:
         https://github.com/BerriAI/litellm/pull/32724
         """
-        streamed = [item.to_dict() for _, item in sorted(self._items.items())]
+        streamed = [item.to_dict() for item in self._items]
+        calls = {read_str(item.get("call_id")): item for item in streamed if item.get("arguments")}
         items = [item for item in final_items if read_str(read_dict(item).get("type"))]
+        items = [item if item.get("arguments") else calls.get(read_str(item.get("call_id")), item) for item in items]
         if not items:
             return streamed
         has_text = any(map(read_text, items))
@@ -143,21 +148,29 @@ class ResponsesStreamReader:
         self._error = error
         self.complete = True
 
-    def _get_item(self, fields: Mapping[str, Any], item_type: str) -> PartialItem:
-        """Return the item that an event belongs to, which is the last one if the event does not say."""
+    def _get_item(self, fields: Mapping[str, Any], item_type: str, *, is_added: bool = False) -> PartialItem:
+        """Return the item that an event belongs to, which is the last one if the event does not say.
+
+        Gateways give several items the same index: https://github.com/decolua/9router/issues/2611
+        """
         index = read_int(fields.get("output_index"))
-        index = max(self._items, default=0) if index is None else index
-        if index not in self._items:
-            self._items[index] = PartialItem({"type": item_type})
+        last_item = self._items[-1] if self._items else None
+        item = last_item if index is None else self._items_by_index.get(index)
+        if item is None or (is_added and item.is_added):
+            item = PartialItem({"type": item_type})
+            self._items.append(item)
             self.size += ITEM_OVERHEAD
-        return self._items[index]
+        if index is not None:
+            self._items_by_index[index] = item
+        return item
 
     def _add_item(self, fields: Mapping[str, Any], *, is_done: bool) -> list[Delta]:
         value = read_dict(fields.get("item"))
         if not value:
             return []
-        item = self._get_item(fields, read_str(value.get("type")))
+        item = self._get_item(fields, read_str(value.get("type")), is_added=not is_done)
         item.fields = item.fields | value
+        item.is_added = True
         item.is_done = is_done
         deltas = self._announce_call(item)
         return deltas + self._show_missing_text(item) if is_done else deltas
@@ -176,9 +189,15 @@ class ResponsesStreamReader:
         streamed, text = item.text.getvalue(), read_text(item.fields)
         return self._show_text(text[len(streamed) :]) if text.startswith(streamed) else []
 
-    def _add_delta(self, fields: Mapping[str, Any], item_type: str) -> list[Delta]:
+    def _add_text(self, fields: Mapping[str, Any], name: str, item_type: str) -> list[Delta]:
+        """Add a delta, or a complete text if it came without deltas, as some gateways send it.
+
+        https://github.com/Wei-Shaw/sub2api/pull/6629
+        """
         item = self._get_item(fields, item_type)
-        text = read_str(fields.get("delta"))
+        if name != "delta" and item.text.tell():
+            return []
+        text = read_str(fields.get(name))
         part_index = read_int(fields.get("summary_index", fields.get("content_index")))
         is_new_part = part_index != item.part_index or not item.text.tell()
         item.part_index = part_index
@@ -232,6 +251,7 @@ class PartialItem:
         self.fields = fields
         self.text = StringIO()
         self.part_index: int | None = None
+        self.is_added = False
         self.is_done = False
         self.is_announced = False
 
@@ -251,6 +271,11 @@ class PartialItem:
 MAX_CALL_ID_LENGTH = 64
 WITHOUT_REASONING = ModelProfile("gpt-3.5*|gpt-4*|chatgpt-*|gpt-{5}-chat*", efforts=())
 """OpenAI's models without reasoning, which other services offer, too."""
+CALLS_OF_OTHER_TOOLS = ("custom_tool_call", "local_shell_call", "shell_call", "apply_patch_call", "computer_call")
+"""Items that need an output, but call tools that ask does not offer.
+
+https://github.com/diegosouzapw/OmniRoute/issues/8946
+"""
 ENCRYPTED_REASONING = "reasoning.encrypted_content"
 TOKEN_LIMIT_OPTIONS = ("max_output_tokens", "max_completion_tokens", "max_tokens")
 """The names under which the user may set the token limit; the first one set applies."""
@@ -521,8 +546,8 @@ def has_text(item: Mapping[str, Any]) -> bool:
 
 def is_same_call_in(call: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> bool:
     """Check whether one of the items is the same call."""
-    ids = (call.get("call_id"), call.get("id"))
-    return any(item.get("type") == "function_call" and (item.get("call_id"), item.get("id")) == ids for item in items)
+    name = "call_id" if call.get("call_id") else "id"
+    return any(item.get("type") == "function_call" and item.get(name) == call.get(name) for item in items)
 
 
 def join_parts(texts: Sequence[str]) -> str:
@@ -554,7 +579,7 @@ def can_send_back(item: Mapping[str, Any]) -> bool:
     It cannot look up stored items by their ids, so reasoning without its content is lost. In an imported conversation,
     there may be items that no model wrote.
     """
-    if not item.get("type") or item.get("role", "assistant") != "assistant":
+    if not item.get("type") or item.get("role", "assistant") != "assistant" or item["type"] in CALLS_OF_OTHER_TOOLS:
         return False
     if item.get("type") != "reasoning":
         return True

@@ -52,9 +52,19 @@ def _add_types(schema: SchemaDict) -> SchemaDict:
                 schema[union] = [*read_list(schema[union]), {"type": "null"}]
     if "array" in types and "items" not in schema:
         schema["items"] = True
+    # Services reject all tools if one has an enum of another type: https://github.com/can1357/oh-my-pi/issues/2652
+    choices = [choice for choice in choices if not types or _has_type(choice, types)]
+    schema.pop("enum", None)
     if choices:
         schema["enum"] = choices
     return ({"type": types[0] if len(types) == 1 else types} if types else {}) | schema
+
+
+def _has_type(choice: Any, types: Sequence[str]) -> bool:
+    """Check whether an enum's value has one of the types; 1.0 is also an integer."""
+    name = TYPE_NAMES.get(type(choice), "object")
+    is_number = name in ("integer", "number") and "number" in types
+    return name in types or is_number or (name == "number" and "integer" in types and choice.is_integer())
 
 
 def merge_schemas(first: SchemaDict, second: SchemaDict) -> SchemaDict:

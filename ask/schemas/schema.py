@@ -102,7 +102,8 @@ def make_lenient_validator_class(validator_class: type[Validator]) -> type[Valid
     """Return a validator class that ignores each keyword it cannot evaluate."""
     from jsonschema.validators import extend
 
-    checks = {name: ignore_errors(check) for name, check in validator_class.VALIDATORS.items()}
+    checks = {**validator_class.VALIDATORS, "enum": ignore_contradiction(validator_class.VALIDATORS["enum"])}
+    checks = {name: ignore_errors(check) for name, check in checks.items()}
     return cast("type[Validator]", extend(validator_class, checks))  # type: ignore[no-untyped-call]
 
 
@@ -125,6 +126,20 @@ def ignore_errors(check: KeywordCheck) -> KeywordCheck:
             active.discard(key)
 
     return check_leniently
+
+
+def ignore_contradiction(check_enum: KeywordCheck) -> KeywordCheck:
+    """Wrap the check of `enum` so that it passes if none of the values has the type beside it.
+
+    Otherwise no call of the tool would pass: https://github.com/can1357/oh-my-pi/issues/2652
+    """
+
+    def check_consistent_enum(validator: Any, choices: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+        type_validator = validator.evolve(schema={"type": schema["type"]} if "type" in schema else {})
+        if any(map(type_validator.is_valid, choices)):
+            yield from check_enum(validator, choices, instance, schema) or ()
+
+    return check_consistent_enum
 
 
 def find_validator_class(schema: Mapping[str, Any]) -> type[Validator]:

@@ -7,11 +7,14 @@ keywords, and models understand these messages best. A schema with more keywords
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, NoReturn
 
 from ask.messages import ToolSpec
-from ask.parsing import read_list
+from ask.parsing import read_dict, read_list
 from ask.suggestions import suggest
 from ask.tools.base import ToolError
 
@@ -34,6 +37,11 @@ _SIMPLE_KEYWORDS = frozenset(
 """Keywords checked here, and annotations. `format` is only an annotation in tool schemas."""
 _MAX_QUOTED_LENGTH = 200
 _TOO_DEEP_MESSAGE = "are nested too deeply"
+_CODE_FENCE = re.compile(r"\s*```\w*\n(.*?)```\s*", re.DOTALL)
+_TRAILING_COMMA = re.compile(r",\s*(?=[}\]])")
+_MAX_TRAILING_COMMAS = 20
+_MAX_LITERAL_LENGTH = 100_000
+"""Characters of Python syntax that are parsed, which takes far more memory than JSON."""
 
 
 def parse_arguments(spec: ToolSpec, arguments_json: str) -> dict[str, Any]:
@@ -41,7 +49,8 @@ def parse_arguments(spec: ToolSpec, arguments_json: str) -> dict[str, Any]:
 
     An empty string or null means {}: models write these for a tool without parameters. Property names that were
     replaced for the provider are restored. null for an optional parameter that is not nullable counts as omitted, and
-    5.0 becomes the integer 5.
+    5.0 becomes the integer 5. What is not JSON, or has the wrong type, is repaired only if it has a single meaning:
+    a call must never do anything that the model did not write.
 
     Raises:
         ToolError: The arguments are invalid; the message is for the model and quotes the start of what it wrote.
@@ -50,7 +59,7 @@ def parse_arguments(spec: ToolSpec, arguments_json: str) -> dict[str, Any]:
 
     try:
         value = _parse_json(arguments_json) if arguments_json.strip() else None
-        value = {} if value is None else value
+        value = {} if value is None else _decode_text(value) if isinstance(value, str) else value
         if not isinstance(value, dict):
             _reject_arguments(f"must be a JSON object, not {_get_type_name(value)}")
         try:
@@ -103,10 +112,11 @@ def _reject_arguments(reason: str) -> NoReturn:
 
 def _parse_json(text: str) -> Any:
     try:
-        return json.loads(
-            text, parse_constant=lambda name: _reject_arguments(f"are not JSON: {name} is not a JSON value")
-        )
+        return _decode_json(text)
     except json.JSONDecodeError as error:
+        repaired = _repair_json(text)
+        if repaired is not None:
+            return repaired
         if error.msg == "Extra data":
             _reject_arguments(
                 f"continue after the end of the first JSON value, at character {error.pos + 1}: make a separate "
@@ -117,6 +127,48 @@ def _parse_json(text: str) -> Any:
         _reject_arguments(_TOO_DEEP_MESSAGE)
     except ValueError as error:
         _reject_arguments(f"are not JSON: {error}")
+
+
+def _decode_json(text: str) -> Any:
+    """Parse JSON in which line breaks and other control characters may be unescaped, as local models write them.
+
+    Raises:
+        ValueError, RecursionError: It cannot be parsed, or contains NaN or infinity.
+    """
+    return json.loads(
+        text, strict=False, parse_constant=lambda name: _reject_arguments(f"are not JSON: {name} is not a JSON value")
+    )
+
+
+def _repair_json(text: str) -> Any:
+    """Return the value of text in a code fence, with trailing commas or in Python's syntax; None for any other."""
+    fence = _CODE_FENCE.fullmatch(text)
+    text = fence[1] if fence else text
+    with suppress(ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        if text.lstrip().startswith("{'") and len(text) <= _MAX_LITERAL_LENGTH:
+            import warnings
+            from ast import literal_eval
+
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")  # for an escape that Python does not know
+                return json.loads(json.dumps(literal_eval(text.strip()), allow_nan=False))
+        for _ in range(_MAX_TRAILING_COMMAS):
+            try:
+                return _decode_json(text)
+            except json.JSONDecodeError as error:
+                comma = _TRAILING_COMMA.match(text, max(0, text.rfind(",", 0, error.pos + 1)))
+                if comma is None or error.pos not in comma.span():  # the position depends on Python's version
+                    return None
+                text = text[: comma.start()] + text[comma.end() :]
+    return None
+
+
+def _decode_text(text: str) -> Any:
+    """Return the value of JSON in a text, or the text if it is anything else."""
+    try:
+        return _decode_json(text)
+    except (ValueError, RecursionError, _InvalidArgumentsError):
+        return text
 
 
 def _validate_object(
@@ -148,18 +200,49 @@ def _validate_value(value: Any, schema: Any, path: str, is_nullable: _NullCheck)
     if not isinstance(schema, Mapping) or "$ref" in schema:  # older drafts ignore the keywords next to $ref
         return value
     types = _list_allowed_types(schema)
+    value = _convert_value(value, types, schema)
     if isinstance(value, float) and value.is_integer() and "integer" in types and "number" not in types:
         value = int(value)
     if value is None and is_nullable(schema):
         return value
     if types and not any(_is_of_type(value, name) for name in types):
         _reject_arguments(f"have the wrong type: {path!r} must be {' or '.join(types)}, not {_get_type_name(value)}")
-    choices = schema.get("enum")
+    choices = _list_choices(schema, types)
     # Python's True equals 1.
-    equal_choices = [choice for choice in read_list(choices) if choice == value]
-    if isinstance(choices, list) and isinstance(value, bool) not in [isinstance(one, bool) for one in equal_choices]:
+    if choices and isinstance(value, bool) not in [isinstance(one, bool) for one in choices if one == value]:
         _reject_arguments(f"have an invalid value: {path!r} must be one of {json.dumps(choices, ensure_ascii=False)}")
     return _validate_object(value, schema, path + ".", is_nullable) if isinstance(value, dict) else value
+
+
+def _convert_value(value: Any, types: list[str], schema: Mapping[str, Any]) -> Any:
+    """Return the value in a text such as "5" or "[1]" where no text is allowed, and a single value as an array.
+
+    Models and gateways write such arguments; asking some of them again does not help:
+    https://github.com/jjang-ai/vmlx/pull/48
+    """
+    if not types or any(_is_of_type(value, name) for name in types):
+        return value
+    if isinstance(value, str):
+        decoded = _decode_text(value)
+        if not isinstance(decoded, float) or math.isfinite(decoded):
+            is_whole = isinstance(decoded, float) and decoded.is_integer() and "integer" in types
+            if is_whole or any(_is_of_type(decoded, name) for name in types):
+                return decoded
+    item_types = _list_allowed_types(read_dict(schema.get("items")))
+    is_item = value != "" and any(_is_of_type(value, name) for name in item_types)
+    return [value] if types == ["array"] and is_item else value
+
+
+def _list_choices(schema: Mapping[str, Any], types: list[str]) -> list[Any]:
+    """Return the values in a schema's enum that have an allowed type; others are not sent to providers, either."""
+    choices = read_list(schema.get("enum"))
+    return [
+        choice
+        for choice in choices
+        if not types
+        or any(_is_of_type(choice, name) for name in types)
+        or (isinstance(choice, float) and choice.is_integer() and "integer" in types)
+    ]
 
 
 def _list_allowed_types(schema: Mapping[str, Any]) -> list[str]:

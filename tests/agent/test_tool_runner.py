@@ -217,11 +217,22 @@ def test_a_damaged_file_of_approvals_is_reported_and_approves_nothing(tmp_path: 
     answer = ApprovalResponse(ApprovalChoice.ALWAYS, duration=ApprovalDuration.ALWAYS)
     bench = RunnerBench(tmp_path, ToolResult, CONFIRM, answer)
     bench.approvals.path.parent.mkdir()
-    bench.approvals.path.write_text('[{"scope": "tool", "value": "say"}]')
+    bench.approvals.path.write_text('[{"scope": "tool", "value": "say"')
     assert bench.call() == "hi"
     assert len(bench.asked) == 1
     assert "approvals.json" in next(event for event in bench.events if isinstance(event, Notice)).text
-    assert bench.approvals.path.read_text() == '[{"scope": "tool", "value": "say"}]'
+    assert bench.approvals.path.read_text() == '[{"scope": "tool", "value": "say"'
+
+
+def test_a_damaged_approval_approves_nothing_and_stays(tmp_path: Path) -> None:
+    answer = ApprovalResponse(ApprovalChoice.ALWAYS, duration=ApprovalDuration.ALWAYS)
+    bench = RunnerBench(tmp_path, ToolResult, CONFIRM, answer)
+    bench.approvals.path.parent.mkdir()
+    bench.approvals.path.write_text('[{"scope": "tool", "value": "say"}]')
+    assert bench.call() == "hi"
+    assert len(bench.asked) == 1
+    damaged, added = json.loads(bench.approvals.path.read_text())
+    assert (damaged, added["value"]) == ({"scope": "tool", "value": "say"}, "say")
 
 
 def test_a_command_with_a_secret_is_not_written_to_the_file(tmp_path: Path) -> None:

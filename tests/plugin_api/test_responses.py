@@ -300,9 +300,9 @@ def test_finish_reason(answer: Any, finish: FinishReason) -> None:
 
 
 def test_calls_have_unique_ids() -> None:
-    answer = response(call("a", {}, "same"), call("a", {}, "same"), {"type": "function_call", "arguments": {"b": 1}})
+    answer = response(call("a", {}, "same"), call("b", {}, "same"), {"type": "function_call", "arguments": {"b": 1}})
     calls = SERVICE.provider_parse_tool_calls(answer)
-    assert [(one.name, one.arguments) for one in calls] == [("a", "{}"), ("a", "{}"), ("unnamed", '{"b": 1}')]
+    assert [(one.name, one.arguments) for one in calls] == [("a", "{}"), ("b", "{}"), ("unnamed", '{"b": 1}')]
     assert len({one.id for one in calls}) == 3
 
 

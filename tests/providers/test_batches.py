@@ -64,9 +64,9 @@ def test_xai_takes_openai_files(server: ModelServer, openai_client: OpenAI) -> N
 
 def test_anthropic(server: ModelServer) -> None:
     service = AnthropicService()
-    service.url = server.base_url
+    service.url = server.base_url.removesuffix("/v1")
     server.reply(service)
-    with Anthropic(api_key="k", base_url=server.base_url, max_retries=0) as client:
+    with Anthropic(api_key="k", base_url=service.url, max_retries=0) as client:
         batches = client.messages.batches
         prompts = ("a", "bad", "late")
         requests: Any = [
@@ -94,7 +94,7 @@ def test_anthropic(server: ModelServer) -> None:
 
 @pytest.fixture
 def gemini_client(server: ModelServer) -> Iterator[genai.Client]:
-    options = genai.types.HttpOptions(base_url=server.base_url, api_version="v1beta")
+    options = genai.types.HttpOptions(base_url=server.base_url.removesuffix("/v1"), api_version="v1beta")
     with genai.Client(api_key="k", http_options=options) as client:
         yield client
 

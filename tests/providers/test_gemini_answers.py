@@ -249,7 +249,7 @@ def test_refused_parameter_has_the_user_s_name(message: str, parameter: str | No
 
 
 def test_missing_and_duplicate_ids_are_generated() -> None:
-    response = wire.whole(wire.call(), wire.call(), wire.call(id="a"), wire.call(id="a"))
+    response = wire.whole(wire.call(), wire.call(), wire.call(id="a"), wire.call("other", id="a"))
     ids = [call.id for call in gemini.provider_parse_tool_calls(response)]
     assert len(set(ids)) == 4
     assert ids[2] == "a"

@@ -20,7 +20,6 @@ MODEL = "qwen/qwen3-4b-2507"
 TALK = (Message("system", "Be kind."), Message("user", "hi"))
 LIST = ToolSpec("list_dir", "Lists a folder.", {"type": "object", "properties": {"dirpath": {"type": "string"}}})
 REQUEST = prepare_request(lmstudio, MODEL, TALK, [LIST])
-LEAKED = '[TOOL_REQUEST]{"name": "list_dir", "arguments": {"dirpath": "."}}[END_TOOL_REQUEST]'
 OVERFLOW = "The number of tokens to keep from the initial prompt is greater than the context length"
 
 
@@ -84,16 +83,8 @@ def test_empty_stream_is_explained(server: ModelServer, chunks: list[Any]) -> No
     assert "--context-length" in lmstudio.provider_notice(REQUEST, exchange.result.answer)
 
 
-def test_call_in_the_text_causes_a_notice(server: ModelServer) -> None:
-    server.reply(wire.says(LEAKED))
-    exchange = send_request(lmstudio, server, REQUEST, [LIST])
-    assert (exchange.outcome, exchange.streamed_text, exchange.result.tool_calls) == ("ok", LEAKED, ())
-    assert "wrote a tool call as text" in lmstudio.provider_notice(REQUEST, exchange.result.answer)
-
-
 def test_other_responses_cause_no_notice() -> None:
     assert lmstudio.provider_notice(REQUEST, ModelResponse("Hello.", usage=Usage(10, 5))) == ""
-    assert lmstudio.provider_notice(REQUEST._replace(tools=()), ModelResponse(f"It writes {LEAKED}.")) == ""
     assert lmstudio.provider_notice(REQUEST, ModelResponse(usage=Usage(10, 20))) == "", "it called a tool"
     assert lmstudio.provider_notice(REQUEST, ModelResponse()) == "", "it called one, and told no usage"
 
@@ -113,7 +104,7 @@ def test_error_message_is_shown(server: ModelServer, error: Any) -> None:
     server.reply(Reply([json.dumps({"error": error}).encode()], 404))
     message = str(send_request(lmstudio, server, REQUEST, [LIST]).result.error)
     assert message.startswith("No models loaded")
-    assert message.endswith("(lmstudio, 404): ask models -p lmstudio lists the models")
+    assert "(lmstudio, 404): ask models -p lmstudio lists the models" in message
 
 
 # Models

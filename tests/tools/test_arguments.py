@@ -90,7 +90,7 @@ def test_integral_float_becomes_an_integer() -> None:
         ('{"filepath": 7}', "'filepath' must be string, not integer"),
         ('{"filepath": "a", "count": true}', "'count' must be integer, not boolean"),
         ('{"filepath": "a", "count": 5.5}', "'count' must be integer, not number"),
-        ('{"filepath": "a", "count": "5"}', "'count' must be integer, not string"),
+        ('{"filepath": "a", "count": "five"}', "'count' must be integer, not string"),
         ('{"filepath": "a", "deep": 1}', "'deep' must be boolean, not integer"),
         ('{"filepath": "a", "maybe": 1}', "'maybe' must be string or null, not integer"),
         ('{"filepath": "a", "kind": "four"}', '\'kind\' must be one of ["one", "two", 3]'),
