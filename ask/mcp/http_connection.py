@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+import json
+import re
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -12,6 +14,8 @@ from ask.errors import FileError
 from ask.mcp.process import MESSAGE_LIMIT
 from ask.mcp.server_config import ServerConfig, uses_client_credentials
 from ask.mcp.sign_in_store import SignIns
+from ask.mcp.wire_messages import parse_messages
+from ask.text import repair_surrogates
 
 if TYPE_CHECKING:
     import httpx2
@@ -22,6 +26,8 @@ REQUEST_ERROR_STATUSES = (400, 404)
 """The statuses with which servers send a JSON-RPC error, whose message says more (SEP-2575)."""
 PLACEHOLDER_MESSAGES = ("Server returned an error response", "Not Found", "Session terminated")
 """The SDK's messages for an HTTP error whose body is no JSON-RPC error."""
+SESSION_HEADER = "mcp-session-id"
+EVENT_END = re.compile(rb"(?:\r\n|\n|\r(?!\n)){2}")
 READ_TIMEOUT = 31_536_000.0
 """A year, which means no limit: each call has its own timeout."""
 
@@ -47,6 +53,8 @@ class HttpServerTransport:
         self._failure = ""
         """The HTTP error since the last POST request that succeeded, or ""."""
         self._failure_status = 0
+        self.has_lost_session = False
+        """Whether the server did not know the session of the last POST request."""
         self._server = server
         self._ca_bundle = find_ca_bundle(environment) if urlsplit(server.url).scheme == "https" else None
         self._ssl_verify = create_ssl_context(self._ca_bundle) if self._ca_bundle else True
@@ -114,14 +122,19 @@ class HttpServerTransport:
         if encoding.lower() != "identity":  # the body could expand to any size
             raise httpx2.StreamError(f"it sent {encoding} data, which was not requested")
         if response.request.method == "POST":
+            self.has_lost_session = response.status_code == 404 and SESSION_HEADER in response.request.headers
             if response.status_code < 400:
                 self._failure = ""
             elif LOGIN_COMMAND not in self._failure:  # the SDK tries an older protocol after any error
                 self._failure, self._failure_status = self._describe_failure(response), response.status_code
         accepts_events = "text/event-stream" in response.request.headers.get("accept", "")  # not during a sign-in
         is_event_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
-        if not (accepts_events and is_event_stream):  # the SDK limits each event
-            response.stream = limit_stream(response.stream)
+        if accepts_events and is_event_stream:  # the SDK limits each event
+            response.stream = wrap_stream(response.stream, repair_events)
+            return
+        response.stream = wrap_stream(response.stream, limit_size)
+        if accepts_events:
+            response.stream = wrap_stream(response.stream, repair_body)
 
     def _describe_failure(self, response: httpx2.Response) -> str:
         """Describe an HTTP error, with what the user can do about it; remember what the server requires to sign in."""
@@ -145,20 +158,73 @@ def is_placeholder_error(error: BaseException) -> bool:
     return not type(error).__module__.startswith("mcp.") or str(error) in PLACEHOLDER_MESSAGES
 
 
-def limit_stream(stream: Any) -> Any:
-    """Wrap the stream of a response body so that it fails after `MESSAGE_LIMIT` bytes."""
+def wrap_stream(stream: Any, convert: Callable[[AsyncIterator[bytes]], AsyncIterator[bytes]]) -> Any:
+    """Wrap the stream of a response body so that its bytes are converted."""
     import httpx2
 
-    class SizeLimitedStream(httpx2.AsyncByteStream):
+    class ConvertedStream(httpx2.AsyncByteStream):
         async def __aiter__(self) -> AsyncIterator[bytes]:
-            length = 0
-            async for data in stream:
-                length += len(data)
-                if length > MESSAGE_LIMIT:
-                    raise httpx2.StreamError(f"it sent a message of more than {MESSAGE_LIMIT:,} bytes")
+            async for data in convert(aiter(stream)):
                 yield data
 
         async def aclose(self) -> None:
             await stream.aclose()
 
-    return SizeLimitedStream()
+    return ConvertedStream()
+
+
+async def limit_size(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield the bytes of a response body; fail after `MESSAGE_LIMIT` of them."""
+    import httpx2
+
+    length = 0
+    async for data in stream:
+        length += len(data)
+        if length > MESSAGE_LIMIT:
+            raise httpx2.StreamError(f"it sent a message of more than {MESSAGE_LIMIT:,} bytes")
+        yield data
+
+
+async def repair_body(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield a response body with its message in a valid form, or unchanged if it has none.
+
+    Of a batch, only the response is used.
+    """
+    body = b"".join([data async for data in stream])
+    responses = [message for message in parse_messages(body) if "method" not in message]
+    yield encode_message(responses[0]) if responses else body
+
+
+async def repair_events(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield a stream of events without those whose data is not a message, such as heartbeats."""
+    buffer = b""
+    async for data in stream:
+        start = max(len(buffer) - 3, 0)
+        buffer += data
+        while end := EVENT_END.search(buffer, start):
+            yield repair_event(buffer[: end.end()])
+            buffer, start = buffer[end.end() :], 0
+        if len(buffer) > MESSAGE_LIMIT:  # the SDK reports it
+            yield buffer
+            buffer = b""
+    yield repair_event(buffer)
+
+
+def repair_event(event: bytes) -> bytes:
+    """Return an event with its messages in a valid form; without its data if that is not a message.
+
+    The other lines stay: the ID of an event is needed to resume the stream.
+    """
+    lines = event.splitlines()
+    fields = [(name, value.removeprefix(b" ")) for name, _, value in (line.partition(b":") for line in lines)]
+    data = b"\n".join(value for name, value in fields if name == b"data")
+    is_message = all(value in (b"", b"message") for name, value in fields if name == b"event")
+    if not data or not is_message:
+        return event
+    other_lines = [line for line, (name, _) in zip(lines, fields, strict=True) if line and name != b"data"]
+    *first, last = [[b"data: " + encode_message(message)] for message in parse_messages(data)] or [[]]
+    return b"".join(b"\n".join([*parts, b"", b""]) for parts in (*first, [*other_lines, *last]))
+
+
+def encode_message(message: Mapping[str, Any]) -> bytes:
+    return repair_surrogates(json.dumps(message, ensure_ascii=False)).encode()
