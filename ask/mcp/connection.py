@@ -41,6 +41,7 @@ MAX_QUESTIONS = 5
 MAX_QUESTION_LENGTH = 500
 MAX_REASON_LENGTH = 300
 URL_ELICITATION_REQUIRED = -32042
+METHOD_NOT_FOUND = -32601
 UNSUPPORTED_VERSION = -32022
 
 # Without a handler, the SDK and its dependencies would write tracebacks with a server's text to standard error.
@@ -233,9 +234,12 @@ class ServerConnection:
 
     async def _list_tools(self, client: Client) -> ServerTools:
         """List the server's tools. Stops after `TOOLS_LIMIT` unless the user selected some by name."""
+        if client.server_capabilities.tools is None:
+            return ServerTools(self.server)
         tools: dict[str, ToolListing] = {}
         lifetimes = []
-        if client.server_capabilities.tools is not None:
+        problem = ""
+        try:
             async for page in iterate_pages(client.list_tools):
                 listings = parse_tools(read_entries(page, "tools"))
                 if client.session.discover_result is not None:
@@ -247,7 +251,13 @@ class ServerConnection:
                 # A page that repeats others would be followed by more of them.
                 if len(tools) == count or (len(tools) > TOOLS_LIMIT and not self.server.tools):
                     break
-        return select_tools(self.server, list(tools.values()))._replace(lifetime=min(lifetimes, default=0.0))
+        except Exception as error:
+            if not tools or self.has_ended:
+                raise
+            problem = f"the MCP server {self.server.name} lists only a part of its tools: {describe_error(error)}"
+        selected = select_tools(self.server, list(tools.values()))
+        notes = [*filter(None, [problem]), *selected.notes]
+        return selected._replace(lifetime=min(lifetimes, default=0.0), notes=notes)
 
     async def request(self, send: Callable[[Client], Awaitable[T]], timeout: float) -> T:
         """Make a request, which is canceled after `timeout` seconds, and return what `send` returns.
@@ -310,11 +320,19 @@ class ServerConnection:
 
 
 async def iterate_pages(fetch_page: Callable[..., Awaitable[Any]]) -> AsyncGenerator[Any]:
-    """Yield the pages of a list, each fetched with the cursor of the one before, until a cursor repeats."""
+    """Yield the pages of a list, each fetched with the cursor of the one before, until a cursor repeats.
+
+    There are none if the server does not know the method, even if it says that it does.
+    """
     cursor: str | None = None
     cursors: set[str] = set()
     while len(cursors) < PAGES_LIMIT:
-        page = await fetch_page(cursor=cursor)
+        try:
+            page = await fetch_page(cursor=cursor)
+        except Exception as error:
+            if cursor is None and getattr(error, "code", None) == METHOD_NOT_FOUND:
+                return
+            raise
         yield page
         cursor = read_raw_result(page).get("nextCursor")
         if not isinstance(cursor, str) or not cursor or cursor in cursors:

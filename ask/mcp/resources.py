@@ -17,9 +17,6 @@ from ask.text import repair_surrogates
 if TYPE_CHECKING:
     from mcp import Client
 
-METHOD_NOT_FOUND = -32601
-"""JSON-RPC's error code for a request that the server does not support."""
-
 
 class ResourceListing(NamedTuple):
     """A resource as listed by its server."""
@@ -50,15 +47,11 @@ async def list_resources(client: Client) -> list[ResourceListing]:
         async for page in iterate_pages(client.list_resources)
         for entry in read_entries(page, "resources")
     ]
-    try:
-        listings += [
-            parse_listing(entry, "uriTemplate")._replace(is_template=True)
-            async for page in iterate_pages(client.list_resource_templates)
-            for entry in read_entries(page, "resourceTemplates")
-        ]
-    except Exception as error:
-        if getattr(error, "code", None) != METHOD_NOT_FOUND:  # templates are optional
-            raise
+    listings += [
+        parse_listing(entry, "uriTemplate")._replace(is_template=True)
+        async for page in iterate_pages(client.list_resource_templates)
+        for entry in read_entries(page, "resourceTemplates")
+    ]
     return [listing for listing in listings if listing.uri]
 
 

@@ -90,7 +90,7 @@ def replace_result(method: str, result: dict[str, Any], *, keep_schemas: bool) -
         "resultType": "complete",
         "cacheScope": "private",
         "ttlMs": max(lifetime, 0) if type(lifetime) is int else 0,
-        "_meta": {RAW_RESULT_KEY: result},
+        "_meta": {RAW_RESULT_KEY: AttachedResult(result)},
     }
 
 
@@ -116,7 +116,19 @@ def repair_handshake(result: Mapping[str, Any]) -> dict[str, Any]:
     return {**result, "capabilities": used, "serverInfo": texts, "instructions": None}
 
 
+class AttachedResult(str):
+    """A result that passes through the SDK as an empty text: it limits how deeply other values are nested."""
+
+    __slots__ = ("result",)
+
+    def __new__(cls, result: Mapping[str, Any]) -> AttachedResult:
+        attached = super().__new__(cls)
+        attached.result = result  # type: ignore[attr-defined]
+        return attached
+
+
 def read_raw_result(result: Any) -> Mapping[str, Any]:
     """Return the original of a result that `replace_result` replaced."""
-    return read_dict(read_dict(result.meta).get(RAW_RESULT_KEY))
+    attached = read_dict(result.meta).get(RAW_RESULT_KEY)
+    return attached.result if isinstance(attached, AttachedResult) else {}
 
