@@ -52,9 +52,7 @@ async def list_prompts(client: Client) -> list[PromptListing]:
     if client.server_capabilities.prompts is None:
         return []
     entries = [
-        read_dict(entry)
-        async for page in iterate_pages(client.list_prompts)
-        for entry in read_entries(page, "prompts")
+        read_dict(entry) async for page in iterate_pages(client.list_prompts) for entry in read_entries(page, "prompts")
     ]
     prompts: dict[str, PromptListing] = {}
     for entry in entries:
@@ -92,7 +90,7 @@ async def get_prompt(client: Client, name: str, arguments: Mapping[str, str]) ->
             elif role == "assistant":
                 raise RequestError(f"it contains an assistant message of type {kind}, not text")
             else:
-                resources = await read_media(client, block, f"{name}-{resource_count + 1}")
+                resources = await read_media(client, read_dict(block), f"{name}-{resource_count + 1}")
                 resource_count += len(resources)
             previous = messages.pop() if messages and messages[-1].role == role else PromptMessage(role, "")
             texts = filter(None, (previous.text, text))

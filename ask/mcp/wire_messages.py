@@ -112,18 +112,18 @@ def repair_handshake(result: Mapping[str, Any]) -> dict[str, Any]:
     capabilities = declared if isinstance(declared, dict) else dict.fromkeys(CAPABILITIES, True)
     info = read_dict(result.get("serverInfo"))
     texts = {name: text if isinstance(text := info.get(name), str) else "" for name in ("name", "version")}
-    used = {name: {} for name in CAPABILITIES if capabilities.get(name) not in (None, False)}
+    used: dict[str, Any] = {name: {} for name in CAPABILITIES if capabilities.get(name) not in (None, False)}
     return {**result, "capabilities": used, "serverInfo": texts, "instructions": None}
 
 
 class AttachedResult(str):
     """A result that passes through the SDK as an empty text: it limits how deeply other values are nested."""
 
-    __slots__ = ("result",)
+    result: Mapping[str, Any]
 
     def __new__(cls, result: Mapping[str, Any]) -> AttachedResult:
         attached = super().__new__(cls)
-        attached.result = result  # type: ignore[attr-defined]
+        attached.result = result
         return attached
 
 
@@ -131,4 +131,3 @@ def read_raw_result(result: Any) -> Mapping[str, Any]:
     """Return the original of a result that `replace_result` replaced."""
     attached = read_dict(result.meta).get(RAW_RESULT_KEY)
     return attached.result if isinstance(attached, AttachedResult) else {}
-

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests import wire
-from tests.mcp.setting import HERE, ask_with_calls, cached_list_path, configure, offered, program, received
+from tests.mcp.setting import HERE, ask_with_calls, configure, offered, program, received
 from tests.model_server import ModelServer, Reply, Request
 from tests.program import Ask, Home
 
@@ -86,7 +85,7 @@ def test_a_tool_without_a_meaning_is_left_out_and_named(case: str, ask: Ask, hom
     assert list(offered(server.requests[0])) == ["one__good"]
     [line] = warnings(result.stderr)
     assert "one" in line
-    assert ("'odd'" in line) == (isinstance(odd, dict) and odd.get("name") == "odd")
+    assert ("odd" in line) == (isinstance(odd, dict) and odd.get("name") == "odd")
 
 
 RESULTS: Mapping[str, tuple[Any, list[str]]] = {
@@ -369,3 +368,17 @@ def test_a_chat_uses_a_server_again_that_was_away(ask: Ask, server: ModelServer,
     assert "503" in first
     assert "503" in second
     assert third == "beside it"
+
+
+@pytest.mark.parametrize("key", ["inputSchema", "outputSchema"])
+def test_a_pathological_pattern_does_not_stop_the_run(key: str, ask: Ask, home: Home, server: ModelServer) -> None:
+    slow = {"type": "object", "properties": {"text": {"type": "string", "pattern": "^(a+)+$"}}}
+    text = "a" * 40 + "b"
+    result = {"content": [TEXT], "structuredContent": {"text": text}}
+    configure(home, {"one": script(home, tools_list=[{"tools": [GOOD | {key: slow}]}], tools_call=[result])})
+    calls: list[wire.Call] = [("one__good", {"text": text}), ("one__good", {"text": f"{text}b"})]
+    start = time.monotonic()
+    run, answers = ask_with_calls(ask, server, calls, "--command-timeout", "5")
+    assert answers == ["beside it"] * 2
+    assert time.monotonic() - start < 10
+    assert run.stderr.count("^(a+)+$") == (key == "inputSchema"), "named once"
