@@ -124,9 +124,7 @@ class ServerPool:
             RequestError: this fails or is not allowed.
         """
         name, is_local = connection.server.name, not connection.server.url
-        message = (
-            f"the MCP server {name} has exited" if is_local else f"the connection to the MCP server {name} is lost"
-        )
+        message = f"the MCP server {name} has exited" if is_local else f"the MCP server {name} has ended the session"
         await connection.close()
         if is_local and name in self._restarted:
             raise RequestError(f"{message} twice, and will not be started again")

@@ -44,10 +44,9 @@ def format_content_block(value: Any) -> str:
 
     An unknown block is passed on as JSON, without long texts, which may be encoded data.
     """
-    if isinstance(value, str):
-        return value
-    block = read_dict(value)
+    block = {"type": "text", "text": value} if isinstance(value, str) else read_dict(value)
     kind, media_type = block.get("type"), format_field(block, "mimeType")
+    resource = read_dict(block.get("resource"))
     if kind == "text" and isinstance(block.get("text"), str):
         return str(block["text"])
     if kind in ("image", "audio"):
@@ -56,12 +55,17 @@ def format_content_block(value: Any) -> str:
         name = format_field(block, "title") or format_field(block, "name")
         description = " ".join(filter(None, (media_type, name)))
         return f"[link to {format_field(block, 'uri')}: {description}]"
-    if kind == "resource" and (resource := read_dict(block.get("resource"))):
-        title = f"resource {format_field(resource, 'uri')}".rstrip()
-        if isinstance(resource.get("text"), str):
-            return f"[{title}]\n{resource['text']}"
-        return format_media(f"{title} {format_field(resource, 'mimeType')}", resource.get("blob"))
+    if kind == "resource" and resource:
+        return format_resource(resource)
     return json.dumps(shorten_texts(value), ensure_ascii=False)
+
+
+def format_resource(resource: Mapping[str, Any]) -> str:
+    """Format a resource inside a result: its text, or a description."""
+    title = f"resource {format_field(resource, 'uri')}".rstrip()
+    if isinstance(resource.get("text"), str):
+        return f"[{title}]\n{resource['text']}"
+    return format_media(f"{title} {format_field(resource, 'mimeType')}", resource.get("blob"))
 
 
 def format_media(title: str, data: Any) -> str:

@@ -20,6 +20,12 @@ responses: dict[str, list[Any]] = {
     **json.loads(Path(sys.argv[1]).read_text()),
 }
 
+
+def send(response: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": message["id"], **response}) + "\n")
+    sys.stdout.flush()
+
+
 with open("received", "a") as received:
     for line in sys.stdin:
         received.write(line)
@@ -30,7 +36,7 @@ with open("received", "a") as received:
             continue
         if not script:
             error = {"code": -32601, "message": "Method not found"}
-            print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error}), flush=True)
+            send({"error": error})
             continue
         response = script.pop(0) if len(script) > 1 else script[0]
         if isinstance(response, dict) and "lines" in response:
@@ -41,4 +47,4 @@ with open("received", "a") as received:
             if "exit" in response:
                 os._exit(response["exit"])
         else:
-            print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": response}), flush=True)
+            send({"result": response})

@@ -239,7 +239,7 @@ def test_unusual_resources_and_prompts_do_not_hide_the_others(ask: Ask, home: Ho
     prompts = [{"name": "a", "arguments": "none"}, {"title": "no name"}, None]
     prompts += [{"name": "b", "arguments": [{"required": True}, {"name": "text", "required": None}]}]
     contents = [{"text": "first"}, {"uri": "note://a2", "mimeType": 5, "text": "second"}]
-    messages = [
+    messages: list[Any] = [
         {"role": "system", "content": {"type": "text", "text": "Be kind."}},
         {"role": "user", "content": "Fix it."},
         {"role": "user", "content": [{"type": "text", "text": "Now."}, {"type": "hologram"}]},
@@ -364,7 +364,7 @@ def test_a_chat_uses_a_server_again_that_was_away(ask: Ask, server: ModelServer,
     server.reply(*[reply for _ in range(3) for reply in (wire.calls(("web__good", {})), wire.says("done"))])
     result = ask("chat", stdin=b"one\ntwo\nthree\n", timeout=60)
     assert result.text == "done\n" * 3
-    first, _, second, _, third, _ = [wire.asked(request.json) for request in server.requests][1:] + [""]
+    first, second, third = (wire.asked(request.json) for request in server.requests[1::2])
     assert "503" in first
     assert "503" in second
     assert third == "beside it"
