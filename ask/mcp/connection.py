@@ -42,6 +42,8 @@ MAX_QUESTION_LENGTH = 500
 MAX_REASON_LENGTH = 300
 URL_ELICITATION_REQUIRED = -32042
 METHOD_NOT_FOUND = -32601
+REFUSAL_WORDS = ("elicitation", "unrecognized field", "capabilities")
+"""Words with which servers refuse capabilities that they do not know (matchbox#455, codex#45269)."""
 UNSUPPORTED_VERSION = -32022
 
 # Without a handler, the SDK and its dependencies would write tracebacks with a server's text to standard error.
@@ -100,8 +102,14 @@ class ServerConnection:
     the user in its answer.
     """
 
-    def __init__(self, server: ServerConfig, directory: Path, transport: ServerTransport) -> None:
+    def __init__(
+        self, server: ServerConfig, directory: Path, transport: ServerTransport, *, can_elicit: bool = True
+    ) -> None:
         self.server = server
+        self.can_elicit = can_elicit
+        """Whether the server is told that it may ask questions."""
+        self.has_refused_elicitation = False
+        """Whether it has refused the connection because of that."""
         self.version = ""
         """The name and version that the server reports, or ""."""
         self.failure = ""
@@ -163,7 +171,7 @@ class ServerConnection:
             client_info=Implementation(name="ask", version=__version__),
             cache=None,
             list_roots_callback=self._list_roots if self._roots else None,
-            elicitation_callback=self._decline_elicitation,
+            elicitation_callback=self._decline_elicitation if self.can_elicit else None,
         )
         async with client:
             info = client.server_info
@@ -190,6 +198,8 @@ class ServerConnection:
             message.id = int(next(reversed(self._pending_methods)))
         method = self._pending_methods.pop(str(message.id), "")
         if not hasattr(message, "result"):
+            reason = message.error.message.lower()
+            self.has_refused_elicitation |= method == "initialize" and any(word in reason for word in REFUSAL_WORDS)
             return
         if method == "initialize":
             self.failure = explain_version(message.result.get("protocolVersion"))

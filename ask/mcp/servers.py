@@ -130,14 +130,14 @@ class ServerPool:
             raise RequestError(f"{message} twice, and will not be started again")
         self._restarted.add(name)
         try:
-            connection = await self._create_connection(connection.server)
+            connection = await self._create_connection(connection.server, can_elicit=connection.can_elicit)
             await connection.open()
         except Exception as error:  # noqa: BLE001 - the conversation continues whatever happens
             action = "cannot be restarted" if is_local else "a new one fails"
             raise RequestError(f"{message}, and {action}: {describe_error(error)}") from None
         return connection
 
-    async def _create_connection(self, server: ServerConfig) -> ServerConnection:
+    async def _create_connection(self, server: ServerConfig, *, can_elicit: bool = True) -> ServerConnection:
         """Create the connection to a server, which is started if it is local.
 
         Raises:
@@ -151,7 +151,8 @@ class ServerPool:
         self._transports.append(transport)
         if self._is_closing:
             transport.kill()
-        connection = self._connections[server.name] = ServerConnection(server, self.directory, transport)
+        connection = ServerConnection(server, self.directory, transport, can_elicit=can_elicit)
+        self._connections[server.name] = connection
         return connection
 
     async def _open_connections(self, servers: Sequence[ServerConfig]) -> list[ServerTools]:
@@ -176,8 +177,14 @@ class ServerPool:
     async def _open_connection(self, connection: ServerConnection) -> ServerTools:
         server, start = connection.server, time.monotonic()
         try:
-            tools = await connection.open()
-        except RequestError as error:
+            try:
+                tools = await connection.open()
+            except RequestError:
+                if not connection.has_refused_elicitation:
+                    raise
+                connection = await self._create_connection(server, can_elicit=False)
+                tools = await connection.open()
+        except (RequestError, ConfigError) as error:
             failure = f"the MCP server {server.name} cannot be used: {error}"
             log = self._logs[server.name]
             if log.last_line:

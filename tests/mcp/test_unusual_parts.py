@@ -17,7 +17,7 @@ from tests.program import Ask, Home
 SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}}
 GOOD = {"name": "good", "description": "Does good.", "inputSchema": SCHEMA}
 TEXT = {"type": "text", "text": "beside it"}
-INTERNAL = {"error": {"code": -32603, "message": "x"}}
+INFO = {"name": "web", "version": "1"}
 
 
 def script(home: Home, name: str = "one", **responses: list[Any]) -> dict[str, Any]:
@@ -236,7 +236,7 @@ def test_an_error_at_the_start_is_quoted(ask: Ask, home: Home) -> None:
 
 def test_unusual_resources_and_prompts_do_not_hide_the_others(ask: Ask, home: Home, server: ModelServer) -> None:
     resources = [{"uri": "note://a", "name": None, "size": "big"}, {"name": "no URI"}, "x", {"uri": "note://b"}]
-    prompts = [{"name": "a", "arguments": "none"}, {"title": "no name"}, None]
+    prompts: list[Any] = [{"name": "a", "arguments": "none"}, {"title": "no name"}, None]
     prompts += [{"name": "b", "arguments": [{"required": True}, {"name": "text", "required": None}]}]
     contents = [{"text": "first"}, {"uri": "note://a2", "mimeType": 5, "text": "second"}]
     messages: list[Any] = [
@@ -284,7 +284,7 @@ def serve(other: ModelServer, call: Answer, handshake: Callable[[int], Reply | N
         if method == "tools/list":
             return respond(request, {"tools": [GOOD]})
         if method == "initialize":
-            result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}}
+            result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": INFO}
             return handshake(number) or respond(request, result, {"Mcp-Session-Id": f"s{number}"})
         return Reply(status=202 if method.startswith("notifications/") else 405)
 
@@ -382,3 +382,89 @@ def test_a_pathological_pattern_does_not_stop_the_run(key: str, ask: Ask, home: 
     assert answers == ["beside it"] * 2
     assert time.monotonic() - start < 10
     assert run.stderr.count("^(a+)+$") == (key == "inputSchema"), "named once"
+
+
+# Reports about other clients
+
+
+def test_a_property_named_required_is_no_reason_to_reject_a_tool(ask: Ask, home: Home, server: ModelServer) -> None:
+    """mastra#23731: `required` is nested in `properties`."""
+    schema = {"type": "object", "properties": {"text": {"type": "string"}, "required": ["text"]}}
+    configure(home, {"one": script(home, tools_list=[{"tools": [GOOD | {"inputSchema": schema}]}], tools_call=[{}])})
+    ask_with_calls(ask, server, [("one__good", {"text": "x"})])
+    assert list(offered(server.requests[0])) == ["one__good"]
+
+
+def test_a_server_may_know_no_method_of_its_capabilities(ask: Ask, home: Home) -> None:
+    """gemini-cli#10365: tools are declared, but tools/list is unknown."""
+    configure(home, {"one": script(home, prompts_list=[{"prompts": [{"name": "a"}]}])})
+    result = ask("mcp", "prompts", timeout=60)
+    assert (result.code, result.stderr) == (0, "")
+    assert "mcp://one/a" in result.text
+
+
+def test_a_server_that_refuses_questions_is_connected_to_without(ask: Ask, home: Home, server: ModelServer) -> None:
+    """matchbox#455: older Java servers refuse `capabilities.elicitation.form`."""
+    refusal = '{"jsonrpc": "2.0", "id": ID, "error": {"code": -32603, "message": "Unrecognized field \\"form\\""}}'
+    responses = {"tools_list": [{"tools": [GOOD]}], "tools_call": [{"content": [TEXT]}]}
+    table = script(home, **responses)
+    script(home, "refusing", initialize=[{"lines": [refusal]}], **responses)
+    choice = f"mv {home.path}/refusing.json moved 2>&- && set -- $1 moved; exec {table['command']} $1 $2"
+    configure(home, {"one": {"command": "sh", "args": ["-c", choice, "-", *table["args"]], "timeout": 10}})
+    _, [answer] = ask_with_calls(ask, server, [("one__good", {})])
+    assert answer == "beside it"
+    first, second = [one["params"]["capabilities"] for one in received(home) if one.get("method") == "initialize"]
+    assert "elicitation" in first
+    assert "elicitation" not in second
+
+
+def respond_early(message_id: str, text: str, status: int = 200, content_type: str = "application/json") -> Reply:
+    body = f'{{"jsonrpc": "2.0", "id": {message_id}, "error": {{"code": -32603, "message": "{text}"}}}}'
+    event = f"event: message\ndata: {body}\n\n" if content_type == "text/event-stream" else body
+    return Reply((event.encode(),), status=status, content_type=content_type)
+
+
+@pytest.mark.parametrize("content_type", ["application/json", "text/event-stream", "text/plain", ""])
+@pytest.mark.parametrize("message_id", ['"xxx"', "null"])
+def test_an_error_with_another_id_ends_the_request(
+    message_id: str, content_type: str, ask: Ask, server: ModelServer, other: ModelServer
+) -> None:
+    """python-sdk#1144, #2432."""
+    serve(other, lambda request, number: respond_early(message_id, "it broke", content_type=content_type))
+    _, [answer] = ask_with_calls(ask, server, [("web__good", {})], "--command-timeout", "20")
+    assert answer.endswith("it broke")
+    assert sum(b"tools/call" in one.body for one in other.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "content_type"), [(400, "application/json"), (200, "application/json"), (200, "text/event-stream")]
+)
+def test_an_unknown_session_is_recognized_without_its_status(
+    status: int, content_type: str, ask: Ask, server: ModelServer, other: ModelServer
+) -> None:
+    """keryx#503; the examples of the TypeScript SDK answer 400."""
+
+    def call(request: Request, number: int) -> Reply:
+        is_lost = number == 0
+        error = respond_early("null", "No valid session ID provided", status, content_type)
+        return error if is_lost else respond(request, {"content": [TEXT]})
+
+    serve(other, call)
+    _, [answer] = ask_with_calls(ask, server, [("web__good", {})])
+    assert answer == "beside it"
+
+
+def test_an_error_of_a_tool_about_a_session_is_no_lost_session(
+    ask: Ask, server: ModelServer, other: ModelServer
+) -> None:
+    serve(other, lambda request, number: respond_early(str(request.json["id"]), "no browser session"))
+    _, [answer] = ask_with_calls(ask, server, [("web__good", {})])
+    assert answer.endswith("no browser session")
+    assert sum(b"tools/call" in one.body for one in other.requests) == 1
+
+
+def test_the_reason_in_the_body_of_an_http_error_is_quoted(ask: Ask, other: ModelServer) -> None:
+    """python-sdk#1212."""
+    body = b'{"message": "Accept must be application/xml"}'
+    serve(other, lambda request, number: Reply(), lambda number: Reply((body,), status=406))
+    assert "406 Not Acceptable: Accept must be application/xml" in ask("mcp", "test", timeout=60).text
