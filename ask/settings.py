@@ -204,13 +204,29 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def read_config(path: Path) -> Config:
-    """Read and validate config.toml.
+    """Read and validate config.toml. An invalid MCP server is left out, with a warning.
 
     Raises:
         ConfigError: it is not TOML, or a value is of the wrong type or out of range.
     """
-    values = read_toml(path)
-    return Config(values, check_config(path, values))
+    values, warnings = remove_invalid_servers(path, read_toml(path))
+    return Config(values, [*warnings, *check_config(path, values)])
+
+
+def remove_invalid_servers(path: Path, values: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[str]]:
+    """Return the content of config.toml without MCP servers that cannot be used, and a warning for each."""
+    mcp = values.get("mcp")
+    servers = mcp.get("servers") if isinstance(mcp, dict) else None
+    if not isinstance(mcp, dict) or not isinstance(servers, dict):
+        return values, []
+    valid, warnings = {}, []
+    for name, table in servers.items():
+        try:
+            check_server_tables(path, {name: table})
+            valid[name] = table
+        except ConfigError as error:
+            warnings.append(f"{error}; skipping this server")
+    return {**values, "mcp": {**mcp, "servers": valid}}, warnings
 
 
 def check_config(path: Path, values: Mapping[str, Any]) -> list[str]:

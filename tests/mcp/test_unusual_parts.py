@@ -406,7 +406,7 @@ def test_a_server_may_know_no_method_of_its_capabilities(ask: Ask, home: Home) -
 def test_a_server_that_refuses_questions_is_connected_to_without(ask: Ask, home: Home, server: ModelServer) -> None:
     """matchbox#455: older Java servers refuse `capabilities.elicitation.form`."""
     refusal = '{"jsonrpc": "2.0", "id": ID, "error": {"code": -32603, "message": "Unrecognized field \\"form\\""}}'
-    responses = {"tools_list": [{"tools": [GOOD]}], "tools_call": [{"content": [TEXT]}]}
+    responses: dict[str, Any] = {"tools_list": [{"tools": [GOOD]}], "tools_call": [{"content": [TEXT]}]}
     table = script(home, **responses)
     script(home, "refusing", initialize=[{"lines": [refusal]}], **responses)
     choice = f"mv {home.path}/refusing.json moved 2>&- && set -- $1 moved; exec {table['command']} $1 $2"
@@ -468,3 +468,18 @@ def test_the_reason_in_the_body_of_an_http_error_is_quoted(ask: Ask, other: Mode
     body = b'{"message": "Accept must be application/xml"}'
     serve(other, lambda request, number: Reply(), lambda number: Reply((body,), status=406))
     assert "406 Not Acceptable: Accept must be application/xml" in ask("mcp", "test", timeout=60).text
+
+
+def test_an_invalid_server_in_the_configuration_does_not_cost_the_others(
+    ask: Ask, home: Home, server: ModelServer
+) -> None:
+    good = script(home, tools_list=[{"tools": [GOOD]}])
+    configure(
+        home, {"bad": {"command": "x", "args": "--verbose"}, "both": {"command": "x", "url": "http://x/"}, "one": good}
+    )
+    result, _ = ask_with_calls(ask, server, [])
+    assert list(offered(server.requests[0])) == ["one__good"]
+    lines = [line for line in warnings(result.stderr) if "skipping" in line]
+    assert len(lines) == 2
+    assert "mcp.servers.bad.args" in lines[0]
+    assert "mcp.servers.both" in lines[1]
