@@ -387,7 +387,9 @@ def explain_version(version: Any) -> str:
     if version in HANDSHAKE_PROTOCOL_VERSIONS:
         return ""
     versions = ", ".join(version) if isinstance(version, list) else json.dumps(version)
-    return f"it speaks protocol revision {format_one_line(versions, 80)}, but ask {', '.join(KNOWN_PROTOCOL_VERSIONS)}"
+    return (
+        f"it speaks protocol revision {format_one_line(versions, 80)}; ask speaks {', '.join(KNOWN_PROTOCOL_VERSIONS)}"
+    )
 
 
 def format_question(message: str, url: str) -> str:

@@ -96,7 +96,7 @@ def parse_tool(entry: object) -> ToolListing:
     fields = read_dict(entry)
     name = fields.get("name")
     if not isinstance(name, str) or not name:
-        return ToolListing("", "", {}, rejection="they have no name")
+        return ToolListing("", "", {}, rejection="they cannot be called")
     annotations, execution = read_dict(fields.get("annotations")), read_dict(fields.get("execution"))
     texts = (fields.get("description"), fields.get("title"), annotations.get("title"))
     description = next((text for text in texts if isinstance(text, str) and text.strip()), "")
@@ -172,10 +172,10 @@ def group_by_reason(reasons: Iterable[tuple[str, str]]) -> list[str]:
     names: dict[str, list[str]] = {}
     for name, reason in reasons:
         if reason:
-            names.setdefault(reason, []).append(format_one_line(repair_surrogates(name), 100))
+            title = repr(format_one_line(repair_surrogates(name), 100)) if name else "one without a name"
+            names.setdefault(reason, []).append(title)
     return [
-        f"{first!r}{f' and {len(others)} more' if others else ''}: {reason}"
-        for reason, (first, *others) in names.items()
+        f"{first}{f' and {len(others)} more' if others else ''}: {reason}" for reason, (first, *others) in names.items()
     ]
 
 

@@ -74,7 +74,7 @@ class PatternGuard:
         else:
             problem = "it cannot be tried"
         if problem:
-            raise PatternError(f"the pattern {pattern!r} ({problem})")
+            raise PatternError(f"the pattern '{pattern}' ({problem})")
 
     def stop(self) -> None:
         """End the process."""
