@@ -15,7 +15,7 @@ from ask.inputs.sources import MCP_PREFIX
 from ask.mcp.address_cache import write_addresses
 from ask.mcp.connection import RequestError
 from ask.mcp.lazy_servers import LazyServers
-from ask.mcp.prompts import PromptMessage, describe_prompt, get_prompt, list_prompts
+from ask.mcp.prompts import PromptMessage, get_prompt, list_prompts
 from ask.mcp.resources import ResourceContent, read_resource
 from ask.mcp.server_config import ServerConfig, find_servers
 from ask.messages import Message
@@ -58,13 +58,13 @@ def select_mcp_prompt(
     title = format_one_line(decode_argument(address))
     try:
         prompts = {prompt.name: prompt for prompt in servers.request(server, list_prompts, server.timeout)}
-        addresses = ((prompt.name, describe_prompt(prompt)) for prompt in prompts.values())
+        addresses = ((prompt.name, prompt.description) for prompt in prompts.values())
         write_addresses(app.app_dirs.cache, server.name, "prompts", addresses)
         if name not in prompts:
             others = f"its prompts: {', '.join(prompts)}" if prompts else "it has no prompts"
             hint = format_suggestion(name, prompts, others, prefix=f"{MCP_PREFIX}{server.name}/")
             raise UsageError(f"the MCP server {server.name} has no prompt {name!r}", hint)
-        arguments = prompts[name].arguments or ()
+        arguments = prompts[name].arguments
         values = parse_variables(map(decode_argument, variables), title, [each.name for each in arguments])
         missing = [each.name for each in arguments if each.required and each.name not in values]
         if missing and not has_columns:

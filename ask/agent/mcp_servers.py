@@ -136,6 +136,6 @@ def create_lazy_servers(app: AppContext) -> LazyServers:
 
 def collect_server_tools(server_tools: ServerTools, servers: LazyServers, app: AppContext) -> Sequence[Tool]:
     """Convert a server's tool list to tools, printing its problems."""
-    for line in filter(None, (server_tools.failure, *server_tools.notes)):
+    for line in filter(None, (server_tools.failure, *server_tools.notes, *server_tools.repair_notes)):
         app.console.print_notice(line)
     return to_tools(server_tools, partial(servers.call_tool, server_tools.server.name))

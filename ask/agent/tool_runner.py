@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from ask.messages import EMPTY_MAPPING, ToolCall
 from ask.parsing import decode_arguments
 from ask.records import NamedTuple
 from ask.safety.policy import Decision, PendingToolCall, ToolPolicy, Verdict
-from ask.text import repair_surrogates
+from ask.text import format_one_line, repair_surrogates
 from ask.tools.arguments import parse_arguments
 from ask.tools.base import ApprovedFile, Tool, ToolContext, ToolError, ToolResult
 from ask.tools.output_limits import truncate_result
@@ -141,6 +142,7 @@ class ToolRunner:
         self._redactor = secrets
         self._on_event = on_event
         self._log_failure_reported = False
+        self._unchecked_reported: set[str] = set()
 
     def execute(self, call: ToolCall, *, repetitions: int = 0) -> ToolCallFinished:
         """Execute a call if it is allowed; return it with the result for the model.
@@ -212,9 +214,16 @@ class ToolRunner:
             reason = f"there is no tool {call.name!r}; available: {', '.join(self._tools) or 'none'}"
             raise ToolCallRejectedError("not offered", reason)
         try:
-            return tool, parse_arguments(tool.spec, call.arguments)
+            return tool, parse_arguments(tool.spec, call.arguments, partial(self._report_unchecked, call.name))
         except ToolError as error:
             raise ToolCallRejectedError("unreadable", str(error)) from None
+
+    def _report_unchecked(self, tool_name: str, description: str) -> None:
+        """Notify the user once of a part of a tool's schema that could not be checked."""
+        notice = format_one_line(f"the arguments of {tool_name} are not checked with {description}")
+        if notice not in self._unchecked_reported:
+            self._unchecked_reported.add(notice)
+            self._on_event(Notice(notice))
 
     def _authorize(self, tool: Tool, arguments: Mapping[str, Any]) -> ApprovedToolCall:
         """Decide whether a call may run, asking the user if necessary. The policy also applies to an edited command.

@@ -152,20 +152,20 @@ def prompts_command(*, names: tuple[str, ...], as_json: bool) -> None:
 
     ask -t uses a prompt by its address; --var NAME=VALUE sets an argument. Optional arguments end in a question mark.
     """
-    from ask.mcp.prompts import describe_prompt, list_prompts
+    from ask.mcp.prompts import list_prompts
 
     rows = []
     for server, prompts in request_lists(names, list_prompts):
-        addresses = ((each.name, describe_prompt(each)) for each in prompts)
+        addresses = ((each.name, each.description) for each in prompts)
         write_addresses(AppContext().app_dirs.cache, server.name, "prompts", addresses)
         for prompt in prompts:
             arguments = [
-                {"name": each.name, "required": bool(each.required), "description": each.description or ""}
-                for each in prompt.arguments or ()
+                {"name": each.name, "required": each.required, "description": each.description}
+                for each in prompt.arguments
             ]
             shown_arguments = ", ".join(f"{each['name']}{'' if each['required'] else '?'}" for each in arguments)
             row: dict[str, Any] = {"address": f"{MCP_PREFIX}{server.name}/{prompt.name}"}
-            row |= {"arguments": arguments if as_json else shown_arguments, "description": describe_prompt(prompt)}
+            row |= {"arguments": arguments if as_json else shown_arguments, "description": prompt.description}
             rows.append({**row, "server": server.name} if as_json else row)
     write_table(rows, as_json=as_json)
 

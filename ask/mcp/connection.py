@@ -6,11 +6,12 @@ Everything here runs in the event loop of `ServerPool`.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from ask import __version__
@@ -19,14 +20,14 @@ from ask.errors import AskError
 from ask.mcp.http_connection import HttpServerTransport
 from ask.mcp.process import SHUTDOWN_TIMEOUT, ServerProcess
 from ask.mcp.server_config import ServerConfig
-from ask.mcp.tool_listing import TOOLS_LIMIT, ServerTools, ToolListing, select_tools
+from ask.mcp.tool_listing import TOOLS_LIMIT, ServerTools, ToolListing, parse_tools, select_tools
+from ask.mcp.wire_messages import read_raw_result, replace_result
 from ask.parsing import read_dict, read_list
 from ask.text import format_one_line
 
 if TYPE_CHECKING:
     from mcp import Client
     from mcp_types import ElicitRequestParams, ElicitResult, ListRootsResult
-    from mcp_types import Tool as McpTool
 
 ServerTransport = ServerProcess | HttpServerTransport
 CLOSE_TIMEOUT = SHUTDOWN_TIMEOUT + 2
@@ -40,6 +41,10 @@ MAX_QUESTIONS = 5
 MAX_QUESTION_LENGTH = 500
 MAX_REASON_LENGTH = 300
 URL_ELICITATION_REQUIRED = -32042
+METHOD_NOT_FOUND = -32601
+REFUSAL_WORDS = ("elicitation", "unrecognized field", "capabilities")
+"""Words with which servers refuse capabilities that they do not know (matchbox#455, codex#45269)."""
+UNSUPPORTED_VERSION = -32022
 
 # Without a handler, the SDK and its dependencies would write tracebacks with a server's text to standard error.
 for name in ("mcp", "client", "asyncio", "httpx2", "httpcore2"):
@@ -60,15 +65,6 @@ class RequestError(Exception):
         self.outcome = outcome
 
 
-class ListPage(Protocol):
-    """A page of a list in the SDK."""
-
-    next_cursor: str | None
-
-
-P = TypeVar("P", bound=ListPage)
-
-
 class MessageStream(aclosing[AsyncGenerator[Any]]):
     """A stream as the SDK expects it: an asynchronous iterator that a context closes."""
 
@@ -78,6 +74,21 @@ class MessageStream(aclosing[AsyncGenerator[Any]]):
 
     def __aiter__(self) -> AsyncGenerator[Any]:
         return self._messages
+
+
+class RequestStream(AbstractAsyncContextManager["RequestStream"]):
+    """A stream of messages to send, as the SDK expects it, which calls `on_send` with each message."""
+
+    def __init__(self, stream: Any, on_send: Callable[[Any], None]) -> None:
+        self._stream = stream
+        self._on_send = on_send
+
+    async def send(self, item: Any) -> None:
+        self._on_send(item.message)
+        await self._stream.send(item)
+
+    async def __aexit__(self, *exc_info: Any) -> None:
+        await self._stream.__aexit__(*exc_info)
 
 
 class ServerConnection:
@@ -91,8 +102,14 @@ class ServerConnection:
     the user in its answer.
     """
 
-    def __init__(self, server: ServerConfig, directory: Path, transport: ServerTransport) -> None:
+    def __init__(
+        self, server: ServerConfig, directory: Path, transport: ServerTransport, *, can_elicit: bool = True
+    ) -> None:
         self.server = server
+        self.can_elicit = can_elicit
+        """Whether the server is told that it may ask questions."""
+        self.has_refused_elicitation = False
+        """Whether it has refused the connection because of that."""
         self.version = ""
         """The name and version that the server reports, or ""."""
         self.failure = ""
@@ -107,6 +124,8 @@ class ServerConnection:
         self._client_task: asyncio.Task[None] | None = None
         self._close_requested = asyncio.Event()
         self._request_task: asyncio.Task[Any] | None = None
+        self._pending_methods: dict[str, str] = {}
+        """The methods of the requests without a response, by id."""
         self._invalid_input = ""
         """The beginning of the last input that was not a valid message."""
         self._stream_ended = False
@@ -152,7 +171,7 @@ class ServerConnection:
             client_info=Implementation(name="ask", version=__version__),
             cache=None,
             list_roots_callback=self._list_roots if self._roots else None,
-            elicitation_callback=self._decline_elicitation,
+            elicitation_callback=self._decline_elicitation if self.can_elicit else None,
         )
         async with client:
             info = client.server_info
@@ -163,7 +182,29 @@ class ServerConnection:
     @asynccontextmanager
     async def _open_streams(self) -> AsyncIterator[Any]:
         async with self._transport.open_streams() as (received, to_send):
-            yield MessageStream(self.limit_messages(received)), to_send
+            yield MessageStream(self.limit_messages(received)), RequestStream(to_send, self._note_request)
+
+    def _note_request(self, message: Any) -> None:
+        """Remember the method of a request until its response arrives or it is canceled."""
+        method, message_id = getattr(message, "method", ""), getattr(message, "id", None)
+        if method and message_id is not None:
+            self._pending_methods[str(message_id)] = method
+        elif method == "notifications/cancelled":
+            self._pending_methods.pop(str((message.params or {}).get("requestId")), None)
+
+    def _repair_response(self, message: Any) -> None:
+        """Replace the result of a response by one that the SDK accepts."""
+        if message.id is None and self._pending_methods:  # an error of a request that was not understood
+            message.id = int(next(reversed(self._pending_methods)))
+        method = self._pending_methods.pop(str(message.id), "")
+        if not hasattr(message, "result"):
+            reason = message.error.message.lower()
+            self.has_refused_elicitation |= method == "initialize" and any(word in reason for word in REFUSAL_WORDS)
+            return
+        if method == "initialize":
+            self.failure = explain_version(message.result.get("protocolVersion"))
+        is_modern = self._client is not None and self._client.session.discover_result is not None
+        message.result = replace_result(method, message.result, keep_schemas=is_modern)
 
     async def limit_messages(self, received: Any) -> AsyncGenerator[Any]:
         """Yield the messages of the server until there are too many unsolicited ones."""
@@ -172,10 +213,12 @@ class ServerConnection:
             async with aclosing(received):
                 async for item in received:
                     if isinstance(item, Exception):
-                        self._invalid_input = format_invalid_input(item)
+                        self._invalid_input = format_one_line(str(item), 80)
                     message = getattr(item, "message", None)
                     is_response = hasattr(message, "result") or hasattr(message, "error")
                     unsolicited_count = 0 if is_response else unsolicited_count + 1
+                    if is_response:
+                        self._repair_response(message)
                     if unsolicited_count > UNSOLICITED_LIMIT:
                         self.failure = f"it sent more than {UNSOLICITED_LIMIT:,} unsolicited messages"
                         break
@@ -201,15 +244,30 @@ class ServerConnection:
 
     async def _list_tools(self, client: Client) -> ServerTools:
         """List the server's tools. Stops after `TOOLS_LIMIT` unless the user selected some by name."""
-        tools: list[ToolListing] = []
+        if client.server_capabilities.tools is None:
+            return ServerTools(self.server)
+        tools: dict[str, ToolListing] = {}
         lifetimes = []
-        if client.server_capabilities.tools is not None:
+        problem = ""
+        try:
             async for page in iterate_pages(client.list_tools):
-                tools += map(to_tool_listing, page.tools)
+                listings = parse_tools(read_entries(page, "tools"))
+                if client.session.discover_result is not None:
+                    listings = reject_invalid_headers(listings, {tool.name for tool in page.tools})
                 lifetimes.append(page.ttl_ms / 1_000)
-                if len(tools) > TOOLS_LIMIT and not self.server.tools:
+                count = len(tools)
+                for listing in listings:
+                    tools.setdefault(listing.name or f"\n{len(tools)}", listing)
+                # A page that repeats others would be followed by more of them.
+                if len(tools) == count or (len(tools) > TOOLS_LIMIT and not self.server.tools):
                     break
-        return select_tools(self.server, tools)._replace(lifetime=min(lifetimes, default=0.0))
+        except Exception as error:
+            if not tools or self.has_ended:
+                raise
+            problem = f"the MCP server {self.server.name} lists only a part of its tools: {describe_error(error)}"
+        selected = select_tools(self.server, list(tools.values()))
+        notes = [*filter(None, [problem]), *selected.notes]
+        return selected._replace(lifetime=min(lifetimes, default=0.0), notes=notes)
 
     async def request(self, send: Callable[[Client], Awaitable[T]], timeout: float) -> T:
         """Make a request, which is canceled after `timeout` seconds, and return what `send` returns.
@@ -227,7 +285,7 @@ class ServerConnection:
         except RequestError:
             raise
         except Exception as error:  # noqa: BLE001 - a server may send anything
-            self.has_lost_session = getattr(error, "message", "") == "Session terminated"
+            self.has_lost_session = self._transport.has_lost_session
             raise await self._end_failed_request(error, timeout) from None
 
     async def _end_failed_request(self, error: Exception, timeout: float) -> RequestError:
@@ -271,15 +329,47 @@ class ServerConnection:
         await asyncio.to_thread(self._transport.kill)
 
 
-async def iterate_pages(fetch_page: Callable[..., Awaitable[P]]) -> AsyncGenerator[P]:
-    """Yield the pages of a list, each fetched with the cursor of the one before."""
+async def iterate_pages(fetch_page: Callable[..., Awaitable[Any]]) -> AsyncGenerator[Any]:
+    """Yield the pages of a list, each fetched with the cursor of the one before, until a cursor repeats.
+
+    There are none if the server does not know the method, even if it says that it does.
+    """
     cursor: str | None = None
-    for _ in range(PAGES_LIMIT):
-        page = await fetch_page(cursor=cursor)
+    cursors: set[str] = set()
+    while len(cursors) < PAGES_LIMIT:
+        try:
+            page = await fetch_page(cursor=cursor)
+        except Exception as error:
+            if cursor is None and getattr(error, "code", None) == METHOD_NOT_FOUND:
+                return
+            raise
         yield page
-        cursor = page.next_cursor
-        if cursor is None:
+        cursor = read_raw_result(page).get("nextCursor")
+        if not isinstance(cursor, str) or not cursor or cursor in cursors:
             return
+        cursors.add(cursor)
+
+
+def read_entries(result: Any, key: str) -> list[Any]:
+    """Return the list under a key of a result, as the server sent it; a missing one is empty.
+
+    Raises:
+        RequestError: it is not a list.
+    """
+    entries = read_raw_result(result).get(key)
+    if entries is not None and not isinstance(entries, list):
+        raise RequestError(f"its {key} are not a list: {format_one_line(str(entries), 80)}")
+    return entries or []
+
+
+def reject_invalid_headers(listings: Sequence[ToolListing], accepted_names: set[str]) -> list[ToolListing]:
+    """Reject the tools that the SDK does not accept, because their arguments cannot be sent as headers."""
+    return [
+        listing
+        if listing.rejection or listing.name in accepted_names
+        else listing._replace(rejection="their x-mcp-header is invalid")
+        for listing in listings
+    ]
 
 
 def find_roots(server: ServerConfig, directory: Path) -> list[Path]:
@@ -290,29 +380,21 @@ def find_roots(server: ServerConfig, directory: Path) -> list[Path]:
     return [directory] if not server.url or is_loopback(urlsplit(server.url).hostname or "") else []
 
 
-def to_tool_listing(tool: McpTool) -> ToolListing:
-    """Convert a tool of the SDK."""
-    return ToolListing(
-        tool.name,
-        tool.description or tool.title or "",
-        tool.input_schema,
-        reads_only=bool(tool.annotations and tool.annotations.read_only_hint),
-        needs_task=bool(tool.execution and tool.execution.task_support == "required"),
+def explain_version(version: Any) -> str:
+    """Return why a server cannot be used that wants to speak a protocol revision; "" if it can."""
+    from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, KNOWN_PROTOCOL_VERSIONS
+
+    if version in HANDSHAKE_PROTOCOL_VERSIONS:
+        return ""
+    versions = ", ".join(version) if isinstance(version, list) else json.dumps(version)
+    return (
+        f"it speaks protocol revision {format_one_line(versions, 80)}; ask speaks {', '.join(KNOWN_PROTOCOL_VERSIONS)}"
     )
 
 
 def format_question(message: str, url: str) -> str:
     """Format a question of a server, with the page that the user should open."""
     return format_one_line(f"{message} {url}", MAX_QUESTION_LENGTH)
-
-
-def format_invalid_input(error: Exception) -> str:
-    """Return the beginning of the invalid input that a validation error contains."""
-    errors: list[dict[str, Any]] = getattr(error, "errors", list)()
-    value = errors[0].get("input") if errors else None
-    if isinstance(value, bytes):
-        value = value.decode(errors="backslashreplace")
-    return format_one_line(str(value if value is not None else error), 80)
 
 
 def describe_error(error: BaseException) -> str:
@@ -327,6 +409,9 @@ def describe_error(error: BaseException) -> str:
         pages = [read_dict(item) for item in read_list(read_dict(getattr(error, "data", None)).get("elicitations"))]
         urls = "; ".join(format_question(str(page.get("message", "")), str(page.get("url", ""))) for page in pages)
         reason = f"the user must first open a page: {urls}"
+    elif module == "mcp" and getattr(error, "code", None) == UNSUPPORTED_VERSION:
+        supported = read_list(read_dict(getattr(error, "data", None)).get("supported"))
+        reason = explain_version([str(version) for version in supported]) if supported else reason
     elif module.startswith("pydantic"):
         reason = "its response violates the protocol"
     elif module.startswith("httpx"):

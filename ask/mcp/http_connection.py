@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import AsyncIterator, Mapping
+import re
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -14,6 +17,9 @@ from ask.errors import FileError
 from ask.mcp.process import MESSAGE_LIMIT
 from ask.mcp.server_config import ServerConfig, uses_client_credentials
 from ask.mcp.sign_in_store import SignIns
+from ask.mcp.wire_messages import parse_messages
+from ask.parsing import read_dict
+from ask.text import format_one_line, repair_surrogates
 
 if TYPE_CHECKING:
     import httpx2
@@ -25,6 +31,10 @@ REQUEST_ERROR_STATUSES = (400, 404)
 """The statuses with which servers send a JSON-RPC error, whose message says more (SEP-2575)."""
 PLACEHOLDER_MESSAGES = ("Server returned an error response", "Not Found", "Session terminated")
 """The SDK's messages for an HTTP error whose body is no JSON-RPC error."""
+MESSAGE_TYPES = ("application/json", "text/event-stream")
+MAX_BODY_LENGTH = 200
+SESSION_HEADER = "mcp-session-id"
+EVENT_END = re.compile(rb"(?:\r\n|\n|\r(?!\n)){2}")
 READ_TIMEOUT = 31_536_000.0
 """A year, which means no limit: each call has its own timeout."""
 
@@ -50,6 +60,8 @@ class HttpServerTransport:
         self._failure = ""
         """The HTTP error since the last POST request that succeeded, or ""."""
         self._failure_status = 0
+        self.has_lost_session = False
+        """Whether the server did not know the session of the last POST request."""
         self._server = server
         self._ca_bundle = find_ca_bundle(environment) if urlsplit(server.url).scheme == "https" else None
         self._ssl_verify = create_ssl_context(self._ca_bundle) if self._ca_bundle else True
@@ -129,15 +141,41 @@ class HttpServerTransport:
         encoding = response.headers.get("content-encoding", "identity")
         if encoding.lower() != "identity":  # the body could expand to any size
             raise httpx2.StreamError(f"it sent {encoding} data, which was not requested")
-        if response.request.method == "POST":
-            if response.status_code < 400:
-                self._failure = ""
-            elif LOGIN_COMMAND not in self._failure:  # the SDK tries an older protocol after any error
-                self._failure, self._failure_status = self._describe_failure(response), response.status_code
-        accepts_events = "text/event-stream" in response.request.headers.get("accept", "")  # not during a sign-in
-        is_event_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
-        if not (accepts_events and is_event_stream):  # the SDK limits each event
-            response.stream = limit_stream(response.stream)
+        request, content_type = response.request, response.headers.get("content-type", "").lower()
+        is_mcp = "text/event-stream" in request.headers.get("accept", "")  # not during a sign-in
+        is_post = request.method == "POST"
+        repair = partial(self._repair_messages, request) if is_post else list
+        if is_post:
+            self.has_lost_session = SESSION_HEADER in request.headers and response.status_code == 404
+        has_failed, is_json = response.status_code >= 400, content_type.startswith("application/json")
+        if is_mcp and content_type.startswith("text/event-stream") and not has_failed:  # the SDK limits each event
+            response.stream = convert_stream(response.stream, partial(repair_events, repair))
+        else:
+            response.stream = convert_stream(response.stream, limit_size)
+            if is_mcp:
+                response.stream = convert_stream(response.stream, partial(repair_body, repair))
+        if is_post and not has_failed:
+            self._failure = ""
+            if is_mcp and not content_type.startswith(MESSAGE_TYPES) and parse_messages(await read_body(response)):
+                response.headers["content-type"] = MESSAGE_TYPES[0]  # it was text/plain (python-sdk#2432)
+        elif is_post and LOGIN_COMMAND not in self._failure:  # the SDK tries an older protocol after any error
+            self._failure, self._failure_status = self._describe_failure(response), response.status_code
+            if is_mcp and is_json and response.status_code not in (401, 403):
+                self._failure += describe_body(await read_body(response))
+
+    def _repair_messages(self, request: httpx2.Request, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Give the responses to a request its ID: servers send another if they fail early (python-sdk#1144).
+
+        An error without an ID is not that of a tool. If it is about the session, the server does not know it, whatever
+        the status (keryx#503).
+        """
+        for message in messages:
+            if "method" not in message:
+                error = read_dict(message.get("error"))
+                if message["id"] is None and "session" in str(error.get("message")).lower():
+                    self.has_lost_session = SESSION_HEADER in request.headers
+                message["id"] = json.loads(request.content).get("id", message["id"])
+        return messages
 
     def _describe_failure(self, response: httpx2.Response) -> str:
         """Describe an HTTP error, with what the user can do about it; remember what the server requires to sign in."""
@@ -161,20 +199,99 @@ def is_placeholder_error(error: BaseException) -> bool:
     return not type(error).__module__.startswith("mcp.") or str(error) in PLACEHOLDER_MESSAGES
 
 
-def limit_stream(stream: Any) -> Any:
-    """Wrap the stream of a response body so that it fails after `MESSAGE_LIMIT` bytes."""
+async def read_body(response: httpx2.Response) -> bytes:
+    """Read the body of a response; b"" if it is too long."""
     import httpx2
 
-    class SizeLimitedStream(httpx2.AsyncByteStream):
+    try:
+        return await response.aread()
+    except httpx2.StreamError:
+        return b""
+
+
+def describe_body(body: bytes) -> str:
+    """Return the message in the JSON body of an HTTP error, to be added to the status; "" if it has none."""
+    try:
+        fields = read_dict(json.loads(body))
+    except (ValueError, RecursionError):
+        return ""
+    texts = (fields.get(key) for key in ("message", "error_description", "detail", "error"))
+    message = next((text for text in texts if isinstance(text, str) and text.strip()), "")
+    return f": {format_one_line(message, MAX_BODY_LENGTH)}" if message else ""
+
+
+Converter = Callable[[AsyncIterator[bytes]], AsyncIterator[bytes]]
+Repair = Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
+
+
+def convert_stream(stream: Any, convert: Converter) -> Any:
+    """Wrap the stream of a response body so that its bytes are converted."""
+    import httpx2
+
+    class ConvertedStream(httpx2.AsyncByteStream):
         async def __aiter__(self) -> AsyncIterator[bytes]:
-            length = 0
-            async for data in stream:
-                length += len(data)
-                if length > MESSAGE_LIMIT:
-                    raise httpx2.StreamError(f"it sent a message of more than {MESSAGE_LIMIT:,} bytes")
+            async for data in convert(aiter(stream)):
                 yield data
 
         async def aclose(self) -> None:
             await stream.aclose()
 
-    return SizeLimitedStream()
+    return ConvertedStream()
+
+
+async def limit_size(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield the bytes of a response body; fail after `MESSAGE_LIMIT` of them."""
+    import httpx2
+
+    length = 0
+    async for data in stream:
+        length += len(data)
+        if length > MESSAGE_LIMIT:
+            raise httpx2.StreamError(f"it sent a message of more than {MESSAGE_LIMIT:,} bytes")
+        yield data
+
+
+async def repair_body(repair: Repair, stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield a response body with its message in a valid form, or unchanged if it has none.
+
+    Of a batch, only the response is used.
+    """
+    body = b"".join([data async for data in stream])
+    responses = [message for message in parse_messages(body) if "method" not in message]
+    yield encode_message(repair(responses)[0]) if responses else body
+
+
+async def repair_events(repair: Repair, stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield a stream of events without those whose data is not a message, such as heartbeats."""
+    buffer = b""
+    async for data in stream:
+        start = max(len(buffer) - 3, 0)
+        buffer += data
+        while end := EVENT_END.search(buffer, start):
+            yield repair_event(repair, buffer[: end.end()])
+            buffer, start = buffer[end.end() :], 0
+        if len(buffer) > MESSAGE_LIMIT:  # the SDK reports it
+            yield buffer
+            buffer = b""
+    yield repair_event(repair, buffer)
+
+
+def repair_event(repair: Repair, event: bytes) -> bytes:
+    """Return an event with its messages in a valid form; without its data if that is not a message.
+
+    The other lines stay: the ID of an event is needed to resume the stream.
+    """
+    lines = event.splitlines()
+    fields = [(name, value.removeprefix(b" ")) for name, _, value in (line.partition(b":") for line in lines)]
+    data = b"\n".join(value for name, value in fields if name == b"data")
+    is_message = all(value in (b"", b"message") for name, value in fields if name == b"event")
+    if not data or not is_message:
+        return event
+    other_lines = [line for line, (name, _) in zip(lines, fields, strict=True) if line and name != b"data"]
+    messages = repair(parse_messages(data))
+    *first, last = [[b"data: " + encode_message(message)] for message in messages] or [[]]
+    return b"".join(b"\n".join([*parts, b"", b""]) for parts in (*first, [*other_lines, *last]))
+
+
+def encode_message(message: Mapping[str, Any]) -> bytes:
+    return repair_surrogates(json.dumps(message, ensure_ascii=False)).encode()

@@ -10,7 +10,7 @@ import asyncio
 import errno
 import os
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from datetime import datetime
 from io import FileIO
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from ask.atomic_files import create_private_folder
 from ask.errors import ConfigError
 from ask.mcp.server_config import ServerConfig, resolve_server_folder
+from ask.mcp.wire_messages import parse_messages
 from ask.process_tree import describe_exit, kill_process_tree, mark_environment
 from ask.text import format_one_line
 
@@ -35,6 +36,8 @@ FLUSH_TIMEOUT = 0.5
 """Seconds to wait until the last output is received."""
 LOG_LIMIT = 1_000_000
 """Maximum number of bytes that a run adds to a log. A longer file is truncated first."""
+QUOTED_SIZE = 200
+"""Maximum number of bytes of an invalid message that are quoted."""
 _POLL_INTERVAL = 0.005
 _READ_SIZE = 65_536
 
@@ -85,6 +88,8 @@ class ServerProcess:
     `mark` is in the environment of the process and of all processes that it starts.
     """
 
+    has_lost_session = False
+
     def __init__(self, process: asyncio.subprocess.Process, mark: str, log: ServerLog) -> None:
         assert process.stdin and process.stdout and process.stderr, "they are pipes"  # noqa: S101
         self._process = process
@@ -92,6 +97,8 @@ class ServerProcess:
         self._mark = mark
         self._log = log
         self._failure = ""
+        self._was_stopped = False
+        """Whether it was still running when the connection was closed."""
         self._log_task = asyncio.create_task(self._copy_to_log())
 
     @property
@@ -100,7 +107,7 @@ class ServerProcess:
 
     def explain_failure(self, error: Exception, *, has_ended: bool) -> str:
         """Return why its messages are no longer read, or how it ended, with the last line of stderr; "" if unknown."""
-        if self._failure or not has_ended or self._process.returncode is None:
+        if self._failure or not has_ended or self._was_stopped or self._process.returncode is None:
             return self._failure
         return ": ".join(filter(None, (describe_exit(self._process.returncode), self._log.last_line)))
 
@@ -117,6 +124,7 @@ class ServerProcess:
         try:
             yield self._read_messages(), MessageWriter(self._stdin, self._stdout.feed_eof)
         finally:
+            self._was_stopped = self.is_running and not self._stdout.at_eof()
             self._stdin.close()
             skip_task = asyncio.create_task(self._skip_output())
             deadline = time.monotonic() + SHUTDOWN_TIMEOUT
@@ -131,7 +139,8 @@ class ServerProcess:
         try:
             async for line in self._stdout:
                 if line.strip():
-                    yield parse_message(line)
+                    for message in parse_line(line):
+                        yield message
         except ValueError:
             self._failure = f"it sent a message of more than {MESSAGE_LIMIT:,} bytes"
 
@@ -193,15 +202,15 @@ async def start_process(
     return ServerProcess(process, mark, log)
 
 
-def parse_message(line: bytes) -> Any:
-    """Parse a message. Return the exception if it is invalid, as the SDK's streams expect."""
+def parse_line(line: bytes) -> Sequence[Any]:
+    """Parse the messages in a line. It is an exception if it has none, as the SDK's streams expect."""
     from mcp.shared.message import SessionMessage
     from mcp_types import jsonrpc_message_adapter
 
-    try:
-        return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
-    except ValueError as error:
-        return error
+    messages = parse_messages(line)
+    if not messages:
+        return [ValueError(line[:QUOTED_SIZE].decode(errors="backslashreplace"))]
+    return [SessionMessage(jsonrpc_message_adapter.validate_python(message, by_name=False)) for message in messages]
 
 
 def explain_start_failure(server: ServerConfig, folder: Path, error: Exception) -> tuple[str, str]:

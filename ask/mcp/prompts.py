@@ -8,14 +8,35 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from ask.mcp.connection import RequestError, iterate_pages
+from ask.mcp.connection import RequestError, iterate_pages, read_entries
 from ask.mcp.resources import ResourceContent, decode_base64, read_resource, to_content
+from ask.mcp.tool_results import format_content_block
+from ask.parsing import read_dict, read_list, read_str
 from ask.records import NamedTuple
 from ask.text import repair_surrogates
 
 if TYPE_CHECKING:
     from mcp import Client
-    from mcp_types import Prompt
+
+
+MEDIA_TYPES = ("image", "audio", "resource", "resource_link")
+
+
+class PromptArgument(NamedTuple):
+    """An argument of a prompt."""
+
+    name: str
+    required: bool
+    description: str
+
+
+class PromptListing(NamedTuple):
+    """A prompt as listed by its server."""
+
+    name: str
+    description: str
+    """The description, or else the title; "" if it has neither."""
+    arguments: Sequence[PromptArgument] = ()
 
 
 class PromptMessage(NamedTuple):
@@ -26,16 +47,28 @@ class PromptMessage(NamedTuple):
     resources: Sequence[ResourceContent] = ()
 
 
-async def list_prompts(client: Client) -> list[Prompt]:
-    """List the prompts of a server."""
+async def list_prompts(client: Client) -> list[PromptListing]:
+    """List the prompts of a server. One without a name could not be used and is left out."""
     if client.server_capabilities.prompts is None:
         return []
-    return [prompt async for page in iterate_pages(client.list_prompts) for prompt in page.prompts]
+    entries = [
+        read_dict(entry) async for page in iterate_pages(client.list_prompts) for entry in read_entries(page, "prompts")
+    ]
+    prompts: dict[str, PromptListing] = {}
+    for entry in entries:
+        if name := read_str(entry.get("name")):
+            description = read_str(entry.get("description")) or read_str(entry.get("title"))
+            prompts.setdefault(name, PromptListing(name, description, parse_arguments(entry.get("arguments"))))
+    return list(prompts.values())
 
 
-def describe_prompt(prompt: Prompt) -> str:
-    """Return the description of a prompt, or else its title; "" if it has neither."""
-    return prompt.description or prompt.title or ""
+def parse_arguments(entries: Any) -> list[PromptArgument]:
+    """Parse the arguments of a prompt; those without a name are left out."""
+    return [
+        PromptArgument(name, entry.get("required") is True, read_str(entry.get("description")))
+        for entry in map(read_dict, read_list(entries))
+        if (name := read_str(entry.get("name")))
+    ]
 
 
 async def get_prompt(client: Client, name: str, arguments: Mapping[str, str]) -> list[PromptMessage]:
@@ -46,25 +79,29 @@ async def get_prompt(client: Client, name: str, arguments: Mapping[str, str]) ->
     """
     messages: list[PromptMessage] = []
     resource_count = 0
-    for message in (await client.get_prompt(name, dict(arguments))).messages:
-        text, resources = "", []
-        if message.content.type == "text":
-            text = repair_surrogates(message.content.text)
-        elif message.role == "assistant":
-            raise RequestError(f"it contains an assistant message of type {message.content.type}, not text")
-        else:
-            resources = await read_media(client, message.content, f"{name}-{resource_count + 1}")
-            resource_count += len(resources)
-        previous = messages.pop() if messages and messages[-1].role == message.role else PromptMessage(message.role, "")
-        texts = filter(None, (previous.text, text))
-        messages.append(PromptMessage(message.role, "\n\n".join(texts), [*previous.resources, *resources]))
+    for entry in map(read_dict, read_entries(await client.get_prompt(name, dict(arguments)), "messages")):
+        role: Literal["user", "assistant"] = "assistant" if entry.get("role") == "assistant" else "user"
+        content = entry.get("content")
+        for block in content if isinstance(content, list) else [content]:
+            text, resources = "", []
+            kind = read_dict(block).get("type")
+            if kind not in MEDIA_TYPES:
+                text = repair_surrogates(format_content_block(block))
+            elif role == "assistant":
+                raise RequestError(f"it contains an assistant message of type {kind}, not text")
+            else:
+                resources = await read_media(client, read_dict(block), f"{name}-{resource_count + 1}")
+                resource_count += len(resources)
+            previous = messages.pop() if messages and messages[-1].role == role else PromptMessage(role, "")
+            texts = filter(None, (previous.text, text))
+            messages.append(PromptMessage(role, "\n\n".join(texts), [*previous.resources, *resources]))
     return messages
 
 
-async def read_media(client: Client, block: Any, name: str) -> list[ResourceContent]:
+async def read_media(client: Client, block: Mapping[str, Any], name: str) -> list[ResourceContent]:
     """Return the content of an image, audio, resource or link; `name` is for those that have none."""
-    if block.type == "resource_link":
-        return await read_resource(client, block.uri)
-    if block.type == "resource":
-        return [to_content(block.resource)]
-    return [ResourceContent(name, decode_base64(block.data))]
+    if block["type"] == "resource_link":
+        return await read_resource(client, read_str(block.get("uri")))
+    if block["type"] == "resource":
+        return [to_content(block.get("resource"), name)]
+    return [ResourceContent(name, decode_base64(block.get("data")))]

@@ -7,18 +7,15 @@ from __future__ import annotations
 
 from binascii import Error as Base64Error
 from binascii import a2b_base64
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ask.mcp.connection import RequestError, iterate_pages
+from ask.mcp.connection import RequestError, iterate_pages, read_entries
+from ask.parsing import read_dict, read_str
 from ask.records import NamedTuple
 from ask.text import repair_surrogates
 
 if TYPE_CHECKING:
     from mcp import Client
-    from mcp_types import BlobResourceContents, Resource, ResourceTemplate, TextResourceContents
-
-METHOD_NOT_FOUND = -32601
-"""JSON-RPC's error code for a request that the server does not support."""
 
 
 class ResourceListing(NamedTuple):
@@ -42,29 +39,31 @@ class ResourceContent(NamedTuple):
 
 
 async def list_resources(client: Client) -> list[ResourceListing]:
-    """List the resources of a server, then the templates for others."""
+    """List the resources of a server, then the templates for others. One without a URI is left out."""
     if client.server_capabilities.resources is None:
         return []
-    resources = [
-        to_listing(each, each.uri, each.size)
+    listings = [
+        parse_listing(entry, "uri")
         async for page in iterate_pages(client.list_resources)
-        for each in page.resources
+        for entry in read_entries(page, "resources")
     ]
-    try:
-        return resources + [
-            to_listing(each, each.uri_template)._replace(is_template=True)
-            async for page in iterate_pages(client.list_resource_templates)
-            for each in page.resource_templates
-        ]
-    except Exception as error:
-        if getattr(error, "code", None) != METHOD_NOT_FOUND:  # templates are optional
-            raise
-        return resources
+    listings += [
+        parse_listing(entry, "uriTemplate")._replace(is_template=True)
+        async for page in iterate_pages(client.list_resource_templates)
+        for entry in read_entries(page, "resourceTemplates")
+    ]
+    return [listing for listing in listings if listing.uri]
 
 
-def to_listing(listed: Resource | ResourceTemplate, uri: str, size: int | None = None) -> ResourceListing:
-    """Convert a resource or a template of the SDK."""
-    return ResourceListing(uri, listed.title or listed.name, listed.mime_type or "", listed.description or "", size)
+def parse_listing(entry: Any, uri_key: str) -> ResourceListing:
+    """Parse a resource or a template of a server's list."""
+    fields = read_dict(entry)
+    name, title, media_type, description = (
+        read_str(fields.get(key)) for key in ("name", "title", "mimeType", "description")
+    )
+    size = fields.get("size")
+    size = size if type(size) is int else None
+    return ResourceListing(read_str(fields.get(uri_key)), title or name, media_type, description, size)
 
 
 async def read_resource(client: Client, uri: str) -> list[ResourceContent]:
@@ -75,31 +74,32 @@ async def read_resource(client: Client, uri: str) -> list[ResourceContent]:
     """
     if client.server_capabilities.resources is None:
         raise RequestError("the server has no resources")
-    contents = (await client.read_resource(uri)).contents
+    contents = read_entries(await client.read_resource(uri), "contents")
     if not contents:
         raise RequestError("the server returned no content")
-    return [to_content(each) for each in contents]
+    return [to_content(each, uri) for each in contents]
 
 
-def to_content(contents: TextResourceContents | BlobResourceContents) -> ResourceContent:
-    """Convert contents of the SDK.
+def to_content(entry: Any, name: str) -> ResourceContent:
+    """Convert contents of a server; `name` is for those without a URI.
 
     Raises:
-        RequestError: they are not valid Base64.
+        RequestError: they are neither text nor valid Base64.
     """
-    name = repair_surrogates(contents.uri)
-    if hasattr(contents, "text"):
-        return ResourceContent(name, repair_surrogates(contents.text))
-    return ResourceContent(name, decode_base64(contents.blob))
+    fields = read_dict(entry)
+    name = repair_surrogates(read_str(fields.get("uri")) or name)
+    if isinstance(fields.get("text"), str):
+        return ResourceContent(name, repair_surrogates(fields["text"]))
+    return ResourceContent(name, decode_base64(fields.get("blob")))
 
 
-def decode_base64(text: str) -> bytes:
-    """Decode the data of an image, of audio or of a resource.
+def decode_base64(text: Any) -> bytes:
+    """Decode the data of an image, of audio or of a resource, which may lack its padding.
 
     Raises:
         RequestError: it is not valid.
     """
     try:
-        return a2b_base64(text)
-    except (Base64Error, ValueError):
+        return a2b_base64(f"{text.rstrip('=')}===")
+    except (Base64Error, ValueError, AttributeError):
         raise RequestError("the server returned invalid Base64") from None

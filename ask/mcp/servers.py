@@ -50,8 +50,8 @@ class ServerPool:
         self._logs: dict[str, ServerLog] = {}
         self._transports: list[ServerTransport] = []
         self._connections: dict[str, ServerConnection] = {}
-        self._reconnected: set[str] = set()
-        """The names of the servers that were connected to a second time."""
+        self._restarted: set[str] = set()
+        """The names of the local servers that were started a second time."""
         self._is_closing = False
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="mcp", daemon=True)
@@ -111,32 +111,33 @@ class ServerPool:
         try:
             result = await connection.request(send, timeout)
         except RequestError:
-            if not connection.has_lost_session or server_name in self._reconnected:
+            if not connection.has_lost_session:
                 raise
             connection = await self._reconnect(connection)
             result = await connection.request(send, timeout)
         return result, connection.declined_questions
 
     async def _reconnect(self, connection: ServerConnection) -> ServerConnection:
-        """Connect to a server again, which is allowed once.
+        """Connect to a server again. A local server is started again only once.
 
         Raises:
-            RequestError: this fails or was done before.
+            RequestError: this fails or is not allowed.
         """
-        name = connection.server.name
-        message = f"the MCP server {name} has exited"
+        name, is_local = connection.server.name, not connection.server.url
+        message = f"the MCP server {name} has exited" if is_local else f"the MCP server {name} has ended the session"
         await connection.close()
-        if name in self._reconnected:
+        if is_local and name in self._restarted:
             raise RequestError(f"{message} twice, and will not be started again")
-        self._reconnected.add(name)
+        self._restarted.add(name)
         try:
-            connection = await self._create_connection(connection.server)
+            connection = await self._create_connection(connection.server, can_elicit=connection.can_elicit)
             await connection.open()
         except Exception as error:  # noqa: BLE001 - the conversation continues whatever happens
-            raise RequestError(f"{message}, and cannot be restarted: {describe_error(error)}") from None
+            action = "cannot be restarted" if is_local else "a new one fails"
+            raise RequestError(f"{message}, and {action}: {describe_error(error)}") from None
         return connection
 
-    async def _create_connection(self, server: ServerConfig) -> ServerConnection:
+    async def _create_connection(self, server: ServerConfig, *, can_elicit: bool = True) -> ServerConnection:
         """Create the connection to a server, which is started if it is local.
 
         Raises:
@@ -150,7 +151,8 @@ class ServerPool:
         self._transports.append(transport)
         if self._is_closing:
             transport.kill()
-        connection = self._connections[server.name] = ServerConnection(server, self.directory, transport)
+        connection = ServerConnection(server, self.directory, transport, can_elicit=can_elicit)
+        self._connections[server.name] = connection
         return connection
 
     async def _open_connections(self, servers: Sequence[ServerConfig]) -> list[ServerTools]:
@@ -175,8 +177,14 @@ class ServerPool:
     async def _open_connection(self, connection: ServerConnection) -> ServerTools:
         server, start = connection.server, time.monotonic()
         try:
-            tools = await connection.open()
-        except RequestError as error:
+            try:
+                tools = await connection.open()
+            except RequestError:
+                if not connection.has_refused_elicitation:
+                    raise
+                connection = await self._create_connection(server, can_elicit=False)
+                tools = await connection.open()
+        except (RequestError, ConfigError) as error:
             failure = f"the MCP server {server.name} cannot be used: {error}"
             log = self._logs[server.name]
             if log.last_line:

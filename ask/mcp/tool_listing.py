@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -33,8 +34,10 @@ class ToolListing(NamedTuple):
     schema: Mapping[str, Any]
     reads_only: bool = False
     """The server says that the tool has no side effects."""
-    needs_task: bool = False
-    """The tool can be called only as a task, which ask does not support."""
+    repair: str = ""
+    """What was missing or unusual in the list and is repaired; "" if nothing was."""
+    rejection: str = ""
+    """Why the tool cannot be offered; "" if it can."""
 
 
 class ServerTools(NamedTuple):
@@ -45,6 +48,8 @@ class ServerTools(NamedTuple):
     """The tools to offer, normalized for all providers."""
     notes: Sequence[str] = ()
     """Messages about tools that are left out."""
+    repair_notes: Sequence[str] = ()
+    """Messages about tools that are repaired; they are not cached, so that each run does not repeat them."""
     failure: str = ""
     """Why the server cannot be used, in one line; "" if it can."""
     version: str = ""
@@ -81,40 +86,97 @@ def build_tool_name(server_name: str, tool_name: str, used_names: Iterable[str])
     return f"{name[: NAME_LIMIT - 9]}_{digest}"
 
 
+def parse_tools(entries: Sequence[object]) -> list[ToolListing]:
+    """Parse the tools of a server's list, each alone: one that is unusual must not cost the user the others."""
+    return list(map(parse_tool, entries))
+
+
+def parse_tool(entry: object) -> ToolListing:
+    """Parse a tool of a server's list. What has no obvious meaning is a reason to reject it."""
+    fields = read_dict(entry)
+    name = fields.get("name")
+    if not isinstance(name, str) or not name:
+        return ToolListing("", "", {}, rejection="they cannot be called")
+    annotations, execution = read_dict(fields.get("annotations")), read_dict(fields.get("execution"))
+    texts = (fields.get("description"), fields.get("title"), annotations.get("title"))
+    description = next((text for text in texts if isinstance(text, str) and text.strip()), "")
+    schema, repair, rejection = parse_input_schema(fields.get("inputSchema"))
+    if execution.get("taskSupport") == "required":
+        rejection = "they can be called only as tasks, which ask does not support"
+    reads_only = annotations.get("readOnlyHint") is True
+    return ToolListing(name, description, schema, reads_only, repair=repair, rejection=rejection)
+
+
+def parse_input_schema(value: object) -> tuple[Mapping[str, Any], str, str]:
+    """Return the parameters of a tool, how they were repaired, and why they cannot be used; "" if that is not so."""
+    repairs = []
+    if isinstance(value, str):
+        with suppress(ValueError, RecursionError):
+            value = json.loads(value)
+            repairs.append("their inputSchema is a text")
+    if value is None or value in ([], {}):
+        return {"type": "object"}, "they have no inputSchema, so they are offered without parameters", ""
+    if not isinstance(value, dict):
+        return {}, "", "their inputSchema is not an object"
+    types = value.get("type", "object")
+    type_names = [str(name).lower() for name in (types if isinstance(types, list) else [types])]
+    properties = value.get("properties")
+    if "object" not in type_names and not (properties and isinstance(properties, dict)):
+        return {}, "", f"their arguments are not an object but {format_one_line(' or '.join(type_names), 40)}"
+    if properties and not isinstance(properties, dict):
+        return {}, "", "the properties in their inputSchema are not an object"
+    if types != "object" and "type" in value:
+        repairs.append("the type of their inputSchema is not object")
+    if "properties" in value and not isinstance(properties, dict):  # PHP writes an empty object as []
+        repairs.append("the properties in their inputSchema are not an object")
+    schema = value
+    if "required" in value and not is_list_of_names(value["required"]):
+        schema = {key: part for key, part in value.items() if key != "required"}
+        repairs.append("required in their inputSchema is not a list of names")
+    try:
+        size = len(json.dumps(schema, allow_nan=False))
+    except (ValueError, RecursionError):
+        return {}, "", "their inputSchema is not valid JSON, or nested too deeply"
+    rejection = f"their parameters exceed {SCHEMA_LIMIT:,} characters" if size > SCHEMA_LIMIT else ""
+    return schema, "; ".join(repairs), rejection
+
+
+def is_list_of_names(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+
+
 def select_tools(server: ServerConfig, listings: Sequence[ToolListing]) -> ServerTools:
     """Select the tools to offer from a server's list."""
-    notes = []
     listed_names = {listing.name for listing in listings}
+    notes = []
     missing = [name for name in server.tools if name not in listed_names]
     if missing:
         notes.append(f"the MCP server {server.name} has no tool {', '.join(map(repr, missing))}")
-    accepted = []
-    rejected_names: dict[str, list[str]] = {}
-    for listing in listings:
-        if server.tools and listing.name not in server.tools:
-            continue
-        if reason := find_rejection_reason(listing):
-            rejected_names.setdefault(reason, []).append(format_one_line(repair_surrogates(listing.name), 100))
-        else:
-            accepted.append(listing)
-    for reason, names in rejected_names.items():
-        others = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        notes.append(f"skipping tools of the MCP server {server.name}, {names[0]!r}{others}: {reason}")
+    chosen = [listing for listing in listings if not server.tools or listing.name in server.tools]
+    accepted = [listing for listing in chosen if not listing.rejection]
+    rejections = ((listing.name, listing.rejection) for listing in chosen)
+    notes += [f"skipping tools of the MCP server {server.name}, {text}" for text in group_by_reason(rejections)]
     if len(accepted) > TOOLS_LIMIT:
         notes.append(
             f"the MCP server {server.name} has {len(accepted):,} tools; only the first {TOOLS_LIMIT} are offered "
             f"(choose others with mcp.servers.{server.name}.tools)"
         )
-    return ServerTools(server, [normalize_listing(server, listing) for listing in accepted[:TOOLS_LIMIT]], notes)
+    offered = accepted[:TOOLS_LIMIT]
+    repairs = group_by_reason((listing.name, listing.repair) for listing in offered)
+    repair_notes = tuple(f"repaired tools of the MCP server {server.name}, {text}" for text in repairs)
+    return ServerTools(server, [normalize_listing(server, listing) for listing in offered], notes, repair_notes)
 
 
-def find_rejection_reason(listing: ToolListing) -> str:
-    """Return why a tool cannot be offered; "" if it can."""
-    if listing.needs_task:
-        return "they can be called only as tasks, which ask does not support"
-    if len(json.dumps(listing.schema)) > SCHEMA_LIMIT:
-        return f"their parameters exceed {SCHEMA_LIMIT:,} characters"
-    return ""
+def group_by_reason(reasons: Iterable[tuple[str, str]]) -> list[str]:
+    """Format one line for each reason, with the first tool and the number of others; "" is no reason."""
+    names: dict[str, list[str]] = {}
+    for name, reason in reasons:
+        if reason:
+            title = repr(format_one_line(repair_surrogates(name), 100)) if name else "one without a name"
+            names.setdefault(reason, []).append(title)
+    return [
+        f"{first}{f' and {len(others)} more' if others else ''}: {reason}" for reason, (first, *others) in names.items()
+    ]
 
 
 def normalize_listing(server: ServerConfig, listing: ToolListing) -> ToolListing:
@@ -129,7 +191,7 @@ def normalize_listing(server: ServerConfig, listing: ToolListing) -> ToolListing
     if not description:
         description = f"The tool {format_one_line(repair_surrogates(listing.name), 100)} of {server.name}."
     schema = {**listing.schema, "type": "object", "properties": read_dict(listing.schema.get("properties"))}
-    return listing._replace(description=description, schema=schema)
+    return listing._replace(description=description, schema=schema, repair="")
 
 
 def to_tools(server_tools: ServerTools, call_tool: ToolCaller) -> list[Tool]:
@@ -137,7 +199,7 @@ def to_tools(server_tools: ServerTools, call_tool: ToolCaller) -> list[Tool]:
     tools: dict[str, Tool] = {}
     for listing in server_tools.tools:
         name = build_tool_name(server_tools.server.name, listing.name, tools)
-        if name not in tools:  # a server may list a tool twice
+        if name not in tools:
             spec = ToolSpec(name, listing.description, listing.schema)
             origin = f"mcp:{server_tools.server.name}"
             tools[name] = Tool(spec, partial(call_tool, listing.name), not listing.reads_only, origin)

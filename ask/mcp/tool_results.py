@@ -3,61 +3,101 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ask.parsing import read_dict
 from ask.tools.base import ToolResult
 
-if TYPE_CHECKING:
-    from mcp_types import CallToolResult
-
 EMPTY_RESULT = "[the tool returned nothing]"
 MEDIA_KEYS = ("data", "blob")
 """Keys in which MCP puts the Base64 data of images, audio and files, next to `mimeType`."""
+RESULT_KEYS = ("content", "structuredContent", "isError", "resultType", "_meta")
+MAX_UNKNOWN_TEXT = 10_000
+"""Maximum number of characters of a text in an unknown content block."""
 DUPLICATE = object()
 """A marker for structured content that the content list contains too."""
 
 
-def to_tool_result(result: CallToolResult) -> ToolResult:
-    """Convert the result of a call.
+def to_tool_result(result: Mapping[str, Any]) -> ToolResult:
+    """Convert the result of a call, as the server sent it.
 
     Servers should repeat structured content as text (https://modelcontextprotocol.io/specification, "Structured
-    Content"), so it is used only if there is no text.
+    Content"), so it is used only if there is no text. What the protocol does not define is passed on as JSON.
     """
-    texts = [text for text in map(format_content_block, result.content) if text]
-    has_text = any(part.type == "text" and part.text for part in result.content)
-    if result.structured_content is not None and not has_text:
-        structured = drop_duplicates(result.structured_content, result.content)
+    content, structured = result.get("content"), result.get("structuredContent")
+    blocks = content if isinstance(content, list) else [] if content is None else [content]
+    texts = [text for text in map(format_content_block, blocks) if text]
+    has_text = any(block if isinstance(block, str) else read_dict(block).get("text") for block in blocks)
+    if structured is not None and not has_text:
+        structured = drop_duplicates(structured, list(map(read_dict, blocks)))
         if structured is not DUPLICATE:
             texts.append(json.dumps(structured, ensure_ascii=False))
-    return ToolResult("\n".join(texts) or EMPTY_RESULT, failed=bool(result.is_error))
+    unknown = {key: value for key, value in result.items() if key not in RESULT_KEYS}
+    if unknown and content is None and not texts:
+        texts.append(json.dumps(unknown, ensure_ascii=False))
+    return ToolResult("\n".join(texts) or EMPTY_RESULT, failed=result.get("isError") in (True, "true"))
 
 
-def format_content_block(block: Any) -> str:
-    """Format a content block: return text unchanged and describe anything else."""
-    if block.type == "text":
-        return str(block.text)
-    if block.type in ("image", "audio"):
-        return f"[{block.type} {block.mime_type}, {format_size(block.data)}, not shown]"
-    if block.type == "resource_link":
-        description = " ".join(filter(None, (block.mime_type, block.title or block.name)))
-        return f"[link to {block.uri}: {description}]"
-    resource = block.resource
-    if hasattr(resource, "text"):
-        return f"[resource {resource.uri}]\n{resource.text}"
-    return f"[resource {resource.uri} {resource.mime_type or ''}, {format_size(resource.blob)}, not shown]".replace(
-        " ,", ","
-    )
+def format_content_block(value: Any) -> str:
+    """Format a content block: return text unchanged and describe anything else.
+
+    An unknown block is passed on as JSON, without long texts, which may be encoded data.
+    """
+    block = {"type": "text", "text": value} if isinstance(value, str) else read_dict(value)
+    kind, media_type = block.get("type"), format_field(block, "mimeType")
+    resource = read_dict(block.get("resource"))
+    if kind == "text" and isinstance(block.get("text"), str):
+        return str(block["text"])
+    if kind in ("image", "audio"):
+        return format_media(f"{kind} {media_type}", block.get("data"))
+    if kind == "resource_link":
+        name = format_field(block, "title") or format_field(block, "name")
+        description = " ".join(filter(None, (media_type, name)))
+        return f"[link to {format_field(block, 'uri')}: {description}]"
+    if kind == "resource" and resource:
+        return format_resource(resource)
+    return json.dumps(shorten_texts(value), ensure_ascii=False)
 
 
-def drop_duplicates(structured_content: Any, blocks: Sequence[Any]) -> Any:
+def format_resource(resource: Mapping[str, Any]) -> str:
+    """Format a resource inside a result: its text, or a description."""
+    title = f"resource {format_field(resource, 'uri')}".rstrip()
+    if isinstance(resource.get("text"), str):
+        return f"[{title}]\n{resource['text']}"
+    return format_media(f"{title} {format_field(resource, 'mimeType')}", resource.get("blob"))
+
+
+def format_media(title: str, data: Any) -> str:
+    """Describe an image, audio or a file by its size."""
+    size = format_size(data) if isinstance(data, str) else "without data"
+    return f"[{title.rstrip()}, {size}, not shown]"
+
+
+def format_field(block: Mapping[str, Any], key: str) -> str:
+    """Return a field that should be a text; "" if it is missing."""
+    value = block.get(key)
+    return "" if value is None else str(value)
+
+
+def shorten_texts(value: Any) -> Any:
+    """Return a JSON value without its long texts."""
+    if isinstance(value, dict):
+        return {key: shorten_texts(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return list(map(shorten_texts, value))
+    is_long = isinstance(value, str) and len(value) > MAX_UNKNOWN_TEXT
+    return f"[{len(value):,} characters, not shown]" if is_long else value
+
+
+def drop_duplicates(structured_content: Any, blocks: Sequence[Mapping[str, Any]]) -> Any:
     """Return structured content without parts that `blocks` contain already; `DUPLICATE` if nothing remains.
 
     Remaining media are replaced by their size, since a model cannot read Base64.
     """
-    dumps = [part.model_dump(mode="json", by_alias=True, exclude_none=True) for part in blocks]
-    media = {text for dump in dumps for text in (dump.get("data"), read_dict(dump.get("resource")).get("blob")) if text}
+    dumps = [{key: item for key, item in block.items() if item is not None} for block in blocks]
+    encoded = (text for dump in dumps for text in (dump.get("data"), read_dict(dump.get("resource")).get("blob")))
+    media = {text for text in encoded if text and isinstance(text, str)}
 
     def drop_from(value: Any) -> Any:
         if isinstance(value, str):

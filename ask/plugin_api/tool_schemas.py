@@ -195,6 +195,10 @@ MAX_REFERENCE_DEPTH = 5
 """The limit for nested references when they are inlined."""
 MAX_SCHEMAS = 2_000
 """The limit for subschemas after inlining; a schema that exceeds it is inlined less deeply."""
+MAX_FLATTENED = 2_000
+"""The limit for objects and variants that are merged into the root; references can multiply them without end."""
+MAX_DEPTH = 100
+"""The limit for nested values in a schema."""
 MAX_NOTE_LENGTH = 2_000
 """The limit for each note about unions in a tool's description, in characters."""
 ANNOTATION_KEYWORDS = frozenset({"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"})
@@ -221,6 +225,8 @@ def normalize_tool(tool: ToolSpec, *, inline_references: bool = False) -> ToolSp
     Raises:
         UnusableToolError: the parameters cannot be an object, or the schema is nested too deeply.
     """
+    if is_too_deep(tool.parameters):
+        raise UnusableToolError("its schema is nested too deeply")
     for max_depth in range(MAX_REFERENCE_DEPTH, -1, -1) if inline_references else (None,):
         try:
             schema, notes = _Normalizer(tool.parameters, max_depth).normalize_root()
@@ -228,6 +234,17 @@ def normalize_tool(tool: ToolSpec, *, inline_references: bool = False) -> ToolSp
             continue
         return ToolSpec(tool.name, "\n".join(filter(None, (tool.description, *notes))), schema)
     raise UnusableToolError("its schema is nested too deeply")
+
+
+def is_too_deep(value: Any) -> bool:
+    """Check whether a JSON value is nested more deeply than `MAX_DEPTH`."""
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        parts = [part for part in level if isinstance(part, (Mapping, list))]
+        if not parts:
+            return False
+        level = [item for part in parts for item in (part.values() if isinstance(part, Mapping) else part)]
+    return True
 
 
 class _TooManySchemasError(Exception):
@@ -253,7 +270,7 @@ class _Normalizer:
         self._replaced_names = build_name_replacements(parameters)
         self._definitions: dict[str, SchemaDict] = {}
         self._definition_names: dict[int, str] = {}
-        self._schema_count = 0
+        self._schema_count = self._flattened_count = 0
         declared = parameters.get("$schema") if isinstance(parameters, Mapping) else None
         self._draft = declared if isinstance(declared, str) else ""
 
@@ -406,6 +423,9 @@ class _Normalizer:
 
         The notes describe the variants of the unions.
         """
+        self._flattened_count += 1
+        if self._flattened_count > MAX_FLATTENED:
+            raise _TooManySchemasError
         result = {
             name: value
             for name, value in schema.items()

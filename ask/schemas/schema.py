@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
 from ask.errors import IncompleteResponseError, UsageError
+from ask.parsing import read_dict
+from ask.schemas.pattern_guard import GUARD, PatternError
 from ask.text import format_one_line
 
 if TYPE_CHECKING:
@@ -20,6 +23,10 @@ if TYPE_CHECKING:
 MAX_PROBLEMS = 3
 MAX_PROBLEM_LENGTH = 200
 """In characters. A problem may quote the entire value."""
+CHECK_TIME_LIMIT = 2.0
+"""Seconds that checking a value with the schema of a tool may take."""
+PROPERTY_KEYWORDS = ("patternProperties", "additionalProperties", "unevaluatedProperties")
+"""Keywords that compare the names of properties with the patterns of `patternProperties`."""
 
 
 class JsonSchema:
@@ -35,13 +42,18 @@ class JsonSchema:
     def _validator(self) -> Validator:
         from jsonschema_specifications import REGISTRY as SPECIFICATIONS
 
-        validator_class = find_validator_class(self.value)
+        validator_class = guard_patterns(find_validator_class(self.value), self.value)
         return validator_class(self.value, registry=SPECIFICATIONS, format_checker=validator_class.FORMAT_CHECKER)
 
     def describe_problems(self, value: Any) -> str:
-        """Describe the first problems of a value on one line; "" if it is valid."""
+        """Describe the first problems of a value on one line; "" if it is valid.
+
+        A value that a pattern cannot be searched in is not valid.
+        """
         try:
             errors = list(islice(self._validator.iter_errors(value), MAX_PROBLEMS))
+        except PatternError as error:
+            return format_one_line(f"$: it cannot be checked with {error}", MAX_PROBLEM_LENGTH)
         except RecursionError:
             return "$: it is nested too deeply"
         except OverflowError:
@@ -84,48 +96,103 @@ class LenientSchema(JsonSchema):
     A keyword that cannot be evaluated, such as a pattern in another regular expression dialect or a dangling
     reference, is ignored like an unknown keyword; all others are checked. `format` is only an annotation, and
     OpenAPI's `nullable` is respected.
+
+    `unchecked` describes the patterns that were ignored, and the rest of a schema that takes too long to evaluate, as
+    one can in which references multiply.
     """
+
+    def __init__(self, value: Mapping[str, Any]) -> None:
+        super().__init__(value)
+        self.unchecked: dict[str, None] = {}
+        self._deadline = time.monotonic() + CHECK_TIME_LIMIT
 
     @cached_property
     def _validator(self) -> Validator:
+        from jsonschema.validators import extend
         from jsonschema_specifications import REGISTRY as SPECIFICATIONS
 
-        return make_lenient_validator_class(find_validator_class(self.value))(self.value, registry=SPECIFICATIONS)
+        validator_class = guard_patterns(find_validator_class(self.value), self.value)
+        checks = {**validator_class.VALIDATORS, "enum": ignore_contradiction(validator_class.VALIDATORS["enum"])}
+        checks = {name: self._ignore_errors(check) for name, check in checks.items()}
+        lenient_class = cast("type[Validator]", extend(validator_class, checks))  # type: ignore[no-untyped-call]
+        return lenient_class(self.value, registry=SPECIFICATIONS)
+
+    def describe_problems(self, value: Any) -> str:
+        try:
+            return super().describe_problems(value)
+        except CheckTimeoutError:
+            self.unchecked[f"a part of the schema (it takes more than {CHECK_TIME_LIMIT:g} s)"] = None
+            return ""
 
     def is_nullable(self, subschema: Any) -> bool:
         """Check whether a subschema accepts null."""
-        return not isinstance(subschema, bool | dict) or self._validator.evolve(schema=subschema).is_valid(None)
+        try:
+            return not isinstance(subschema, bool | dict) or self._validator.evolve(schema=subschema).is_valid(None)
+        except CheckTimeoutError:
+            return True
+
+    def _ignore_errors(self, check: KeywordCheck) -> KeywordCheck:
+        """Wrap the check of a keyword so that it passes if it raises an exception."""
+        active: set[tuple[int, int]] = set()
+
+        def check_leniently(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+            key = (id(schema), id(instance))
+            if key in active or (instance is None and schema.get("nullable") is True):
+                return  # a schema that refers to itself, or a null that OpenAPI allows
+            if time.monotonic() > self._deadline:
+                raise CheckTimeoutError
+            active.add(key)
+            try:
+                yield from check(validator, value, instance, schema) or ()
+            except (RecursionError, CheckTimeoutError):
+                raise
+            except PatternError as error:
+                self.unchecked[str(error)] = None
+            except Exception:  # noqa: BLE001 - a malformed schema can make a check fail in any way
+                return
+            finally:
+                active.discard(key)
+
+        return check_leniently
 
 
-@cache
-def make_lenient_validator_class(validator_class: type[Validator]) -> type[Validator]:
-    """Return a validator class that ignores each keyword it cannot evaluate."""
+class CheckTimeoutError(Exception):
+    """The evaluation of a schema takes too long."""
+
+
+def guard_patterns(validator_class: type[Validator], schema: Any) -> type[Validator]:
+    """Return a validator class that searches with a pattern only after this was tried in another process."""
+    pending, patterns = [schema], dict[str, None]()
+    while pending:
+        part = pending.pop()
+        if isinstance(part, Mapping):
+            patterns |= dict.fromkeys(read_dict(part.get("patternProperties")))
+        pending += part.values() if isinstance(part, Mapping) else part if isinstance(part, list) else ()
+    return _guard_patterns(validator_class, tuple(patterns))
+
+
+@lru_cache(maxsize=16)
+def _guard_patterns(validator_class: type[Validator], property_patterns: tuple[str, ...]) -> type[Validator]:
+    """Guard the keyword `pattern`, and those that compare the names of properties with patterns.
+
+    All patterns for names are tried for each: `unevaluatedProperties` also uses those in referenced schemas.
+    """
     from jsonschema.validators import extend
 
-    checks = {**validator_class.VALIDATORS, "enum": ignore_contradiction(validator_class.VALIDATORS["enum"])}
-    checks = {name: ignore_errors(check) for name, check in checks.items()}
-    return cast("type[Validator]", extend(validator_class, checks))  # type: ignore[no-untyped-call]
-
-
-def ignore_errors(check: KeywordCheck) -> KeywordCheck:
-    """Wrap the check of a keyword so that it passes if it raises an exception."""
-    active: set[tuple[int, int]] = set()
-
-    def check_leniently(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-        key = (id(schema), id(instance))
-        if key in active or (instance is None and schema.get("nullable") is True):
-            return  # a schema that refers to itself, or a null that OpenAPI allows
-        active.add(key)
-        try:
+    def guard(check: KeywordCheck) -> KeywordCheck:
+        def check_safely(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+            if isinstance(instance, str) and isinstance(value, str):
+                GUARD.check_search(value, [instance])
+            elif isinstance(instance, dict) and instance:
+                for pattern in property_patterns:
+                    GUARD.check_search(pattern, list(instance))
             yield from check(validator, value, instance, schema) or ()
-        except RecursionError:
-            raise
-        except Exception:  # noqa: BLE001 - a malformed schema can make a check fail in any way
-            return
-        finally:
-            active.discard(key)
 
-    return check_leniently
+        return check_safely
+
+    keywords = ["pattern", *(PROPERTY_KEYWORDS if property_patterns else ())]
+    checks = {name: guard(check) for name in keywords if (check := validator_class.VALIDATORS.get(name))}
+    return cast("type[Validator]", extend(validator_class, checks))  # type: ignore[no-untyped-call]
 
 
 def ignore_contradiction(check_enum: KeywordCheck) -> KeywordCheck:

@@ -44,8 +44,12 @@ _MAX_LITERAL_LENGTH = 100_000
 """Characters of Python syntax that are parsed, which takes far more memory than JSON."""
 
 
-def parse_arguments(spec: ToolSpec, arguments_json: str) -> dict[str, Any]:
+def parse_arguments(
+    spec: ToolSpec, arguments_json: str, report_unchecked: Callable[[str], None] = lambda _: None
+) -> dict[str, Any]:
     """Parse the arguments of a call and check them against `spec.parameters`.
+
+    `report_unchecked` is called with a description of each part of the schema that could not be checked.
 
     An empty string or null means {}: models write these for a tool without parameters. Property names that were
     replaced for the provider are restored. null for an optional parameter that is not nullable counts as omitted, and
@@ -63,7 +67,8 @@ def parse_arguments(spec: ToolSpec, arguments_json: str) -> dict[str, Any]:
         if not isinstance(value, dict):
             _reject_arguments(f"must be a JSON object, not {_get_type_name(value)}")
         try:
-            return _validate_arguments(restore_property_names(spec.parameters, value), spec.parameters)
+            arguments = restore_property_names(spec.parameters, value)
+            return _validate_arguments(arguments, spec.parameters, report_unchecked)
         except RecursionError:
             _reject_arguments(_TOO_DEEP_MESSAGE)
     except _InvalidArgumentsError as error:
@@ -72,14 +77,19 @@ def parse_arguments(spec: ToolSpec, arguments_json: str) -> dict[str, Any]:
         raise ToolError(f"nothing was run: the arguments of {spec.name} {error}{quote}") from None
 
 
-def _validate_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+def _validate_arguments(
+    arguments: Mapping[str, Any], schema: Mapping[str, Any], report_unchecked: Callable[[str], None]
+) -> dict[str, Any]:
     if _is_simple_schema(schema):
         return _validate_object(arguments, schema, "", _is_nullable)
     from ask.schemas.schema import LenientSchema
 
     checker = LenientSchema(schema)
     validated = _validate_object(arguments, schema, "", checker.is_nullable)
-    if problems := checker.describe_problems(validated):
+    problems = checker.describe_problems(validated)
+    for description in checker.unchecked:
+        report_unchecked(description)
+    if problems:
         _reject_arguments(f"do not match its schema: {problems}")
     return validated
 

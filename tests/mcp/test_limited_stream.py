@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ask.mcp.connection import UNSOLICITED_LIMIT, ServerConnection
-from ask.mcp.process import parse_message
+from ask.mcp.process import parse_line
 from ask.mcp.server_config import ServerConfig
 
 NO_TRANSPORT: Any = None
@@ -25,7 +25,7 @@ ANSWERS = [
 
 
 async def stream_of(messages: Iterable[bytes]) -> AsyncIterator[object]:
-    read = {message: parse_message(message) for message in (NOTICE, REQUEST, RUBBISH, *ANSWERS)}
+    read = {message: parse_line(message)[0] for message in (NOTICE, REQUEST, RUBBISH, *ANSWERS)}
     for message in messages:
         yield read[message]
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -336,3 +338,25 @@ def collect_keywords(schema: Any) -> set[str]:
         parts.remove(schema[word])
         parts += schema[word].values() if isinstance(schema[word], dict) else []
     return words.union(*map(collect_keywords, parts))
+
+
+@pytest.mark.parametrize("keyword", ["allOf", "anyOf", "oneOf"])
+@pytest.mark.parametrize("inline", [True, False])
+def test_references_that_multiply_are_normalized_or_rejected_quickly(keyword: str, inline: bool) -> None:
+    definitions: dict[str, Any] = {
+        f"d{n}": {keyword: [{"$ref": f"#/$defs/d{n + 1}"}, {"$ref": f"#/$defs/d{n + 1}"}]} for n in range(40)
+    }
+    definitions["d40"] = {"type": "object", "properties": {"text": {"type": "string"}}}
+    spec = ToolSpec("bomb", "Explode.", {"type": "object", keyword: [{"$ref": "#/$defs/d0"}], "$defs": definitions})
+    start = time.monotonic()
+    with suppress(UnusableToolError):
+        normalize_tool(spec, inline_references=inline)
+    assert time.monotonic() - start < 2
+
+
+def test_a_schema_that_is_nested_too_deeply_is_rejected() -> None:
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(500):
+        schema = {"type": "object", "properties": {"a": schema}}
+    with pytest.raises(UnusableToolError):
+        normalize_tool(ToolSpec("deep", "Go deep.", schema))

@@ -1,0 +1,133 @@
+"""Messages of servers, repaired before the SDK validates them.
+
+The SDK validates a result as a whole, so that one unusual tool or content block would cost everything beside it. It
+therefore gets an empty result that is valid, with the original attached, in which each part is judged alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from ask.parsing import read_dict, read_list
+
+INTERNAL_ERROR = -32603
+"""JSON-RPC's error code, for errors without a valid one."""
+RESULT_KEYS = {
+    "tools/list": "tools",
+    "tools/call": "content",
+    "prompts/list": "prompts",
+    "prompts/get": "messages",
+    "resources/list": "resources",
+    "resources/read": "contents",
+    "resources/templates/list": "resourceTemplates",
+}
+"""The list in the result of each method."""
+RAW_RESULT_KEY = "ask/raw-result"
+CAPABILITIES = ("tools", "prompts", "resources")
+
+
+def parse_messages(data: bytes) -> list[dict[str, Any]]:
+    """Return the JSON-RPC messages in a line, an event or a body; [] if there are none, as in a heartbeat.
+
+    There are several in a batch, which protocol revision 2025-03-26 had.
+    """
+    try:
+        value = json.loads(data.decode(errors="replace").removeprefix("\ufeff"))
+    except (ValueError, RecursionError):
+        return []
+    messages = map(repair_message, value if isinstance(value, list) else [value])
+    return [message for message in messages if message]
+
+
+def repair_message(value: Any) -> dict[str, Any] | None:
+    """Return a JSON-RPC message in a valid form; None if the value is not one."""
+    message = read_dict(value)
+    message_id = message.get("id")
+    if isinstance(message_id, float) and message_id.is_integer():
+        message_id = int(message_id)
+    has_id = isinstance(message_id, str | int) and not isinstance(message_id, bool)
+    repaired: dict[str, Any] = {"jsonrpc": "2.0"} | ({"id": message_id} if has_id else {})
+    if isinstance(message.get("method"), str):
+        params = message.get("params")
+        return repaired | {"method": message["method"]} | ({"params": params} if isinstance(params, dict) else {})
+    if (error := message.get("error")) is not None:
+        return {"id": None} | repaired | {"error": repair_error(error)}
+    if "result" not in message or not has_id:
+        return None
+    result = message["result"]
+    return repaired | {"result": result if isinstance(result, dict) else {"content": result}}
+
+
+def repair_error(error: Any) -> dict[str, Any]:
+    """Return the error of a response in a valid form; a text becomes its message."""
+    fields = error if isinstance(error, dict) else {"message": error}
+    code, message = fields.get("code"), fields.get("message")
+    return {
+        "code": code if isinstance(code, int) else INTERNAL_ERROR,
+        "message": message if isinstance(message, str) else json.dumps(message),
+        "data": fields.get("data"),
+    }
+
+
+def replace_result(method: str, result: dict[str, Any], *, keep_schemas: bool) -> dict[str, Any]:
+    """Return the result to pass to the SDK instead of the original.
+
+    With `keep_schemas`, the tools of a list stay, because the SDK sends some of their arguments as headers.
+    """
+    if method in ("initialize", "server/discover"):
+        return repair_handshake(result)
+    key = RESULT_KEYS.get(method)
+    if key is None or result.get("resultType") == "input_required":
+        return result
+    lifetime = result.get("ttlMs")
+    # The SDK does not validate the structured content of an error, so no schema of the server is evaluated: a regular
+    # expression in it could take years. Users have no use for a result that is refused because of its structure.
+    no_validation = {"isError": True} if method == "tools/call" else {}
+    return no_validation | {
+        key: list_tool_headers(read_list(result.get(key))) if key == "tools" and keep_schemas else [],
+        "resultType": "complete",
+        "cacheScope": "private",
+        "ttlMs": max(lifetime, 0) if type(lifetime) is int else 0,
+        "_meta": {RAW_RESULT_KEY: AttachedResult(result)},
+    }
+
+
+def list_tool_headers(entries: list[Any]) -> list[dict[str, Any]]:
+    """Return the names and schemas of tools, in which the SDK looks for `x-mcp-header`."""
+    return [
+        {"name": entry["name"], "inputSchema": {**schema, "type": "object", "$schema": None}}
+        for entry in map(read_dict, entries)
+        if isinstance(entry.get("name"), str) and isinstance(schema := entry.get("inputSchema"), dict)
+    ]
+
+
+def repair_handshake(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the result of the first request with only what ask uses, in a valid form.
+
+    A server without a list of capabilities may have any.
+    """
+    declared = result.get("capabilities")
+    capabilities = declared if isinstance(declared, dict) else dict.fromkeys(CAPABILITIES, True)
+    info = read_dict(result.get("serverInfo"))
+    texts = {name: text if isinstance(text := info.get(name), str) else "" for name in ("name", "version")}
+    used: dict[str, Any] = {name: {} for name in CAPABILITIES if capabilities.get(name) not in (None, False)}
+    return {**result, "capabilities": used, "serverInfo": texts, "instructions": None}
+
+
+class AttachedResult(str):
+    """A result that passes through the SDK as an empty text: it limits how deeply other values are nested."""
+
+    result: Mapping[str, Any]
+
+    def __new__(cls, result: Mapping[str, Any]) -> AttachedResult:
+        attached = super().__new__(cls)
+        attached.result = result
+        return attached
+
+
+def read_raw_result(result: Any) -> Mapping[str, Any]:
+    """Return the original of a result that `replace_result` replaced."""
+    attached = read_dict(result.meta).get(RAW_RESULT_KEY)
+    return attached.result if isinstance(attached, AttachedResult) else {}

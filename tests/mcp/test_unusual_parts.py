@@ -1,0 +1,485 @@
+"""One unusual part of what a server sends costs nothing beside it, and is named."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from tests import wire
+from tests.mcp.setting import HERE, ask_with_calls, configure, offered, program, received
+from tests.model_server import ModelServer, Reply, Request
+from tests.program import Ask, Home
+
+SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}}
+GOOD = {"name": "good", "description": "Does good.", "inputSchema": SCHEMA}
+TEXT = {"type": "text", "text": "beside it"}
+INFO = {"name": "web", "version": "1"}
+
+
+def script(home: Home, name: str = "one", **responses: list[Any]) -> dict[str, Any]:
+    """Write the responses of a server to a file and return its table; `tools_list` is the method tools/list."""
+    path = home.path / f"{name}.json"
+    path.write_text(json.dumps({method.replace("_", "/"): values for method, values in responses.items()}))
+    return program(str(HERE / "scripted_server.py"), str(path), timeout=10)
+
+
+def warnings(stderr: str) -> list[str]:
+    return [line for line in stderr.splitlines() if line.startswith("ask: ")]
+
+
+REPAIRED: Mapping[str, dict[str, Any]] = {
+    "missing": {"name": "odd"},
+    "null": {"name": "odd", "inputSchema": None},
+    "empty": {"name": "odd", "inputSchema": {}},
+    "array of properties": {"name": "odd", "inputSchema": {"type": "object", "properties": []}},
+    "type in capitals": {"name": "odd", "inputSchema": {"type": "OBJECT", "properties": {}}},
+    "text": {"name": "odd", "inputSchema": json.dumps(SCHEMA)},
+    "required": {"name": "odd", "inputSchema": {**SCHEMA, "required": "text"}},
+}
+LEFT_OUT: Mapping[str, Any] = {
+    "no name": {"inputSchema": SCHEMA},
+    "number as name": {"name": 5, "inputSchema": SCHEMA},
+    "no object": "odd",
+    "words": {"name": "odd", "inputSchema": "takes a text"},
+    "array": {"name": "odd", "inputSchema": {"type": "array", "items": {}}},
+    "list of properties": {"name": "odd", "inputSchema": {"type": "object", "properties": [{"name": "a"}]}},
+    "deep": {"name": "odd", "inputSchema": {"type": "object", "x": json.loads("[" * 500 + "]" * 500)}},
+}
+UNCHANGED: Mapping[str, dict[str, Any]] = {
+    "union": {"name": "odd", "inputSchema": {"anyOf": [SCHEMA, {"type": "object", "properties": {"n": {}}}]}},
+    "null description": {"name": "odd", "description": None, "inputSchema": SCHEMA},
+    "number as description": {"name": "odd", "description": 5, "inputSchema": SCHEMA},
+    "annotations": {"name": "odd", "annotations": [1], "inputSchema": SCHEMA, "icons": "x", "_meta": []},
+    "read-only hint": {"name": "odd", "annotations": {"readOnlyHint": "yes"}, "inputSchema": SCHEMA},
+    "null property": {"name": "odd", "inputSchema": {"type": "object", "properties": {"text": None}}},
+    "output schema": {"name": "odd", "inputSchema": SCHEMA, "outputSchema": "x"},
+    "execution": {"name": "odd", "inputSchema": SCHEMA, "execution": "sync"},
+}
+
+
+@pytest.mark.parametrize("case", [*REPAIRED, *UNCHANGED])
+def test_an_unusual_tool_is_offered_with_the_others(case: str, ask: Ask, home: Home, server: ModelServer) -> None:
+    odd = {**REPAIRED, **UNCHANGED}[case]
+    configure(home, {"one": script(home, tools_list=[{"tools": [odd, GOOD]}], tools_call=[{"content": [TEXT]}])})
+    result, answers = ask_with_calls(ask, server, [("one__odd", {}), ("one__good", {})])
+    assert (result.code, answers) == (0, ["beside it", "beside it"])
+    assert list(offered(server.requests[0])) == ["one__odd", "one__good"]
+    named = [line for line in warnings(result.stderr) if "one" in line and "'odd'" in line]
+    assert len(named) == (case in REPAIRED)
+    assert len(warnings(result.stderr)) == len(named)
+    ask_with_calls(ask, server, [])
+    again, _ = ask_with_calls(ask, server, [])
+    assert warnings(again.stderr) == [], "named when the server is started, not in each run"
+
+
+@pytest.mark.parametrize("case", LEFT_OUT)
+def test_a_tool_without_a_meaning_is_left_out_and_named(case: str, ask: Ask, home: Home, server: ModelServer) -> None:
+    odd = LEFT_OUT[case]
+    configure(home, {"one": script(home, tools_list=[{"tools": [odd, GOOD]}], tools_call=[{"content": [TEXT]}])})
+    result, answers = ask_with_calls(ask, server, [("one__good", {})])
+    assert (result.code, answers) == (0, ["beside it"])
+    assert list(offered(server.requests[0])) == ["one__good"]
+    [line] = warnings(result.stderr)
+    assert "one" in line
+    assert ("odd" in line) == (isinstance(odd, dict) and odd.get("name") == "odd")
+
+
+RESULTS: Mapping[str, tuple[Any, list[str]]] = {
+    "unknown type": ({"content": [{"type": "hologram", "data": "x" * 20_000}, TEXT]}, ["hologram", "beside it"]),
+    "no type": ({"content": [{"words": "hi"}, TEXT]}, ["hi", "beside it"]),
+    "null block": ({"content": [None, TEXT]}, ["beside it"]),
+    "text block as string": ({"content": ["hi", TEXT]}, ["hi", "beside it"]),
+    "number as text": ({"content": [{"type": "text", "text": 5}, TEXT]}, ["5", "beside it"]),
+    "image without a type": ({"content": [{"type": "image", "data": "aGk="}, TEXT]}, ["image", "2 bytes", "beside it"]),
+    "image without data": ({"content": [{"type": "image", "mimeType": "image/png"}, TEXT]}, ["image/png", "beside it"]),
+    "link without a name": ({"content": [{"type": "resource_link", "uri": "file:///a"}, TEXT]}, ["file:///a"]),
+    "link without a URI": ({"content": [{"type": "resource_link", "name": "a"}, TEXT]}, ["link", "beside it"]),
+    "resource without a URI": ({"content": [{"type": "resource", "resource": {"text": "hi"}}, TEXT]}, ["hi"]),
+    "resource of neither": ({"content": [{"type": "resource", "resource": {"uri": "a:b"}}, TEXT]}, ["a:b"]),
+    "annotations": ({"content": [TEXT | {"annotations": {"priority": 9, "audience": "all"}}]}, ["beside it"]),
+    "one block": ({"content": TEXT}, ["beside it"]),
+    "only structured": ({"structuredContent": {"degrees": 21}}, ["21"]),
+    "structured list": ({"content": [TEXT], "structuredContent": [1]}, ["beside it"]),
+    "null content": ({"content": None, "structuredContent": {"degrees": 21}}, ["21"]),
+    "old form": ({"toolResult": {"degrees": 21}}, ["21"]),
+    "no object": ("beside it", ["beside it"]),
+    "nothing": ({}, ["nothing"]),
+    "error as text": ({"content": [TEXT], "isError": "true"}, ["beside it"]),
+    "null error": ({"content": [TEXT], "isError": None}, ["beside it"]),
+}
+
+
+@pytest.mark.parametrize("case", RESULTS)
+def test_an_unusual_result_keeps_what_is_beside_it(case: str, ask: Ask, home: Home, server: ModelServer) -> None:
+    sent, expected = RESULTS[case]
+    output = {"type": "object", "properties": {"degrees": {"type": "string"}}, "required": ["degrees"]}
+    tools = {"tools": [GOOD | {"outputSchema": output}]}
+    configure(home, {"one": script(home, tools_list=[tools], tools_call=[sent])})
+    result, [answer] = ask_with_calls(ask, server, [("one__good", {})], "--command-timeout", "10")
+    assert all(part in answer for part in expected), answer
+    assert len(answer) < 500
+    assert not warnings(result.stderr)
+    assert sum(message.get("method") == "tools/list" for message in received(home)) == 1
+
+
+@pytest.mark.parametrize(
+    ("pages", "requests"),
+    [
+        ([{"tools": [GOOD], "nextCursor": ""}], 1),
+        ([{"tools": [GOOD], "nextCursor": "a"}], 2),
+        ([{"tools": [GOOD], "nextCursor": 5}], 1),
+        ([{"tools": [GOOD], "nextCursor": "a"}, {"tools": [], "nextCursor": "a"}], 2),
+        ([{"tools": [GOOD, GOOD], "nextCursor": None}], 1),
+        ([{"tools": None}], 1),
+    ],
+)
+def test_a_list_ends_when_its_cursor_is_empty_or_repeats(
+    pages: list[Any], requests: int, ask: Ask, home: Home, server: ModelServer
+) -> None:
+    configure(home, {"one": script(home, tools_list=pages)})
+    result, _ = ask_with_calls(ask, server, [])
+    assert result.code == 0
+    assert list(offered(server.requests[0])) == (["one__good"] if pages[0]["tools"] else [])
+    assert sum(message.get("method") == "tools/list" for message in received(home)) == requests
+
+
+def test_a_failing_page_keeps_the_others(ask: Ask, home: Home, server: ModelServer) -> None:
+    failing = {"lines": ['{"jsonrpc": "2.0", "id": ID, "error": {"code": -32603, "message": "bad cursor"}}']}
+    configure(home, {"one": script(home, tools_list=[{"tools": [GOOD], "nextCursor": "a"}, failing])})
+    result, _ = ask_with_calls(ask, server, [])
+    assert list(offered(server.requests[0])) == ["one__good"]
+    [line] = warnings(result.stderr)
+    assert "one" in line
+    assert "bad cursor" in line
+
+
+ENVELOPES = {
+    "no version": '{"id": ID, "result": RESULT}',
+    "text as ID": '{"jsonrpc": "2.0", "id": "ID", "result": RESULT}',
+    "null error": '{"jsonrpc": "2.0", "id": ID, "result": RESULT, "error": null}',
+    "batch": '[{"jsonrpc": "2.0", "method": "notifications/x"}, {"jsonrpc": "2.0", "id": ID, "result": RESULT}]',
+    "byte order mark": '\ufeff{"jsonrpc": "2.0", "id": ID, "result": RESULT}',
+    "invalid UTF-8": '{"jsonrpc": "2.0", "id": ID, "result": RESULT, "x": "\udcff"}',
+    "banner": 'Starting...\n\n[INFO] ok\n{"level": "info"}\n{"jsonrpc": "2.0", "id": ID, "result": RESULT}',
+    "odd notifications": '{"jsonrpc": "2.0", "method": "notifications/message", "params": [1]}\n'
+    '{"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "LOUD", "data": null}}\n'
+    '{"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": {}, "progress": "x"}}\n'
+    '{"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}\n'
+    '{"jsonrpc": "2.0", "id": ID, "result": RESULT}',
+    "odd requests": '{"jsonrpc": "2.0", "id": 77, "method": "no/such"}\n'
+    '{"jsonrpc": "2.0", "id": 78, "method": "elicitation/create", "params": []}\n'
+    '{"jsonrpc": "2.0", "id": 79, "method": "sampling/createMessage", "params": {"messages": 5}}\n'
+    '{"jsonrpc": "2.0", "id": ID, "result": RESULT}',
+}
+
+
+@pytest.mark.parametrize("case", ENVELOPES)
+def test_an_unusual_message_is_understood(case: str, ask: Ask, home: Home, server: ModelServer) -> None:
+    lines = {"lines": [ENVELOPES[case].replace("RESULT", json.dumps({"content": [TEXT]}))]}
+    configure(home, {"one": script(home, tools_list=[{"tools": [GOOD]}], tools_call=[lines])})
+    result, [answer] = ask_with_calls(ask, server, [("one__good", {})], "--command-timeout", "5")
+    assert answer == "beside it"
+    assert not warnings(result.stderr)
+    if case == "odd requests":
+        errors = {one["id"]: one.get("error", {}).get("code") for one in received(home) if "method" not in one}
+        assert errors == {77: -32601, 78: -32602, 79: -32602}
+
+
+@pytest.mark.parametrize(
+    "error", ['"no such file"', '{"message": "no such file"}', '{"code": "E1", "message": "no such file"}']
+)
+@pytest.mark.parametrize("message_id", ["ID", "null"])
+def test_an_unusual_error_is_quoted(error: str, message_id: str, ask: Ask, home: Home, server: ModelServer) -> None:
+    lines = {"lines": [f'{{"jsonrpc": "2.0", "id": {message_id}, "error": {error}}}']}
+    configure(home, {"one": script(home, tools_list=[{"tools": [GOOD]}], tools_call=[lines])})
+    start = time.monotonic()
+    _, [answer] = ask_with_calls(ask, server, [("one__good", {})], "--command-timeout", "20")
+    assert "no such file" in answer
+    assert time.monotonic() - start < 15
+
+
+@pytest.mark.parametrize(
+    "handshake",
+    [
+        {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}},
+        {"protocolVersion": "2025-06-18"},
+        {"protocolVersion": "2025-06-18", "capabilities": {"tools": True, "x": 5}, "serverInfo": {"name": "a"}},
+        {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": "a", "instructions": 5},
+    ],
+)
+def test_an_incomplete_handshake_is_enough(handshake: Any, ask: Ask, home: Home, server: ModelServer) -> None:
+    configure(home, {"one": script(home, initialize=[handshake], tools_list=[{"tools": [GOOD]}])})
+    result, _ = ask_with_calls(ask, server, [])
+    assert list(offered(server.requests[0])) == ["one__good"]
+    assert not warnings(result.stderr)
+
+
+@pytest.mark.parametrize("version", ["1999-01-01", None, 5])
+def test_an_unknown_protocol_revision_is_named_with_the_known_ones(version: Any, ask: Ask, home: Home) -> None:
+    configure(home, {"one": script(home, initialize=[{"protocolVersion": version, "capabilities": {}}])})
+    result = ask("mcp", "test", timeout=60)
+    assert result.code == 4
+    for value in (json.dumps(version), "2025-06-18", "2026-07-28"):
+        assert value in result.text
+    assert "exit status" not in result.text
+
+
+def test_an_error_at_the_start_is_quoted(ask: Ask, home: Home) -> None:
+    lines = {"lines": ['{"jsonrpc": "2.0", "id": ID, "error": {"code": -32000, "message": "no license"}}']}
+    configure(home, {"one": script(home, initialize=[lines])})
+    assert "no license" in ask("mcp", "test", timeout=60).text
+
+
+def test_unusual_resources_and_prompts_do_not_hide_the_others(ask: Ask, home: Home, server: ModelServer) -> None:
+    resources = [{"uri": "note://a", "name": None, "size": "big"}, {"name": "no URI"}, "x", {"uri": "note://b"}]
+    prompts: list[Any] = [{"name": "a", "arguments": "none"}, {"title": "no name"}, None]
+    prompts += [{"name": "b", "arguments": [{"required": True}, {"name": "text", "required": None}]}]
+    contents = [{"text": "first"}, {"uri": "note://a2", "mimeType": 5, "text": "second"}]
+    messages: list[Any] = [
+        {"role": "system", "content": {"type": "text", "text": "Be kind."}},
+        {"role": "user", "content": "Fix it."},
+        {"role": "user", "content": [{"type": "text", "text": "Now."}, {"type": "hologram"}]},
+    ]
+    table = script(
+        home,
+        resources_list=[{"resources": resources, "nextCursor": ""}],
+        prompts_list=[{"prompts": prompts, "nextCursor": ""}],
+        resources_read=[{"contents": contents}],
+        prompts_get=[{"messages": messages, "description": 5}],
+    )
+    configure(home, {"one": table})
+    assert ask("mcp", "resources", timeout=60).text.count("mcp://one/note://") == 2
+    assert [line.split("\t")[:2] for line in ask("mcp", "prompts", timeout=60).text.splitlines()] == [
+        ["mcp://one/a", ""],
+        ["mcp://one/b", "text?"],
+    ]
+    server.reply(wire.says("done"))
+    result = ask("-t", "mcp://one/b", "-f", "mcp://one/note://a", timeout=60)
+    assert result.code == 0, result.stderr
+    sent = json.dumps(server.requests[-1].json)
+    for text in ("Be kind.", "Fix it.", "Now.", "hologram", "first", "second"):
+        assert text in sent
+
+
+# Over HTTP
+
+Answer = Callable[[Request, int], Reply]
+
+
+def serve(other: ModelServer, call: Answer, handshake: Callable[[int], Reply | None] = lambda number: None) -> None:
+    """Let a server answer each request. `call` and `handshake` also get how many of theirs there were before."""
+    counts = {"initialize": 0, "tools/call": 0}
+
+    def answer(request: Request) -> Reply:
+        method = request.json["method"] if request.method == "POST" else ""
+        number = counts.get(method, 0)
+        if method in counts:
+            counts[method] += 1
+        if method == "tools/call":
+            return call(request, number)
+        if method == "tools/list":
+            return respond(request, {"tools": [GOOD]})
+        if method == "initialize":
+            result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": INFO}
+            return handshake(number) or respond(request, result, {"Mcp-Session-Id": f"s{number}"})
+        return Reply(status=202 if method.startswith("notifications/") else 405)
+
+    other.reply(*[answer] * 60)
+
+
+def respond(request: Request, result: Any, headers: Mapping[str, str] | None = None) -> Reply:
+    body = json.dumps({"jsonrpc": "2.0", "id": request.json["id"], "result": result}).encode()
+    return Reply((body,), headers=dict(headers or {}))
+
+
+@pytest.fixture
+def other(home: Home) -> Any:
+    with ModelServer() as one:
+        configure(home, {"web": {"url": f"{one.base_url}/mcp", "timeout": 10}})
+        yield one
+
+
+HEARTBEATS = [
+    "data: ping\n\n",
+    "data: {}\n\n",
+    'data: {"type": "heartbeat"}\n\n',
+    "event: ping\ndata: 1\n\n",
+    "data:\n\n",
+    ": comment\n\n",
+    "event: message\ndata: [PING]\n\n",
+    "id: 7\ndata: ping\n\n",
+    "data: ping\r\n\r\n",
+    "retry: 1000\n\n",
+]
+
+
+@pytest.mark.parametrize("beat", HEARTBEATS)
+def test_heartbeats_are_skipped(beat: str, ask: Ask, server: ModelServer, other: ModelServer) -> None:
+    def call(request: Request, number: int) -> Reply:
+        message = json.dumps({"jsonrpc": "2.0", "id": request.json["id"], "result": {"content": [TEXT]}}, indent=1)
+        event = "event: message\n" + "".join(f"data: {line}\n" for line in message.splitlines()) + "\n"
+        data = f"{beat}{beat}{event}{beat}".encode()
+        chunks = [data[start : start + 7] for start in range(0, len(data), 7)]
+        return Reply(tuple(chunks), content_type="text/event-stream")
+
+    serve(other, call)
+    _, [answer] = ask_with_calls(ask, server, [("web__good", {})], "--command-timeout", "10")
+    assert answer == "beside it"
+
+
+NOT_FOUND = b'{"jsonrpc": "2.0", "id": null, "error": {"code": -32001, "message": "Session not found"}}'
+
+
+@pytest.mark.parametrize("body", [b"", NOT_FOUND, b'{"error": "unknown session"}', b"<html>"])
+def test_a_lost_session_is_renewed_each_time(body: bytes, ask: Ask, server: ModelServer, other: ModelServer) -> None:
+    def call(request: Request, number: int) -> Reply:
+        is_lost = number % 2 == 0
+        return Reply((body,), status=404) if is_lost else respond(request, {"content": [TEXT]})
+
+    serve(other, call)
+    _, answers = ask_with_calls(ask, server, [("web__good", {"text": f"{number}"}) for number in range(3)])
+    assert answers == ["beside it"] * 3
+    sessions = [one.headers["Mcp-Session-Id"] for one in other.requests if b"tools/call" in one.body]
+    assert sessions == ["s0", "s1", "s1", "s2", "s2", "s3"]
+
+
+def test_a_session_that_is_always_lost_is_renewed_once_for_each_call(
+    ask: Ask, server: ModelServer, other: ModelServer
+) -> None:
+    serve(other, lambda request, number: Reply((NOT_FOUND,), status=404))
+    _, answers = ask_with_calls(ask, server, [("web__good", {"text": f"{number}"}) for number in range(2)])
+    assert all(answer.startswith("Error: ") and "Session not found" in answer for answer in answers)
+    assert sum(b"tools/call" in one.body for one in other.requests) == 4
+
+
+def test_a_chat_uses_a_server_again_that_was_away(ask: Ask, server: ModelServer, other: ModelServer) -> None:
+    def call(request: Request, number: int) -> Reply:
+        return Reply(status=404) if number == 0 else respond(request, {"content": [TEXT]})
+
+    serve(other, call, lambda number: Reply((b"starting",), status=503) if number in (1, 2) else None)
+    server.reply(*[reply for _ in range(3) for reply in (wire.calls(("web__good", {})), wire.says("done"))])
+    result = ask("chat", stdin=b"one\ntwo\nthree\n", timeout=60)
+    assert result.text == "done\n" * 3
+    first, second, third = (wire.asked(request.json) for request in server.requests[1::2])
+    assert "503" in first
+    assert "503" in second
+    assert third == "beside it"
+
+
+@pytest.mark.parametrize("key", ["inputSchema", "outputSchema"])
+def test_a_pathological_pattern_does_not_stop_the_run(key: str, ask: Ask, home: Home, server: ModelServer) -> None:
+    slow = {"type": "object", "properties": {"text": {"type": "string", "pattern": "^(a+)+$"}}}
+    text = "a" * 40 + "b"
+    result = {"content": [TEXT], "structuredContent": {"text": text}}
+    configure(home, {"one": script(home, tools_list=[{"tools": [GOOD | {key: slow}]}], tools_call=[result])})
+    calls: list[wire.Call] = [("one__good", {"text": text}), ("one__good", {"text": f"{text}b"})]
+    start = time.monotonic()
+    run, answers = ask_with_calls(ask, server, calls, "--command-timeout", "5")
+    assert answers == ["beside it"] * 2
+    assert time.monotonic() - start < 10
+    assert run.stderr.count("^(a+)+$") == (key == "inputSchema"), "named once"
+
+
+# Reports about other clients
+
+
+def test_a_property_named_required_is_no_reason_to_reject_a_tool(ask: Ask, home: Home, server: ModelServer) -> None:
+    """mastra#23731: `required` is nested in `properties`."""
+    schema = {"type": "object", "properties": {"text": {"type": "string"}, "required": ["text"]}}
+    configure(home, {"one": script(home, tools_list=[{"tools": [GOOD | {"inputSchema": schema}]}], tools_call=[{}])})
+    ask_with_calls(ask, server, [("one__good", {"text": "x"})])
+    assert list(offered(server.requests[0])) == ["one__good"]
+
+
+def test_a_server_may_know_no_method_of_its_capabilities(ask: Ask, home: Home) -> None:
+    """gemini-cli#10365: tools are declared, but tools/list is unknown."""
+    configure(home, {"one": script(home, prompts_list=[{"prompts": [{"name": "a"}]}])})
+    result = ask("mcp", "prompts", timeout=60)
+    assert (result.code, result.stderr) == (0, "")
+    assert "mcp://one/a" in result.text
+
+
+def test_a_server_that_refuses_questions_is_connected_to_without(ask: Ask, home: Home, server: ModelServer) -> None:
+    """matchbox#455: older Java servers refuse `capabilities.elicitation.form`."""
+    refusal = '{"jsonrpc": "2.0", "id": ID, "error": {"code": -32603, "message": "Unrecognized field \\"form\\""}}'
+    responses: dict[str, Any] = {"tools_list": [{"tools": [GOOD]}], "tools_call": [{"content": [TEXT]}]}
+    table = script(home, **responses)
+    script(home, "refusing", initialize=[{"lines": [refusal]}], **responses)
+    choice = f"mv {home.path}/refusing.json moved 2>&- && set -- $1 moved; exec {table['command']} $1 $2"
+    configure(home, {"one": {"command": "sh", "args": ["-c", choice, "-", *table["args"]], "timeout": 10}})
+    _, [answer] = ask_with_calls(ask, server, [("one__good", {})])
+    assert answer == "beside it"
+    first, second = [one["params"]["capabilities"] for one in received(home) if one.get("method") == "initialize"]
+    assert "elicitation" in first
+    assert "elicitation" not in second
+
+
+def respond_early(message_id: str, text: str, status: int = 200, content_type: str = "application/json") -> Reply:
+    body = f'{{"jsonrpc": "2.0", "id": {message_id}, "error": {{"code": -32603, "message": "{text}"}}}}'
+    event = f"event: message\ndata: {body}\n\n" if content_type == "text/event-stream" else body
+    return Reply((event.encode(),), status=status, content_type=content_type)
+
+
+@pytest.mark.parametrize("content_type", ["application/json", "text/event-stream", "text/plain", ""])
+@pytest.mark.parametrize("message_id", ['"xxx"', "null"])
+def test_an_error_with_another_id_ends_the_request(
+    message_id: str, content_type: str, ask: Ask, server: ModelServer, other: ModelServer
+) -> None:
+    """python-sdk#1144, #2432."""
+    serve(other, lambda request, number: respond_early(message_id, "it broke", content_type=content_type))
+    _, [answer] = ask_with_calls(ask, server, [("web__good", {})], "--command-timeout", "20")
+    assert answer.endswith("it broke")
+    assert sum(b"tools/call" in one.body for one in other.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "content_type"), [(400, "application/json"), (200, "application/json"), (200, "text/event-stream")]
+)
+def test_an_unknown_session_is_recognized_without_its_status(
+    status: int, content_type: str, ask: Ask, server: ModelServer, other: ModelServer
+) -> None:
+    """keryx#503; the examples of the TypeScript SDK answer 400."""
+
+    def call(request: Request, number: int) -> Reply:
+        is_lost = number == 0
+        error = respond_early("null", "No valid session ID provided", status, content_type)
+        return error if is_lost else respond(request, {"content": [TEXT]})
+
+    serve(other, call)
+    _, [answer] = ask_with_calls(ask, server, [("web__good", {})])
+    assert answer == "beside it"
+
+
+def test_an_error_of_a_tool_about_a_session_is_no_lost_session(
+    ask: Ask, server: ModelServer, other: ModelServer
+) -> None:
+    serve(other, lambda request, number: respond_early(str(request.json["id"]), "no browser session"))
+    _, [answer] = ask_with_calls(ask, server, [("web__good", {})])
+    assert answer.endswith("no browser session")
+    assert sum(b"tools/call" in one.body for one in other.requests) == 1
+
+
+def test_the_reason_in_the_body_of_an_http_error_is_quoted(ask: Ask, other: ModelServer) -> None:
+    """python-sdk#1212."""
+    body = b'{"message": "Accept must be application/xml"}'
+    serve(other, lambda request, number: Reply(), lambda number: Reply((body,), status=406))
+    assert "406 Not Acceptable: Accept must be application/xml" in ask("mcp", "test", timeout=60).text
+
+
+def test_an_invalid_server_in_the_configuration_does_not_cost_the_others(
+    ask: Ask, home: Home, server: ModelServer
+) -> None:
+    good = script(home, tools_list=[{"tools": [GOOD]}])
+    configure(
+        home, {"bad": {"command": "x", "args": "--verbose"}, "both": {"command": "x", "url": "http://x/"}, "one": good}
+    )
+    result, _ = ask_with_calls(ask, server, [])
+    assert list(offered(server.requests[0])) == ["one__good"]
+    lines = [line for line in warnings(result.stderr) if "skipping" in line]
+    assert len(lines) == 2
+    assert "mcp.servers.bad.args" in lines[0]
+    assert "mcp.servers.both" in lines[1]
