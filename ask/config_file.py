@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import copy
 import os
+from codecs import BOM_UTF8
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 from typing import Any
 
 from ask.atomic_files import convert_write_errors, lock_file, write_private_file
-from ask.settings import check_config, read_toml
+from ask.settings import check_config, decode_toml, read_toml
 
 UNSET = object()
 """Stands for the absence of a value: setting it removes the key."""
@@ -51,10 +52,13 @@ def update_config_file(path: Path, parts: tuple[str, ...], value: Any) -> bool:
 
     with lock_file(path):
         read_toml(path)
-        text = path.read_bytes().decode() if path.exists() else ""
+        data = path.read_bytes() if path.exists() else b""
+        text = decode_toml(data)
         new_text, comments_kept = update_toml(text, parts, value)
         check_config(path, tomllib.loads(new_text))
-        replace_file_content(path, new_text.encode())
+        if "\r\n" in text:
+            new_text = new_text.replace("\r\n", "\n").replace("\n", "\r\n")
+        replace_file_content(path, new_text.encode("utf-8-sig" if data.startswith(BOM_UTF8) else "utf-8"))
     return comments_kept
 
 

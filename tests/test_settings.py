@@ -19,7 +19,7 @@ from ask.errors import ConfigError
 from ask.settings import SETTINGS, AppDirs, Config, Settings, read_config, resolve_settings
 from tests import wire
 from tests.model_server import ModelServer
-from tests.program import Ask, Home
+from tests.program import TEST_KEY, Ask, Home
 
 
 def read_config_text(tmp_path: Path, text: str | bytes) -> Config:
@@ -282,6 +282,36 @@ def test_an_invalid_value_is_reported_with_its_key(tmp_path: Path, line: str) ->
     key = line.partition(" = ")[0]
     assert str(caught.value).startswith(f"{tmp_path}/config.toml: ")
     assert key in str(caught.value) or f"[{key.partition('.')[0]}]" in str(caught.value) or key == "provider.x"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-8"])
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_files_of_windows_editors_are_read(
+    ask: Ask, home: Home, server: ModelServer, encoding: str, newline: str
+) -> None:
+    def encode(text: str) -> bytes:
+        return text.replace("\n", newline).encode(encoding)
+
+    server.reply(wire.says("yes"))
+    home.config.mkdir()
+    (home.config / "config.toml").write_bytes(encode('# größe\nmodel = "test/größe"\n[options]\nseed = 1\n'))
+    (home.config / "keys.toml").write_bytes(encode(f'openrouter = "{TEST_KEY}"\n'))
+    assert ask("hi", env={"OPENROUTER_API_KEY": ""}).stderr == ""
+    assert server.requests[-1].json["model"] == "test/größe"
+    assert server.requests[-1].headers["Authorization"] == f"Bearer {TEST_KEY}"
+    assert ask("config", "set", "max_rounds", "3").code == 0
+    assert ask("config", "set", "options.top_p", "0.5").code == 0
+    data = (home.config / "config.toml").read_bytes()
+    assert data.startswith(b"\xef\xbb\xbf") == (encoding == "utf-8-sig")
+    assert data.count(newline.encode()) == data.count(b"\n")
+    values = tomllib.loads(data.decode("utf-8-sig"))
+    assert values == {"model": "test/größe", "max_rounds": 3, "options": {"seed": 1, "top_p": 0.5}}
+    assert "# größe".encode() in data
+    assert ask("keys", "set", "openai", stdin=b"sk-other-0123456789").code == 0
+    assert tomllib.loads((home.config / "keys.toml").read_text()) == {
+        "openrouter": TEST_KEY,
+        "openai": "sk-other-0123456789",
+    }
 
 
 def test_an_invalid_config_toml_is_a_one_line_error(ask: Ask, home: Home) -> None:
