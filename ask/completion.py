@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from ask.atomic_files import PRIVATE_FILE_MODE, create_private_folder
 from ask.errors import AskError
-from ask.settings import AppDirs, Config, read_config
+from ask.settings import AppDirs, Config, read_usable_config
 from ask.text import format_one_line, repair_surrogates
 
 if TYPE_CHECKING:
@@ -188,5 +188,5 @@ def complete_mcp_addresses(app_dirs: AppDirs, kind: AddressKind, incomplete: str
 def load_config(app_dirs: AppDirs) -> Config:
     """Return the configuration. If it is invalid, it is empty: the next run reports the error."""
     with suppress(AskError):
-        return read_config(app_dirs.config_file)
+        return read_usable_config(app_dirs.config_file)
     return Config()

@@ -153,11 +153,18 @@ class Config:
         aliases: the names that `-m` accepts in place of a model's name.
         options: the model parameters for every request.
         providers: the tables `[providers.NAME]`.
+        errors: those of entries that were left out, by keys such as "providers.groq".
     """
 
-    def __init__(self, values: Mapping[str, Any] = EMPTY_MAPPING, warnings: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        values: Mapping[str, Any] = EMPTY_MAPPING,
+        warnings: Sequence[str] = (),
+        errors: Mapping[str, ConfigError] = EMPTY_MAPPING,
+    ) -> None:
         self.values = values
         self.warnings = warnings
+        self.errors = errors
         self.aliases: Mapping[str, str] = values.get("aliases", {})
         self.options: Mapping[str, Any] = values.get("options", {})
         self.providers: Mapping[str, Mapping[str, str]] = values.get("providers", {})
@@ -167,6 +174,11 @@ class Config:
         section, _, name = key.rpartition(".")
         table = self.values.get(section, {}) if section else self.values
         return table.get(name, default)
+
+    def require_valid(self, key: str) -> None:
+        """Raise the error of an entry that was left out because it is invalid."""
+        if key in self.errors:
+            raise self.errors[key]
 
     def get_provider(self, name: str) -> Mapping[str, str]:
         """Return the table `[providers.NAME]`; {} if there is none."""
@@ -222,6 +234,35 @@ def read_config(path: Path) -> Config:
     """
     values = read_toml(path)
     return Config(values, check_config(path, values))
+
+
+def read_usable_config(path: Path) -> Config:
+    """Read config.toml like `read_config`, but leave out providers, MCP servers and aliases that are invalid.
+
+    They are errors only when they are used. All other values apply to every run, and may restrict it.
+    """
+    values = read_toml(path)
+    servers = values["mcp"].get("servers") if isinstance(values.get("mcp"), dict) else None
+    tables: dict[str, Any] = {
+        "providers": values.get("providers"),
+        "aliases": values.get("aliases"),
+        "mcp.servers": servers,
+    }
+    errors = {}
+    for section, table in tables.items():
+        for name, value in [*table.items()] if isinstance(table, dict) else ():
+            content: dict[str, Any] = {name: value}
+            for parent in reversed(section.split(".")):
+                content = {parent: content}
+            try:
+                check_config(path, content)
+            except ConfigError as error:
+                errors[f"{section}.{name}"] = error
+                del table[name]
+                if section == "providers" and isinstance(value, dict) and isinstance(value.get("key_env"), str):
+                    table[name] = {"key_env": value["key_env"]}  # the variable still contains a secret
+    warnings = [f"{error.message}; left out" for error in errors.values()]
+    return Config(values, [*warnings, *check_config(path, values)], errors)
 
 
 def check_config(path: Path, values: Mapping[str, Any]) -> list[str]:

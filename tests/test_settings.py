@@ -380,3 +380,41 @@ def test_any_toml_is_valid_or_a_config_error(tmp_path_factory: pytest.TempPathFa
     assert {type(value) for value in (resolved.timeout or 1.0, resolved.command_timeout, resolved.backoff)} == {float}
     assert all(isinstance(table, dict) for table in config.providers.values())
     assert all("\n" not in warning for warning in config.warnings)
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "using"),
+    [
+        ("providers.bad.base_url = 5", "providers.bad.base_url", ["-p", "bad"]),
+        ("providers.bad = 5", "providers.bad", ["-p", "bad"]),
+        ("providers.openai.base_url = 5", "providers.openai.base_url", ["-p", "openai"]),
+        ("providers.bad = {base_url = 'http://x', models = [{}]}", "providers.bad.models", ["-m", "bad:x"]),
+        ("aliases.bad = 5", "aliases.bad", ["-m", "bad"]),
+        ("mcp.servers.bad = {command = 5}", "mcp.servers.bad.command", None),
+        ("mcp.servers.bad = {}", "mcp.servers.bad", None),
+    ],
+)
+def test_an_invalid_entry_is_an_error_only_when_it_is_used(
+    ask: Ask, home: Home, server: ModelServer, text: str, *, key: str, using: list[str] | None
+) -> None:
+    configure(home, f"model = 'test/good'\n{text}\naliases.good = 'test/alias'\n")
+    server.reply(wire.says("yes"))
+    for arguments, model in (([], "test/good"), (["-m", "good"], "test/alias")):
+        result = ask(*arguments, "hi")
+        assert (result.code, result.text) == (0, "yes\n")
+        assert key in result.stderr
+        assert result.stderr.count("\n") == 1
+        assert server.requests[-1].json["model"] == model
+    if using:
+        result = ask(*using, "hi", env={"OPENAI_API_KEY": TEST_KEY})
+        assert (result.code, result.stdout) == (4, b"")
+        assert key in result.stderr
+    assert key in ask("doctor", "--offline").text
+
+
+def test_the_key_of_an_invalid_provider_stays_a_secret(ask: Ask, home: Home, server: ModelServer) -> None:
+    configure(home, "providers.bad = {base_url = 5, key_env = 'MY_ACCESS'}\n")
+    server.reply(wire.calls(("bash", {"command": "echo [$MY_ACCESS]"})), wire.says("yes"))
+    assert ask("hi my-access-0123456789", env={"MY_ACCESS": "my-access-0123456789"}).code == 0
+    assert "my-access" not in str(server.requests[-1].json)
+    assert "[]" in str(server.requests[-1].json["messages"][-1])

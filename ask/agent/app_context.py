@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ask.console import StderrConsole
 from ask.secrets import KeyStore, Secrets
-from ask.settings import AppDirs, Config, read_config
+from ask.settings import AppDirs, Config, read_usable_config
 
 if TYPE_CHECKING:
     from ask.client.prices import PriceFinder
@@ -48,7 +48,7 @@ class AppContext:
 
     @cached_property
     def config(self) -> Config:
-        return read_config(self.app_dirs.config_file)
+        return read_usable_config(self.app_dirs.config_file)
 
     @cached_property
     def key_store(self) -> KeyStore:

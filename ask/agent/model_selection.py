@@ -144,6 +144,7 @@ def load_provider(app: AppContext, name: str) -> LoadedProvider:
     entries = app.plugins.providers.get(name)
     provider = load_plugin(entries, app.notify) if entries else None
     name = provider.info.name if provider else name
+    app.config.require_valid(f"providers.{name}")
     table, models = app.config.get_provider(name), app.config.get_models(name)
     if not provider and "base_url" in table:
         provider = create_configured_provider(name, table)
@@ -241,8 +242,11 @@ def resolve_provider_and_model(app: AppContext, selection: ModelSelection) -> tu
 
 def split_model_name(app: AppContext, model: str) -> tuple[str, str]:
     """Split provider:model, or an alias for it. For a model without a provider, return "" and the model."""
+    app.config.require_valid(f"aliases.{model}")
     model = app.config.aliases.get(model, model)
     prefix, colon, rest = model.partition(":")
+    if colon:
+        app.config.require_valid(f"providers.{prefix}")
     return (prefix, rest) if colon and prefix in app.provider_names else ("", model)
 
 

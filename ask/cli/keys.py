@@ -33,9 +33,9 @@ def set_key(provider: str, *, keyring: bool) -> None:
         from ask.agent.model_selection import load_provider
 
         provider = load_provider(app, provider).info.name
-    key, removed = read_key(f"Key for {provider}").strip(), []
-    if not provider.startswith("mcp:"):  # the secret of a client may contain anything
-        key, removed = repair_key(key)
+    text = read_key(f"Key for {provider}").strip()
+    # The secret of an MCP client may contain anything.
+    key, removed = (text, []) if provider.startswith("mcp:") else repair_key(text)
     if not key:
         raise UsageError("no key entered", f"run ask keys set {provider} again")
     if not is_valid_key(key):
