@@ -20,7 +20,7 @@ from ask.plugin_api.loader import check_alternative, check_provider
 from ask.plugin_api.loader import load_provider as load_plugin
 from ask.plugin_api.provider import ProviderInfo
 from ask.records import NamedTuple
-from ask.secrets import NO_SECRETS, Redactor, find_key_problem, format_variable_prefix
+from ask.secrets import KEYRING, NO_SECRETS, Redactor, find_key_problem, format_variable_prefix
 from ask.settings import Settings
 
 if TYPE_CHECKING:
@@ -322,9 +322,8 @@ def remove_unusable_keys(app: AppContext, provider_name: str, key: str, origin: 
     usable_keys = [each for each, problem in problems.items() if not problem]
     problem = next(filter(None, problems.values()), "")
     if problem and not any(usable_keys):
-        hint = "enter only the key itself"
-        if origin != "--key":
-            hint += f", or run `ask keys set {provider_name}`, which removes the rest"
+        is_saved = origin in (KEYRING, str(app.key_store.path))
+        hint = f"run `ask keys set {provider_name}` again" if is_saved else "set it to the key alone"
         raise ConfigError(f"the key for {provider_name} in {origin} {problem}", hint)
     if problem:
         app.console.print_notice(f"left out a key for {provider_name} in {origin}: it {problem}")

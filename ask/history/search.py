@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ask.history.entries import Conversation
-from ask.history.search_index import TRIGRAM_SIZE, UNSPACED, UNSPACED_PATTERN
+from ask.history.search_index import TRIGRAM_SIZE, UNSPACED, has_unspaced
 from ask.history.store import Store
 from ask.records import NamedTuple
 
@@ -159,7 +159,7 @@ def _find_fragment(text: str) -> str:
     end = len(text) - next((place for place, one in enumerate(reversed(text)) if not is_separator(one)), 0)
     fragment = text[start:end]
     has_words = any(map(str.isalnum, text))
-    if any(not is_separator(match[0]) for match in UNSPACED_PATTERN.finditer(fragment)) or not has_words:
+    if any(not is_separator(match[0]) for match in re.finditer(UNSPACED, fragment)) or not has_words:
         return fragment.replace(VARIATION_SELECTOR, "")
     return ""
 
@@ -203,6 +203,8 @@ def _search_unspaced(store: Store, query: SearchQuery, limit: int) -> list[Searc
             add(IS_MATCH, pattern)
     store.create_function("is_match", is_match_in)
     rows = store.fetch_rows(UNSPACED_QUERY.format(" AND ".join(conditions)), [*parameters, limit])
+    if not rows:
+        return []
     highlight = build_highlight_pattern(query)
     return [
         SearchHit(
@@ -239,7 +241,7 @@ def list_spellings(fragment: str) -> list[str]:
 
 def is_in_trigram_index(spelling: str) -> bool:
     """Check that the trigram index includes all texts that contain this spelling."""
-    return len(spelling) >= TRIGRAM_SIZE and UNSPACED_PATTERN.search(spelling) is not None
+    return len(spelling) >= TRIGRAM_SIZE and has_unspaced(spelling)
 
 
 def build_trigram_expression(spelling: str) -> str:

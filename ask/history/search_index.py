@@ -29,11 +29,15 @@ UNSPACED_RANGES = (
 Written Korean has spaces, but particles and the parts of compounds are joined to a word.
 """
 UNSPACED = f"[{''.join(f'{chr(first)}-{chr(last)}' for first, last in UNSPACED_RANGES)}]"
-UNSPACED_PATTERN = re.compile(UNSPACED)
 
 TRIGRAM_SIZE = 3
 WORD_INDEX, TRIGRAM_INDEX = ("texts", "searchable"), ("trigrams", "trigram_texts")
 """Each index with the view that it reads."""
+
+
+def has_unspaced(text: str) -> bool:
+    """Check whether a text has a character that makes it part of the trigram index."""
+    return not text.isascii() and re.search(UNSPACED, text) is not None
 
 
 def supports_trigrams() -> bool:
@@ -50,7 +54,7 @@ def list_indexes() -> tuple[tuple[str, str], ...]:
 
 def index_message(connection: sqlite3.Connection, number: int, text: str | None = None) -> None:
     """Add a message to the indexes. `text`, if known, is all of its text and that of its calls; it saves time."""
-    for table, view in list_indexes() if text is None or UNSPACED_PATTERN.search(text) else (WORD_INDEX,):
+    for table, view in list_indexes() if text is None or has_unspaced(text) else (WORD_INDEX,):
         query = f"INSERT INTO {table} (rowid, content, calls) SELECT * FROM {view} WHERE number = ?"
         connection.execute(query, [number])
 

@@ -26,7 +26,7 @@ from ask.history.search import (
     parse_query,
     search_conversations,
 )
-from ask.history.search_index import UNSPACED_PATTERN, supports_trigrams
+from ask.history.search_index import has_unspaced, supports_trigrams
 from ask.history.store import Store
 from tests.history.saved import assistant, called, result, save, user
 
@@ -299,7 +299,7 @@ def test_the_ranges_of_both_definitions_are_the_same() -> None:
         pattern = re.search(r"SELECT ('\*\[.*?\]\*')", view["sql"], re.DOTALL)
         assert pattern
         indexed = {row[0] for row in store.fetch_rows(f"SELECT letter FROM letters WHERE letter GLOB {pattern[1]}")}
-    assert indexed == set(filter(UNSPACED_PATTERN.match, everything))
+    assert indexed == set(filter(has_unspaced, everything))
 
 
 @given(st.lists(WORDS, max_size=4))
