@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import copy
 import os
+from codecs import BOM_UTF8
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 from typing import Any
 
 from ask.atomic_files import convert_write_errors, lock_file, write_private_file
-from ask.settings import check_config, read_toml, split_invalid_entries
+from ask.settings import check_config, decode_toml, read_toml, split_invalid_entries
 
 UNSET = object()
 """Stands for the absence of a value: setting it removes the key."""
@@ -51,14 +52,17 @@ def update_config_file(path: Path, parts: tuple[str, ...], value: Any) -> bool:
 
     with lock_file(path):
         read_toml(path)
-        text = path.read_bytes().decode() if path.exists() else ""
+        data = path.read_bytes() if path.exists() else b""
+        text = decode_toml(data)
         new_text, comments_kept = update_toml(text, parts, value)
         values, errors = split_invalid_entries(path, tomllib.loads(new_text))
         check_config(path, values)
         for key, error in errors.items():
             if ".".join(parts).startswith(key):  # an invalid entry does not keep the user from changing others
                 raise error
-        replace_file_content(path, new_text.encode())
+        if "\r\n" in text:
+            new_text = new_text.replace("\r\n", "\n").replace("\n", "\r\n")
+        replace_file_content(path, new_text.encode("utf-8-sig" if data.startswith(BOM_UTF8) else "utf-8"))
     return comments_kept
 
 

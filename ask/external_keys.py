@@ -61,14 +61,9 @@ def run_key_command(name: str, command: str, environment: Mapping[str, str], tim
     key = output.decode(errors="replace").partition("\n")[0].strip()
     if not key:
         raise ConfigError(f"key_command of {name} printed no key on its first line", hint)
-    if not is_valid_key(key):
+    if not (key.isascii() and key.isprintable()):
         raise ConfigError(f"key_command of {name} printed something other than a key", hint)
     return key
-
-
-def is_valid_key(key: str) -> bool:
-    """Check that a key can be sent in an HTTP header."""
-    return key.isascii() and key.isprintable()
 
 
 def read_keyring(name: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from ask.errors import ConfigError
 from ask.messages import EMPTY_MAPPING, Message, ToolCall
 from ask.settings import read_toml
-from ask.text import repair_surrogates
+from ask.text import INVISIBLE_CHARACTERS, repair_surrogates
 
 REDACTED = "[key removed]"
 _HTML_SAFE_ESCAPES = tuple(
@@ -178,6 +178,53 @@ def is_word(secret: str) -> bool:
 def _build_secret_pattern(secret: str) -> str:
     escaped = re.escape(secret)
     return rf"(?<!\w){escaped}(?!\w)" if is_word(secret) else escaped
+
+
+KEY_QUOTES = "\"'`\u2018\u2019\u201c\u201d\u201e"
+KEY_ADDITIONS = {
+    "invisible characters": INVISIBLE_CHARACTERS,
+    "quotes": rf"\A[{KEY_QUOTES}]+|[{KEY_QUOTES}]+\Z",
+    "NAME=": r"\A(?:(?:export|set)\s+|\$env:)?(?:[A-Z][A-Z0-9_]*|\w*(?i:key|token|secret))\s*=\s*(?=[^=\s].{7})",
+    "Bearer": r"\A(?i:(?:authorization\s*:\s*)?bearer\s+|(?:authorization|(?:x-)?api-key)\s*:\s*)",
+    "a comment": r"[ \t]#.*",
+    "spaces": r"[ \u00a0](?!#)",
+}
+"""Patterns of what is copied with a key: from a shell script, an env file, a header. The key may end with "="."""
+
+
+def repair_key(text: str) -> tuple[str, list[str]]:
+    """Remove from a key, or from several separated by "|", what is not part of it; return also what was removed.
+
+    `docker run --env-file` passes quotes on, and web pages add spaces and invisible characters.
+    """
+    removed: dict[str, None] = {}
+
+    def repair(key: str) -> str:
+        if key.isascii() and not any(character in key for character in " =:\"'`"):  # almost always
+            return key
+        previous = None
+        while key != previous:
+            previous = key
+            for name, pattern in KEY_ADDITIONS.items():
+                rest = re.sub(pattern, "", key).strip()
+                if rest != key:
+                    removed[name], key = None, rest
+        return key
+
+    return "|".join(repair(key.strip()) for key in text.split("|")), list(removed)
+
+
+def is_valid_key(key: str) -> bool:
+    """Check that a key can be sent in an HTTP header."""
+    return key.isascii() and key.isprintable()
+
+
+def find_key_problem(key: str) -> str:
+    """Return what is wrong with a key that would be sent as it is; "" if it looks like one."""
+    repaired, removed = repair_key(key)
+    if not is_valid_key(repaired):
+        return "contains a character that cannot be sent"
+    return f"contains {' and '.join(removed)}" if removed else ""
 
 
 KEY_COMMAND, KEYRING = "key_command in config.toml", "the system keyring"
@@ -359,6 +406,7 @@ class Secrets(Redactor):
         self._environment = environment
         environment_values = (environment.get(variable, "") for variable in self._key_variables)
         keys = {key.strip() for value in (*environment_values, *values) for key in (value, *value.split("|"))}
+        keys |= {repair_key(key)[0] for key in keys}
         keys -= {*filter(is_word, local_keys)}
         keys |= {
             value.strip()

@@ -10,6 +10,7 @@ import json
 import math
 import re
 import sys
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -153,6 +154,7 @@ class Config:
         aliases: the names that `-m` accepts in place of a model's name.
         options: the model parameters for every request.
         providers: the tables `[providers.NAME]`.
+        errors: those of entries that were left out, by keys such as "providers.groq".
     """
 
     def __init__(
@@ -214,9 +216,19 @@ def read_toml(path: Path) -> dict[str, Any]:
     import tomllib
 
     try:
-        return tomllib.loads(data.decode())
+        return tomllib.loads(decode_toml(data))
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is not valid TOML ({error})", "correct that line") from error
+
+
+def decode_toml(data: bytes) -> str:
+    """Decode a file in UTF-8, or in UTF-16 with a byte order mark, as PowerShell and old versions of Notepad write it.
+
+    Raises:
+        UnicodeDecodeError: it is neither.
+    """
+    is_utf16 = data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) and len(data) > len(BOM_UTF16_LE)
+    return data.decode("utf-16" if is_utf16 else "utf-8-sig")
 
 
 def read_config(path: Path) -> Config:
@@ -246,6 +258,8 @@ def split_invalid_entries(path: Path, values: Mapping[str, Any]) -> tuple[dict[s
                 check_config(path, tables)
             except ConfigError as error:
                 errors[".".join((*parts, name))] = error
+                if parts == ("providers",) and isinstance(entry, dict) and isinstance(entry.get("key_env"), str):
+                    valid[name] = {"key_env": entry["key_env"]}  # the variable still contains a secret
             else:
                 valid[name] = entry
         return valid

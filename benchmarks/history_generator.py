@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ask import __version__
+from ask.history.search_index import list_indexes
 from ask.history.store import Store
 from ask.messages import Usage
 
@@ -95,7 +96,8 @@ def fill_history(path: Path, conversations: int, newest: float | None = None) ->
         for name, columns in MADE.items():
             places = ", ".join("?" * len(columns.split(", ")))
             connection.executemany(f"INSERT INTO {name} ({columns}) VALUES ({places})", made[name])
-        connection.execute("INSERT INTO texts (rowid, content, calls) SELECT * FROM searchable")
+        for table, view in list_indexes():
+            connection.execute(f"INSERT INTO {table} (rowid, content, calls) SELECT * FROM {view}")
 
 
 if __name__ == "__main__":

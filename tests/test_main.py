@@ -200,11 +200,38 @@ def test_a_missing_package_is_one_line_and_exits_with_3(ask: Ask, tmp_path: Path
     assert "the package click is not installed" in one_line(ask("--version", env=env), 3)
 
 
-def test_only_errors_with_another_cause_have_a_traceback(ask: Ask) -> None:
-    results = [ask("-v", *arguments) for arguments in (["-p", "nobody", "hi"], ["-o", "x", "hi"], [])]
-    assert [(result.code, "Traceback" in result.stderr) for result in results] == [(4, False), (2, False), (2, False)]
-    refused = ask("-v", "hi", env={"OPENROUTER_BASE_URL": "http://127.0.0.1:9/v1", "ASK_TRIES": "1"})
-    assert (refused.code, "Traceback" in refused.stderr) == (5, True)
+@pytest.mark.parametrize(
+    ("arguments", "env", "code"),
+    [
+        (["-p", "nobody", "hi"], {}, 4),
+        (["-o", "x", "hi"], {}, 2),
+        ([], {}, 2),
+        (["-f", "missing.txt", "hi"], {}, 9),
+        (["-f", "/etc", "-f", "/dev/fd/99", "hi"], {}, 9),
+        (["-f", "http://127.0.0.1:9/page", "hi"], {}, 5),
+        (["-f", "mcp://nobody/x", "hi"], {}, 9),
+        (["--schema", "@missing.json", "hi"], {}, 9),
+        (["--schema", '{"type": ', "hi"], {}, 2),
+        (["-t", "nothing", "hi"], {}, 2),
+        (["--tool", "missing.py", "hi"], {}, 9),
+        (["--resume", "nothing", "hi"], {}, 2),
+        (["-o", "temperature=9", "hi"], {}, 7),
+        (["hi"], {"OPENROUTER_BASE_URL": "http://127.0.0.1:9/v1", "ASK_TRIES": "1"}, 5),
+        (["hi"], {"OPENROUTER_BASE_URL": "http://nowhere.invalid/v1", "ASK_TRIES": "1"}, 5),
+        (["hi"], {"OPENROUTER_BASE_URL": "nonsense"}, 4),
+        (["hi"], {"OPENROUTER_API_KEY": "sk-\u043a\u043b\u044e\u0447"}, 4),
+        (["hi"], {"ASK_SAFE": "perhaps"}, 4),
+        (["hi"], {"OPENROUTER_BASE_URL": "https://127.0.0.1:9", "REQUESTS_CA_BUNDLE": "/missing.pem"}, 4),
+        (["--record", "/missing/folder/x", "hi"], {}, 9),
+        (["hi"], {"ASK_REPLAY": "/missing"}, 9),
+    ],
+)
+def test_errors_of_the_user_have_no_traceback(ask: Ask, arguments: list[str], env: dict[str, str], code: int) -> None:
+    result = ask("-v", *arguments, env=env)
+    assert "Traceback" not in result.stderr
+    assert result.stderr.splitlines()[-1].startswith("ask: ")
+    assert "internal error" not in result.stderr
+    assert result.code == code, result.stderr
 
 
 def test_verbose_errors_contain_no_key(ask: Ask, server: ModelServer) -> None:

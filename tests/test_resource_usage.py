@@ -140,7 +140,7 @@ def test_every_round_costs_as_much_as_the_second(count: ProcessTracer, server: M
     rounds = [one.count_by_kind() for one in count.ask("--max-rounds", "30", "go").split_by("process")]
     assert len(rounds) == ROUNDS
     assert all(one == rounds[1] for one in rounds[1:-1])
-    assert rounds[1] == {"file": 2, "statement": 16, "database": 0, "connection": 0, "process": 1}
+    assert rounds[1] == {"file": 2, "statement": 14, "database": 0, "connection": 0, "process": 1}
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ from ask.errors import ConfigError
 from ask.settings import SETTINGS, AppDirs, Config, Settings, read_config, resolve_settings
 from tests import wire
 from tests.model_server import ModelServer
-from tests.program import Ask, Home
+from tests.program import TEST_KEY, Ask, Home
 
 
 def read_config_text(tmp_path: Path, text: str | bytes) -> Config:
@@ -284,6 +284,36 @@ def test_an_invalid_value_is_reported_with_its_key(tmp_path: Path, line: str) ->
     assert key in str(caught.value) or f"[{key.partition('.')[0]}]" in str(caught.value) or key == "provider.x"
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-8"])
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_files_of_windows_editors_are_read(
+    ask: Ask, home: Home, server: ModelServer, encoding: str, newline: str
+) -> None:
+    def encode(text: str) -> bytes:
+        return text.replace("\n", newline).encode(encoding)
+
+    server.reply(wire.says("yes"))
+    home.config.mkdir()
+    (home.config / "config.toml").write_bytes(encode('# größe\nmodel = "test/größe"\n[options]\nseed = 1\n'))
+    (home.config / "keys.toml").write_bytes(encode(f'openrouter = "{TEST_KEY}"\n'))
+    assert ask("hi", env={"OPENROUTER_API_KEY": ""}).stderr == ""
+    assert server.requests[-1].json["model"] == "test/größe"
+    assert server.requests[-1].headers["Authorization"] == f"Bearer {TEST_KEY}"
+    assert ask("config", "set", "max_rounds", "3").code == 0
+    assert ask("config", "set", "options.top_p", "0.5").code == 0
+    data = (home.config / "config.toml").read_bytes()
+    assert data.startswith(b"\xef\xbb\xbf") == (encoding == "utf-8-sig")
+    assert data.count(newline.encode()) == data.count(b"\n")
+    values = tomllib.loads(data.decode("utf-8-sig"))
+    assert values == {"model": "test/größe", "max_rounds": 3, "options": {"seed": 1, "top_p": 0.5}}
+    assert "# größe".encode() in data
+    assert ask("keys", "set", "openai", stdin=b"sk-other-0123456789").code == 0
+    assert tomllib.loads((home.config / "keys.toml").read_text()) == {
+        "openrouter": TEST_KEY,
+        "openai": "sk-other-0123456789",
+    }
+
+
 def test_an_invalid_config_toml_is_a_one_line_error(ask: Ask, home: Home) -> None:
     configure(home, "model = 'x'\nmodle\n")
     for arguments in (["hi"], ["providers"]):
@@ -350,3 +380,41 @@ def test_any_toml_is_valid_or_a_config_error(tmp_path_factory: pytest.TempPathFa
     assert {type(value) for value in (resolved.timeout or 1.0, resolved.command_timeout, resolved.backoff)} == {float}
     assert all(isinstance(table, dict) for table in config.providers.values())
     assert all("\n" not in warning for warning in config.warnings)
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "using"),
+    [
+        ("providers.bad.base_url = 5", "providers.bad.base_url", ["-p", "bad"]),
+        ("providers.bad = 5", "providers.bad", ["-p", "bad"]),
+        ("providers.openai.base_url = 5", "providers.openai.base_url", ["-p", "openai"]),
+        ("providers.bad = {base_url = 'http://x', models = [{}]}", "providers.bad.models", ["-m", "bad:x"]),
+        ("aliases.bad = 5", "aliases.bad", ["-m", "bad"]),
+        ("mcp.servers.bad = {command = 5}", "mcp.servers.bad.command", None),
+        ("mcp.servers.bad = {}", "mcp.servers.bad", None),
+    ],
+)
+def test_an_invalid_entry_is_an_error_only_when_it_is_used(
+    ask: Ask, home: Home, server: ModelServer, text: str, *, key: str, using: list[str] | None
+) -> None:
+    configure(home, f"model = 'test/good'\n{text}\naliases.good = 'test/alias'\n")
+    server.reply(wire.says("yes"))
+    for arguments, model in (([], "test/good"), (["-m", "good"], "test/alias")):
+        result = ask(*arguments, "hi")
+        assert (result.code, result.text) == (0, "yes\n")
+        assert key in result.stderr
+        assert result.stderr.count("\n") == 1
+        assert server.requests[-1].json["model"] == model
+    if using:
+        result = ask(*using, "hi", env={"OPENAI_API_KEY": TEST_KEY})
+        assert (result.code, result.stdout) == (4, b"")
+        assert key in result.stderr
+    assert key in ask("doctor", "--offline").text
+
+
+def test_the_key_of_an_invalid_provider_stays_a_secret(ask: Ask, home: Home, server: ModelServer) -> None:
+    configure(home, "providers.bad = {base_url = 5, key_env = 'MY_ACCESS'}\n")
+    server.reply(wire.calls(("bash", {"command": "echo [$MY_ACCESS]"})), wire.says("yes"))
+    assert ask("hi my-access-0123456789", env={"MY_ACCESS": "my-access-0123456789"}).code == 0
+    assert "my-access" not in str(server.requests[-1].json)
+    assert "[]" in str(server.requests[-1].json["messages"][-1])

@@ -18,7 +18,7 @@ from ask.plugin_api.loader import check_alternative, check_provider
 from ask.plugin_api.loader import load_provider as load_plugin
 from ask.plugin_api.provider import ProviderInfo
 from ask.records import NamedTuple
-from ask.secrets import NO_SECRETS, Redactor, format_variable_prefix
+from ask.secrets import KEYRING, NO_SECRETS, Redactor, find_key_problem, format_variable_prefix
 from ask.settings import Settings
 
 if TYPE_CHECKING:
@@ -88,7 +88,10 @@ def resolve_endpoint(app: AppContext, selection: ModelSelection) -> ModelEndpoin
     provider = load_provider(app, name)
     model = model or app.config.get_provider(provider.info.name).get("model") or provider.info.default_model
     base_url = add_default_path(selection.base_url or resolve_base_url(app, provider.info), provider.info.base_url)
-    key = selection.key or resolve_key(app, provider.info, base_url)
+    if selection.key:
+        key = remove_unusable_keys(app, provider.info.name, selection.key, "--key")
+    else:
+        key = resolve_key(app, provider.info, base_url)
     app.used_keys.add(key)
     if is_local_url(base_url):
         app.local_keys.add(key)
@@ -266,6 +269,8 @@ def split_model_name(app: AppContext, model: str) -> tuple[str, str]:
     app.config.check_entry(f"aliases.{model}")
     model = app.config.aliases.get(model, model)
     prefix, colon, rest = model.partition(":")
+    if colon:
+        app.config.check_entry(f"providers.{prefix}")
     return (prefix, rest) if colon and prefix in app.provider_names else ("", model)
 
 
@@ -324,7 +329,25 @@ def resolve_key(app: AppContext, info: ProviderInfo, base_url: str) -> str:
         variables = app.key_store.list_variables(info.name, info.key_env)
         advice = f"{format_key_hint(info.name, *variables)}; -p demo works without a key"
         raise ConfigError(f"no API key for {info.name}", advice)
-    return key
+    return remove_unusable_keys(app, info.name, key, origin)
+
+
+def remove_unusable_keys(app: AppContext, provider_name: str, key: str, origin: str) -> str:
+    """Return the keys that can be sent, separated by "|", and print a notice about the others.
+
+    Raises:
+        ConfigError: none can be sent.
+    """
+    problems = {each: find_key_problem(each) for each in key.split("|")}
+    usable_keys = [each for each, problem in problems.items() if not problem]
+    problem = next(filter(None, problems.values()), "")
+    if problem and not any(usable_keys):
+        is_saved = origin in (KEYRING, str(app.key_store.path))
+        hint = f"run `ask keys set {provider_name}` again" if is_saved else "set it to the key alone"
+        raise ConfigError(f"the key for {provider_name} in {origin} {problem}", hint)
+    if problem:
+        app.console.print_notice(f"left out a key for {provider_name} in {origin}: it {problem}")
+    return "|".join(usable_keys)
 
 
 def requires_key(app: AppContext, info: ProviderInfo, base_url: str) -> bool:

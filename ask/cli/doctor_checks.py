@@ -24,6 +24,7 @@ from ask.agent.model_selection import (
     ModelSelection,
     create_client,
     load_provider,
+    remove_unusable_keys,
     requires_key,
     resolve_base_url,
     resolve_endpoint,
@@ -563,6 +564,7 @@ def inspect_provider(app: AppContext, name: str) -> tuple[CheckResult | None, Mo
     result = result._replace(found=f"{result.found}, {key_description}")
     try:
         key = app.key_store.find(info.name, info.key_env)[0] if app.needs_keys else ""
+        key = remove_unusable_keys(app, info.name, key, key_origin)
     except AskError as error:
         return problem(name, f"{result.found}, but {error.summary}", error.hint), None
     return result, ModelEndpoint(loaded, "", base_url, key)

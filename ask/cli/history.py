@@ -164,24 +164,27 @@ def show_command(*, conversation_id: str | None, last: int | None, tools: bool, 
 def search_command(*, words: tuple[str, ...], limit: int, as_json: bool) -> None:
     """Find conversations with a message that contains all WORDS, newest first.
 
-    Case and accents are ignored. "Several words" in quotes are a phrase, and word* matches all words that start with
-    it. The arguments and results of tools are searched, too.
+    Case and accents are ignored. "Several words" in quotes are a phrase, word* matches all words that start with it,
+    and *word* all that contain it. Chinese, Japanese, Korean, Thai and emoji are found anywhere. The arguments and
+    results of tools are searched, too.
     """
-    from ask.history.search import build_match_expression, search_conversations
+    from ask.history.search import parse_query, search_conversations
     from ask.render.search_results import to_hit_row, write_hit
 
     output = StandardOutput(os.environ)
-    if not build_match_expression(words):
-        raise UsageError("a search needs at least one letter or digit", "see ask history search --help")
+    query = parse_query(words)
+    if not query.phrases and not query.fragments:
+        raise UsageError("a search needs at least one letter, digit or emoji", "see ask history search --help")
     with open_history() as store:
         hits = search_conversations(store, words, limit or -1)
     if as_json or not output.is_terminal:
         write_table([to_hit_row(hit) for hit in hits], as_json=as_json)
-        return
-    for hit in hits:
-        write_hit(output, hit)
+    else:
+        for hit in hits:
+            write_hit(output, hit)
     if not hits:
-        print_notice("no matches")
+        word = next((text for text, star in query.phrases if not star and text.isalnum()), "")
+        print_notice("no matches" + (f"; '*{word}*' also finds parts of words" if word and output.is_terminal else ""))
 
 
 FORMATS = ("md", "json", "html")

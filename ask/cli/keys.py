@@ -7,11 +7,10 @@ import sys
 import click
 
 from ask.agent.app_context import AppContext
-from ask.cli.groups import JSON_OPTION, CommandGroup
+from ask.cli.groups import JSON_OPTION, CommandGroup, print_notice
 from ask.errors import ConfigError, UsageError
-from ask.external_keys import is_valid_key
 from ask.render.table import write_table
-from ask.secrets import KEYRING
+from ask.secrets import KEYRING, is_valid_key, repair_key
 from ask.tools.builtin import KEYED_ENGINES
 
 
@@ -34,12 +33,16 @@ def set_key(provider: str, *, keyring: bool) -> None:
         from ask.agent.model_selection import load_provider
 
         provider = load_provider(app, provider).info.name
-    key = read_key(f"Key for {provider}").strip()
+    text = read_key(f"Key for {provider}").strip()
+    # The secret of an MCP client may contain anything.
+    key, removed = (text, []) if provider.startswith("mcp:") else repair_key(text)
     if not key:
         raise UsageError("no key entered", f"run ask keys set {provider} again")
     if not is_valid_key(key):
         raise UsageError("the key contains an invalid character", f"run ask keys set {provider} again")
     app.key_store.save(provider, key, in_keyring=keyring)
+    if removed:
+        print_notice(f"removed from the key: {', '.join(removed)}")
     click.echo(f"Saved the key for {provider} in {KEYRING if keyring else app.key_store.path}.", err=True)
 
 

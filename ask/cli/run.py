@@ -81,18 +81,18 @@ def open_session(flags: Mapping[str, Any]) -> Iterator[AppContext]:
 def redact_errors(console: StderrConsole, *, verbose: bool) -> Iterator[None]:
     """Redact the errors of a block, and convert unexpected ones to AskError.
 
-    With `verbose`, bugs of plugins and errors that another exception caused are printed with their traceback.
+    With `verbose`, bugs, also those of plugins, are printed with their traceback.
     """
     try:
         yield
     except BrokenOutputError:
         raise
     except Exception as error:  # noqa: BLE001 - any error may contain a key
-        if verbose and (error.__cause__ or isinstance(error, PluginError) or not isinstance(error, AskError)):
+        ask_error = to_ask_error(error)
+        if verbose and (type(ask_error) is AskError or isinstance(error, PluginError)):
             import traceback
 
             console.print_line("".join(traceback.format_exception(error)).rstrip())
-        ask_error = to_ask_error(error)
         ask_error.redact(console.redact)
         raise ask_error from None
 

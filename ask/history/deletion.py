@@ -7,20 +7,15 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ask.history.entries import Conversation, query_conversations
+from ask.history.search_index import erase_unindexed_words, unindex_messages
 from ask.history.store import Store
 
 if TYPE_CHECKING:
     import sqlite3
 
 
-UNINDEX_MESSAGES = """
-INSERT INTO texts (texts, rowid, content, calls) SELECT 'delete', number, content, calls FROM searchable
-WHERE number IN (SELECT messages.number FROM messages JOIN runs ON run = runs.number WHERE {} = ?)
-"""
-"""Must run before the messages are deleted: FTS5 needs the original text to remove it from an external content index.
-
-https://sqlite.org/fts5.html#the_delete_command
-"""
+IN_RUNS = "IN (SELECT messages.number FROM messages JOIN runs ON run = runs.number WHERE {} = ?)"
+"""Matches the messages of a run or of a conversation."""
 
 RUN_WITH_REPLACED = (
     "conversation = (SELECT conversation FROM runs WHERE number = :run) AND (number = :run OR replaced_by = :run)"
@@ -39,7 +34,7 @@ def delete_conversations(store: Store, conversations: Sequence[Conversation]) ->
     """Delete all these conversations in one transaction."""
     with secure_delete_transaction(store) as connection:
         for conversation in conversations:
-            connection.execute(UNINDEX_MESSAGES.format("conversation"), [conversation.number])
+            unindex_messages(connection, IN_RUNS.format("conversation"), conversation.number)
             connection.execute("DELETE FROM conversations WHERE number = ?", [conversation.number])
 
 
@@ -48,7 +43,7 @@ def delete_run(store: Store, run_number: int) -> None:
     with secure_delete_transaction(store) as connection:
         numbers = f"SELECT number, conversation FROM runs WHERE {RUN_WITH_REPLACED}"
         for number, conversation in connection.execute(numbers, {"run": run_number}).fetchall():
-            connection.execute(UNINDEX_MESSAGES.format("runs.number"), [number])
+            unindex_messages(connection, IN_RUNS.format("runs.number"), number)
             connection.execute("DELETE FROM runs WHERE number = ?", [number])
             unused = "number = ? AND NOT EXISTS (SELECT 1 FROM runs WHERE conversation = conversations.number)"
             connection.execute(f"DELETE FROM conversations WHERE {unused}", [conversation])
@@ -66,5 +61,5 @@ def secure_delete_transaction(store: Store) -> Iterator[sqlite3.Connection]:
     store.fetch_rows("PRAGMA secure_delete = ON")
     with store.write_transaction() as connection:
         yield connection
-        connection.execute("INSERT INTO texts (texts) VALUES ('optimize')")  # otherwise the words stay in the index
+        erase_unindexed_words(connection)
     store.fetch_rows("PRAGMA wal_checkpoint(TRUNCATE)")

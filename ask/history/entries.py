@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ask.errors import FileError
+from ask.history.search_index import index_message
 from ask.history.store import EMPTY_VALUES_NOTE, Store
 from ask.messages import Attachment, Message, ProviderState, ToolCall, Usage
 from ask.records import NamedTuple
@@ -179,12 +180,6 @@ class Conversation(NamedTuple):
     updated: float
 
 
-INDEX_MESSAGE = "INSERT INTO texts (rowid, content, calls) SELECT * FROM searchable WHERE number = ?"
-UNINDEX_MESSAGE = (
-    "INSERT INTO texts (texts, rowid, content, calls) "
-    "SELECT 'delete', number, content, calls FROM searchable WHERE number = ?"
-)
-"""Must run before the message changes: FTS5 needs the original text to remove it from the index."""
 MAX_SQLITE_INTEGER = 2**63 - 1
 
 
@@ -214,7 +209,8 @@ def insert_entry(connection: sqlite3.Connection, run_number: int, entry: History
         insert_row(connection, "calls", message=number, place=place, **record.to_row())
     for place, attachment in enumerate(entry.message.attachments):
         insert_row(connection, "attachments", message=number, place=place, **attachment._asdict())
-    connection.execute(INDEX_MESSAGE, (number,))
+    call_texts = (text for record in entry.calls for text in (record.call.name, record.call.arguments))
+    index_message(connection, number, "\n".join((entry.message.content, *call_texts)))
     return number
 
 

@@ -14,15 +14,14 @@ from ask import __version__
 from ask.errors import AskError, FileError
 from ask.events import Event, FallbackStarted, MessageAdded, ToolCallFinished, ToolCallRequested
 from ask.history.entries import (
-    INDEX_MESSAGE,
     REFUSED,
-    UNINDEX_MESSAGE,
     HistoryEntry,
     ToolCallRecord,
     insert_entry,
     insert_row,
     to_sqlite_value,
 )
+from ask.history.search_index import index_message, unindex_messages
 from ask.history.store import HistoryLockedError, Store
 from ask.messages import Message, Usage
 from ask.plugin_api.provider import ReasoningDelta, TextDelta
@@ -77,8 +76,8 @@ class Recorder:
         """The number of the run in the history; 0 until the run is saved."""
         self._usage = Usage()
         self._rounds = 0
-        self._open_calls: deque[tuple[int, int]] = deque()
-        """The calls without a result as (message, place), in execution order."""
+        self._open_calls: deque[tuple[int, int, str]] = deque()
+        """The calls without a result as (message, place, arguments), in execution order."""
         self._finished_call: ToolCallFinished | None = None
         self._partial_text: list[str] = []
         self._partial_reasoning: list[str] = []
@@ -167,7 +166,7 @@ class Recorder:
             self._partial_number = previous_number
 
     def _delete_partial_answer(self, connection: sqlite3.Connection) -> None:
-        connection.execute(UNINDEX_MESSAGE, [self._partial_number])
+        unindex_messages(connection, "= ?", self._partial_number)
         connection.execute("DELETE FROM messages WHERE number = ?", [self._partial_number])
 
     def _insert_run(
@@ -207,29 +206,33 @@ class Recorder:
             self._partial_number = 0
         number = insert_entry(connection, self.run_number, entry)
         if entry.message.role == "tool":
-            call_key = self._open_calls.popleft()
+            open_call = self._open_calls.popleft()
             if finished_call is not None:
-                self._record_call_result(finished_call, call_key, connection)
+                self._record_call_result(finished_call, open_call, connection)
         else:
-            self._open_calls.extend((number, position) for position in range(len(entry.calls)))
+            self._open_calls.extend((number, place, record.call.arguments) for place, record in enumerate(entry.calls))
             self._usage += entry.usage
             self._rounds += bool(entry.calls)
             self._update_totals(connection)
 
     def _record_call_start(self, start_time: float, connection: sqlite3.Connection) -> None:
         update = "UPDATE calls SET started = ? WHERE message = ? AND place = ?"
-        connection.execute(update, (start_time, *self._open_calls[0]))
+        connection.execute(update, (start_time, *self._open_calls[0][:2]))
 
     def _record_call_result(
-        self, event: ToolCallFinished, call_key: tuple[int, int], connection: sqlite3.Connection
+        self, event: ToolCallFinished, open_call: tuple[int, int, str], connection: sqlite3.Connection
     ) -> None:
-        """Save the outcome of a tool call, and its arguments: the user may have edited the command."""
+        """Save the outcome of a tool call, and its arguments if the user edited the command."""
+        message, place, old_arguments = open_call
         arguments = to_sqlite_value(event.call.arguments)
         result_values = (event.seconds, event.failed, event.verdict, event.rule, event.exit_status)
         update = "UPDATE calls SET arguments = ?, seconds = ?, failed = ?, decision = ?, rule = ?, exit_status = ? "
-        connection.execute(UNINDEX_MESSAGE, call_key[:1])
-        connection.execute(update + "WHERE message = ? AND place = ?", (arguments, *result_values, *call_key))
-        connection.execute(INDEX_MESSAGE, call_key[:1])
+        is_edited = event.call.arguments != old_arguments
+        if is_edited:
+            unindex_messages(connection, "= ?", message)
+        connection.execute(update + "WHERE message = ? AND place = ?", (arguments, *result_values, message, place))
+        if is_edited:
+            index_message(connection, message)
 
     def _record_run_end(
         self, end_values: tuple[float, int, str, str], usage: Usage | None, connection: sqlite3.Connection

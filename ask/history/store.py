@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ask.errors import FileError
+from ask.history.search_index import supports_trigrams
 
 if TYPE_CHECKING:
     import sqlite3
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 
 APPLICATION_ID = 0x41534B31
 """Marks a SQLite file as ours: "ASK1" in ASCII."""
-MIGRATIONS = ("schema.sql", "answer_models.sql", "replaced_runs.sql", "unanswered_questions.sql")
+TRIGRAMS_SCRIPT = "trigrams.sql"
+MIGRATIONS = ("schema.sql", "answer_models.sql", "replaced_runs.sql", "unanswered_questions.sql", TRIGRAMS_SCRIPT)
 """The scripts that upgrade each version to the next, starting from an empty file. A released script never changes."""
 SCHEMA_VERSION = len(MIGRATIONS)
 DEFAULT_LOCK_TIMEOUT = 10.0
@@ -95,6 +97,8 @@ class Store:
                 create_private_file(path)
         self._write_error: FileError | None = None
         """The error to raise on a write, if the history could only be opened read-only."""
+        self.has_trigrams = False
+        """True if the trigram index exists and is complete."""
         try:
             self._connect(":memory:" if missing else path)
         except FileError as error:
@@ -179,6 +183,10 @@ class Store:
             repaired.append(sqlite3.Row(cursor, tuple(values)))
         return repaired
 
+    def create_function(self, name: str, function: Callable[..., Any]) -> None:
+        """Make a function of Python available in queries."""
+        self._connection.create_function(name, -1, function, deterministic=True)
+
     @contextmanager
     def read_transaction(self) -> Iterator[None]:
         """Read from one consistent snapshot, regardless of what other processes write."""
@@ -207,6 +215,8 @@ class Store:
                     lambda: self._connection.execute("BEGIN IMMEDIATE"), partial(sleep_with_signals, previous_mask)
                 )
                 try:
+                    if not supports_trigrams():
+                        self._connection.execute("DROP VIEW IF EXISTS trigram_texts")
                     yield self._connection
                     self._retry_while_locked(lambda: self._connection.execute("COMMIT"))
                 finally:
@@ -227,32 +237,52 @@ class Store:
     def _prepare_schema(self) -> None:
         self.fetch_rows("PRAGMA foreign_keys = ON")
         self.fetch_rows("PRAGMA synchronous = NORMAL")  # cannot corrupt a database in WAL mode
-        version = self._read_schema_version()
-        if self._write_error is not None:
-            if version < SCHEMA_VERSION:
-                raise self._write_error
+        migrations = self._find_migrations()
+        write_error = self._write_error
+        if write_error is not None:
             self.fetch_rows("PRAGMA temp_store = MEMORY")
-        elif version < SCHEMA_VERSION:
+            if MIGRATIONS[0] in migrations:  # the file is empty
+                raise write_error
+            if migrations:
+                self._copy_to_memory()
+        if migrations:
+            self._write_error = None
             # Lets other processes read during a write.
             self.fetch_rows("PRAGMA journal_mode = WAL")
             with self.write_transaction() as connection:
-                for name in MIGRATIONS[self._read_schema_version() :]:
+                for name in self._find_migrations():
                     # `executescript` would commit the open transaction.
-                    for statement in Path(__file__).with_name(name).read_text().split(";"):
+                    for statement in Path(__file__).with_name(name).read_text(encoding="utf-8").split(";"):
                         connection.execute(statement)
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            self._write_error = write_error
+        self.has_trigrams = supports_trigrams()
 
-    def _read_schema_version(self) -> int:
-        """Return the schema version, 0 for a new file; refuse a file that is not ours or newer than this program."""
-        query = "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master) "
+    def _find_migrations(self) -> list[str]:
+        """Return the scripts that the file needs; refuse a file that is not ours or newer than this program."""
+        query = "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master), "
+        query += "(SELECT count(*) FROM sqlite_master WHERE name = 'trigram_texts') "
         query += "FROM pragma_application_id, pragma_user_version"
-        [(application, version, tables)] = self.fetch_rows(query)
+        [(application, version, tables, has_trigrams)] = self.fetch_rows(query)
         if application != APPLICATION_ID and (application or version or tables):
             raise FileError(f"{self.path} is not a database of ask", MOVE_AWAY_HINT)
         if version > SCHEMA_VERSION:
             raise FileError(f"{self.path} was written by a newer version of ask", "upgrade ask")
-        return int(version)
+        scripts = [name for name in MIGRATIONS[version:] if name != TRIGRAMS_SCRIPT]
+        if supports_trigrams() and not has_trigrams:
+            scripts.append(TRIGRAMS_SCRIPT)
+        return scripts
+
+    def _copy_to_memory(self) -> None:
+        """Continue with a copy in memory, which can be migrated when the file cannot."""
+        import sqlite3
+
+        copy = sqlite3.connect(":memory:", isolation_level=None)
+        copy.row_factory = sqlite3.Row
+        self._connection.backup(copy)
+        self._connection.close()
+        self._connection = copy
 
     def _retry_while_locked(
         self, action: Callable[[], T], wait: Callable[[], None] = lambda: time.sleep(RETRY_INTERVAL)

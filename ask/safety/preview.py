@@ -18,7 +18,7 @@ from ask.text import escape_non_ascii
 from ask.text_diff import format_unified_diff
 from ask.tools.base import ApprovedFile, ToolError
 from ask.tools.file_access import FileTarget, compute_digest, open_target, resolve_path
-from ask.tools.files import replace_once
+from ask.tools.files import adapt_to_file, replace_once
 
 CONTINUATION_PREFIX = "  | "
 """The prefix of a line that continues a value."""
@@ -122,7 +122,7 @@ def _diff_content(tool_name: str, old_content: str, arguments: Mapping[str, Any]
         ToolError: the edit does not apply, or the change is too large to compare.
     """
     if tool_name == "write_file":
-        new_content = arguments["content"]
+        new_content = adapt_to_file(arguments["content"], old_content)
     else:
         new_content, _ = replace_once(old_content, arguments["old_text"], arguments["new_text"])
     lines = format_unified_diff(old_content, new_content)

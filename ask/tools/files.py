@@ -20,6 +20,7 @@ from ask.tools.file_access import (
 
 _MAX_ENTRIES = 1_000
 _MAX_NOTE_LENGTH = 200
+_BYTE_ORDER_MARK = "\ufeff"
 _LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
@@ -39,17 +40,23 @@ def read_file(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
 
 
 def write_file(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """Write a file atomically.
+    """Write a file atomically. It keeps its line ends and its byte order mark.
 
     Raises:
         ToolError: It cannot be written.
     """
     name = arguments["filepath"]
     content, note = _replace_lone_surrogates(arguments["content"])
-    data = content.encode()
     with use_path(name, context) as path:
         if name.endswith("/"):
             raise ToolError(f"{name} is a directory, not a file")
+        try:
+            old_data = read_allowed_file(name, path, context)
+        except (OSError, ToolError):  # it is new, or cannot be read
+            old_data = b""
+        if b"\0" not in old_data:
+            content = adapt_to_file(content, old_data.decode("utf-8", "surrogateescape"))
+        data = content.encode()
         created = write_regular_file(name, path, data, context)
     return ToolResult(f"{'created' if created else 'overwrote'} {name}: {len(data):,} bytes{note}")
 
@@ -163,6 +170,20 @@ _MAX_WHITESPACE_SEARCH_COST = 50_000_000
 _MAX_EXCERPT_LENGTH = 200
 
 
+def adapt_to_file(content: str, old_text: str) -> str:
+    """Give the content of a file the line ends and the byte order mark of the text that it replaces."""
+    if has_crlf(old_text):
+        content = content.replace("\r\n", "\n").replace("\n", "\r\n")
+    if old_text.startswith(_BYTE_ORDER_MARK) and not content.startswith(_BYTE_ORDER_MARK):
+        content = _BYTE_ORDER_MARK + content
+    return content
+
+
+def has_crlf(text: str) -> bool:
+    """Check whether most lines of a text end with CR LF."""
+    return text.count("\r\n") * 2 > text.count("\n")
+
+
 def replace_once(text: str, old_text: str, new_text: str) -> tuple[str, int]:
     """Replace the only occurrence of `old_text`; return the new text and the line number.
 
@@ -190,7 +211,7 @@ def replace_once(text: str, old_text: str, new_text: str) -> tuple[str, int]:
     if len(haystack) < len(text):
         start, end = _to_crlf_offset(text, start), _to_crlf_offset(text, end)
     example = text[start:end] if "\n" in text[start:end] else text
-    if not match_exactly and example.count("\r\n") * 2 > example.count("\n"):
+    if not match_exactly and has_crlf(example):
         new_text = new_text.replace("\r\n", "\n").replace("\n", "\r\n")
     return text[:start] + new_text + text[end:], line
 

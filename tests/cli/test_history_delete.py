@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ask.history.search_index import list_indexes
 from ask.history.store import Store
 from ask.messages import Attachment, Message
 from tests.history.saved import assistant, called, result, save, user
@@ -45,7 +46,8 @@ def test_deleted_text_is_gone_from_the_files_and_search_still_works(ask: Ask, ho
     after = b"".join(file.read_bytes() for file in home.data.iterdir())
     assert not [word for word in words if word in after]
     with Store(history) as store:
-        store.fetch_rows("INSERT INTO texts (texts, rank) VALUES ('integrity-check', 1)")
+        for index, _ in list_indexes():
+            store.fetch_rows(f"INSERT INTO {index} ({index}, rank) VALUES ('integrity-check', 1)")
         assert [tuple(row) for row in store.fetch_rows("PRAGMA foreign_key_check")] == []
     assert ask("history", "search", "nougat").text == ""
     assert ask("history", "search", "middle").text.startswith("mid2\t")

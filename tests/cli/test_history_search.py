@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from ask.render.text_layout import measure_width
 from tests.history.saved import assistant, save, user
 from tests.program import Ask, Home
 
@@ -62,7 +64,26 @@ def test_queries_without_a_letter_or_digit_are_a_usage_error(words: list[str], a
 def test_special_characters_are_searched_literally(ask: Ask, history: Path) -> None:
     for word in ("it's", 'a"b', "NEAR(", "title:disk", "disk AND", "(disk", "-", "--", "\udcff"):
         result = ask("history", "search", "--", word, "disk")
-        assert (result.code, result.stderr) == (0, ""), word
+        assert (result.code, result.stderr) in ((0, ""), (0, "ask: no matches\n")), word
+        assert bool(result.text) != bool(result.stderr), word
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_search_without_a_match_reports_it_on_stderr(options: list[str], ask: Ask, history: Path) -> None:
+    for words in (["nowhere"], ["数据库"], ["天気"], ["🎉"]):
+        result = ask("history", "search", *options, *words)
+        assert (result.text, result.stderr, result.code) == ("[]\n" if options else "", "ask: no matches\n", 0)
+    assert "'*nowhere*'" in ask.on_terminal("history", "search", "nowhere").text
+
+
+def test_matches_inside_of_long_texts_are_highlighted(ask: Ask, home: Home) -> None:
+    text = f"{'前文' * 100}请备份数据库。{'后文' * 100}"
+    save(home.data / "history.db", "a1", user(text), title="备份")
+    (line,) = ask("history", "search", "数据").text.splitlines()
+    assert "备份数据库" in line
+    (_, line, *_) = ask.on_terminal("history", "search", "数据库").text.splitlines()
+    assert "备份\x1b[1m数据库\x1b[0m。" in line
+    assert measure_width(re.sub(r"\x1b\[\d*m", "", line)) <= 80
 
 
 def test_long_message_gives_a_short_excerpt(ask: Ask, home: Home) -> None:

@@ -376,7 +376,7 @@ def test_diffs_are_shown_without_control_characters(ask: Ask, home: Home, model:
     model(write(name, "new\x07\n"), env=session)
     shown = ask.on_terminal("undo", "-n", env={**session, "TERM": "dumb"}).text
     assert "--- a\\n\\x1b[2Jb\n" in shown
-    assert "-new\\x07\n+old\\x1b[2K\\u202e\\r\n" in shown
+    assert "-new\\x07\\r\n+old\\x1b[2K\\u202e\\r\n" in shown
     assert "\x1b" not in shown
     assert ask("undo", "--list", env=session).text == "a\\n\\x1b[2Jb\trestore\n"
 

@@ -53,6 +53,12 @@ def test_only_calls_that_write_files_have_a_preview(bench: Bench) -> None:
     assert bench.asked == []
 
 
+def test_overwriting_keeps_the_line_ends_and_the_byte_order_mark_in_the_diff(bench: Bench) -> None:
+    (bench.folder / "x").write_bytes(b"\xef\xbb\xbfa\r\nb\r\n")
+    shown = bench.write("x", "a\nB\n").diff_lines
+    assert [line[0] for line in shown] == ["@", " ", "-", "+"]
+
+
 def test_overwriting_shows_the_diff(bench: Bench) -> None:
     (bench.folder / "x").write_text("a\nb\nc\n")
     assert bench.write("x", "a\nB\nc\nd") == Preview(
@@ -74,7 +80,7 @@ def test_an_edit_shows_the_lines_around_it(bench: Bench) -> None:
 
 def test_binary_bytes_and_line_endings_are_visible(bench: Bench) -> None:
     (bench.folder / "x").write_bytes(b"a\xff\r\nb\r\n")
-    assert bench.write("x", "a\n").diff_lines == ("@@ -1,2 +1 @@", "-a\udcff\r", "-b\r", "+a")
+    assert bench.write("x", "a\n").diff_lines == ("@@ -1,2 +1 @@", "-a\udcff\r", "-b\r", "+a\r")
 
 
 def test_a_new_file_is_called_new(bench: Bench) -> None:

@@ -295,3 +295,28 @@ def test_listing_a_file_or_a_missing_folder_is_refused(refusal: Run, work: Path)
     message = refusal(LIST_DIR, dirpath="g")
     assert message.startswith("g: ")
     assert message.endswith(" f")
+
+
+@pytest.mark.parametrize(
+    ("old", "content", "new"),
+    [
+        (b"a\r\nb\r\n", "c\nd\n", b"c\r\nd\r\n"),
+        (b"a\r\nb\r\n", "c\r\nd\n", b"c\r\nd\r\n"),
+        (b"\xef\xbb\xbfa\n", "c\n", b"\xef\xbb\xbfc\n"),
+        (b"\xef\xbb\xbfa\n", "\ufeffc\n", b"\xef\xbb\xbfc\n"),
+        (b"\xef\xbb\xbfa\r\n", "c\nd", b"\xef\xbb\xbfc\r\nd"),
+        (b"a\nb\r\nc\n", "c\nd\n", b"c\nd\n"),
+        (b"a\n", "c\r\nd\r\n", b"c\r\nd\r\n"),
+        (b"\x89PNG\r\n\0\0", "c\n", b"c\n"),
+        (b"\xff\r\n", "c\n", b"c\r\n"),
+        (b"", "c\n", b"c\n"),
+        (None, "c\n", b"c\n"),
+    ],
+)
+def test_an_overwritten_file_keeps_its_line_ends_and_byte_order_mark(
+    run: Run, work: Path, old: bytes | None, content: str, new: bytes
+) -> None:
+    if old is not None:
+        (work / "f").write_bytes(old)
+    run(WRITE_FILE, filepath="f", content=content)
+    assert (work / "f").read_bytes() == new

@@ -1,0 +1,81 @@
+"""The full-text indexes of the history: one of words, and one of trigrams for scripts without spaces between words."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import sqlite3
+
+UNSPACED_RANGES = (
+    (0x0E00, 0x109F),  # Thai, Lao, Tibetan, Burmese
+    (0x1100, 0x11FF),  # the parts of Korean syllables, as in file names of macOS
+    (0x1780, 0x17FF),  # Khmer
+    (0x1950, 0x1AAF),  # Tai scripts
+    (0x231A, 0x23FF),  # emoji among technical symbols
+    (0x2600, 0x27BF),  # emoji among older symbols
+    (0x2B00, 0x2BFF),
+    (0x2E80, 0xA4CF),  # Chinese, Japanese, Yi, letters of Korean
+    (0xA960, 0xAADF),  # Javanese and others of Southeast Asia
+    (0xAC00, 0xD7FF),  # Korean syllables
+    (0xF900, 0xFAFF),  # compatibility forms
+    (0xFE30, 0xFE4F),
+    (0xFF00, 0xFFEF),  # full-width and half-width forms
+    (0x16FE0, 0x3FFFF),  # rare characters and most emoji
+)
+"""The characters that make a text part of the trigram index; trigrams.sql has the same ranges.
+
+Written Korean has spaces, but particles and the parts of compounds are joined to a word.
+"""
+UNSPACED = f"[{''.join(f'{chr(first)}-{chr(last)}' for first, last in UNSPACED_RANGES)}]"
+
+TRIGRAM_SIZE = 3
+WORD_INDEX, TRIGRAM_INDEX = ("texts", "searchable"), ("trigrams", "trigram_texts")
+"""Each index with the view that it reads."""
+
+
+def has_unspaced(text: str) -> bool:
+    """Check whether a text has a character that makes it part of the trigram index."""
+    return not text.isascii() and re.search(UNSPACED, text) is not None
+
+
+def supports_trigrams() -> bool:
+    """Check that SQLite has the trigram tokenizer; the 3.26 of RHEL 8 does not. Without it, such texts are scanned."""
+    import sqlite3
+
+    return sqlite3.sqlite_version_info >= (3, 34)
+
+
+def list_indexes() -> tuple[tuple[str, str], ...]:
+    """Return the indexes that this SQLite can update."""
+    return (WORD_INDEX, TRIGRAM_INDEX) if supports_trigrams() else (WORD_INDEX,)
+
+
+def index_message(connection: sqlite3.Connection, number: int, text: str | None = None) -> None:
+    """Add a message to the indexes. `text`, if known, is all of its text and that of its calls; it saves time."""
+    for table, view in list_indexes() if text is None or has_unspaced(text) else (WORD_INDEX,):
+        query = f"INSERT INTO {table} (rowid, content, calls) SELECT * FROM {view} WHERE number = ?"
+        connection.execute(query, [number])
+
+
+def unindex_messages(connection: sqlite3.Connection, condition: str, number: int) -> None:
+    """Remove messages from the indexes.
+
+    Must run before they change: FTS5 needs the original text to remove it from an external content index.
+    https://sqlite.org/fts5.html#the_delete_command
+
+    Args:
+        connection: a write transaction.
+        condition: selects the numbers of the messages, with a placeholder for `number`.
+        number: what the condition refers to.
+    """
+    for table, view in list_indexes():
+        query = f"INSERT INTO {table} ({table}, rowid, content, calls) SELECT 'delete', * FROM {view} WHERE number "
+        connection.execute(query + condition, [number])
+
+
+def erase_unindexed_words(connection: sqlite3.Connection) -> None:
+    """Overwrite the words of removed messages, which FTS5 otherwise keeps until a later merge."""
+    for table, _ in list_indexes():
+        connection.execute(f"INSERT INTO {table} ({table}) VALUES ('optimize')")
