@@ -70,9 +70,9 @@ def inspect_filesystem(
         for folder in config.writable_folders:
             # A folder, because git status does not list empty folders.
             protected_paths.protect(folder / name, "folder")
-    protected = [*_filter_existing(previous.protected_paths), *protected_paths.finalize(create_placeholders)]
-    hidden = [*private_paths, *scan.hidden_paths]
-    hidden += _filter_existing((*previous.hidden_files, *previous.hidden_folders))
+    protected = [*scan.filter_existing(previous.protected_paths), *protected_paths.finalize(create_placeholders)]
+    previously_hidden = scan.filter_existing((*previous.hidden_files, *previous.hidden_folders))
+    hidden = [*private_paths, *protected_paths.unreadable_folders, *scan.hidden_paths, *previously_hidden]
     folders = [path for path in hidden if os.path.isdir(path)]
     files = [path for path in hidden if not os.path.isdir(path)]
     # Paths in a hidden folder are out of reach anyway.
@@ -97,10 +97,6 @@ def _list_root_folder() -> tuple[tuple[tuple[str, Path], ...], tuple[Path, ...]]
         elif entry.path in SYSTEM_FOLDERS or entry.name.startswith("lib"):
             system.append(Path(entry.path))
     return tuple(links), tuple(system)
-
-
-def _filter_existing(paths: Iterable[Path]) -> list[Path]:
-    return [path for path in paths if os.path.lexists(path) and not os.path.islink(path)]
 
 
 def find_parent_folders(paths: Iterable[Path], writable_folders: Sequence[Path]) -> tuple[Path, ...]:
@@ -182,6 +178,8 @@ class FolderScan:
         while (queue or low_priority_queue) and remaining_entries > 0:
             is_low_priority = not queue
             current, is_protected = (queue or low_priority_queue).popleft()
+            if not os.access(current, os.R_OK | os.X_OK) and self._protected_paths.hide_unreadable(Path(current)):
+                continue
             entries = _list_entries(current, remaining_entries + 1)
             remaining_entries -= len(entries)
             is_bare = {entry.name for entry in entries}.issuperset(_BARE_REPOSITORY_NAMES)
@@ -208,6 +206,14 @@ class FolderScan:
             self._protected_paths.protect(Path(entry.path))
         return entry.name != ".git" and entry.is_dir(follow_symlinks=False)
 
+    def filter_existing(self, paths: Iterable[Path]) -> list[Path]:
+        """Return the paths of an earlier scan that are still there; where that cannot be seen, hide their folder."""
+        return [
+            path
+            for path in paths
+            if not self._protected_paths.hide_unreadable(path) and os.path.lexists(path) and not os.path.islink(path)
+        ]
+
     def hide_secrets(self, entry: os.DirEntry[str], visible_folders: Sequence[Path]) -> bool:
         """Hide what an entry leads to if its name is one for secrets. Return whether it is hidden.
 
@@ -216,6 +222,8 @@ class FolderScan:
         if not can_contain_secrets(entry.name.lower()):
             return False
         target = Path(os.path.realpath(entry.path))
+        if self._protected_paths.hide_unreadable(target):
+            return True
         if not is_in_any(target, visible_folders) or any(folder.is_relative_to(target) for folder in visible_folders):
             return False
         is_placeholder = entry.name in PROTECTED_NAME_SET and is_empty(target)
@@ -236,7 +244,8 @@ def _list_entries(folder: Path | str, limit: int | None = None) -> list[os.DirEn
         with os.scandir(folder) as entries:
             return list(islice(entries, limit))
     except OSError:
-        return []  # a call cannot read it either
+        # Not one of the folders that a call could make readable: `ProtectedPaths.hide_unreadable` comes first.
+        return []
 
 
 def find_private_paths(folder: Path) -> list[Path]:

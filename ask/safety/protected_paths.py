@@ -110,6 +110,8 @@ class ProtectedPaths:
         self._existing_paths: dict[Path, None] = {}
         self._placeholders: dict[Path, bool] = {}
         self._links: dict[Path, str] = {}
+        self.unreadable_folders: dict[Path, None] = {}
+        """The folders to hide because what is in them cannot be seen. Calls own them, and can make them readable."""
         self.warnings: list[str] = []
         """Gaps in the protection."""
 
@@ -117,6 +119,28 @@ class ProtectedPaths:
         """Add a warning unless it is already there."""
         if warning not in self.warnings:
             self.warnings.append(warning)
+
+    def hide_unreadable(self, path: Path) -> bool:
+        """Hide the outermost folder on a resolved path that this process cannot list and search; return whether one is.
+
+        Raises:
+            SafetyError: it contains a writable folder, or is one.
+        """
+        root = next((folder for folder in self._writable_folders if path.is_relative_to(folder)), None)
+        if root is None:
+            return False
+        for folder in (root, *(parent for parent in reversed(path.parents) if parent.is_relative_to(root)), path):
+            if folder in self.unreadable_folders:
+                return True
+            if not os.path.isdir(folder):
+                return False
+            if not os.access(folder, os.R_OK | os.X_OK):
+                if any(each.is_relative_to(folder) for each in self._writable_folders):
+                    raise SafetyError(f"{folder} cannot be listed", f"run chmod u+rwx {folder}")
+                self.unreadable_folders[folder] = None
+                self.add_warning(f"{folder} is hidden in this run, because it cannot be listed")
+                return True
+        return False
 
     def protect(
         self, path: Path, placeholder_type: str = "", *, used_by: str = "other programs", reject_links: bool = True
@@ -133,6 +157,8 @@ class ProtectedPaths:
         for link in links if self._by_mounts else ():
             self._protect_link(link, used_by, reject_links=reject_links and bool(placeholder_type))
         root = next((folder for folder in self._writable_folders if target.is_relative_to(folder)), None)
+        if self.hide_unreadable(target):
+            return
         if any(folder.is_relative_to(target) for folder in self._writable_folders):
             self.add_warning(f"{target} is used by {used_by} and cannot be protected: tools can write there")
         elif root is not None and not self._by_mounts:

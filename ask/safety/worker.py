@@ -26,6 +26,8 @@ _REQUESTS_FD, _REPLIES_FD, _STDERR_FD = 0, 1, 2
 _PR_GET_DUMPABLE, _PR_SET_DUMPABLE = 3, 4
 _MAX_CHARACTER_SIZE = 4
 """Maximum number of bytes of a character in UTF-8."""
+_MAX_ESCAPED_CHARACTER_SIZE = 12
+"""The same in JSON, where it may be two escapes such as `\\ud83d`."""
 _KILLED_NOTE = "[background processes were killed: in safe mode, no process outlives its call]"
 _TRUNCATED_NOTE = b"\n[more output is not shown]\n"
 
@@ -94,7 +96,7 @@ def _serve_calls(frames: Iterator[tuple[bytes, bytes]], replies: int, start_mess
             keep_hard_links=False,  # another name of the file may be outside the writable folders
         )
         result = _execute_call(tools.get(call["tool"]), call["arguments"], context, monitor)
-        send_frame(worker_channel.DONE, json.dumps(result).encode())
+        send_frame(worker_channel.DONE, _encode_result(result))
 
 
 def _protect_memory() -> None:
@@ -146,6 +148,21 @@ def _execute_call(
         key = "text" if "text" in message else "error"
         message[key] = str(message[key]).removesuffix("\n") + f"\n{note}"
     return message
+
+
+def _encode_result(result: dict[str, Any]) -> bytes:
+    """Encode a result, without what would exceed a frame: no call may end the sandbox by the size of its result."""
+    import json
+
+    data = json.dumps(result).encode()
+    if len(data) <= worker_channel.MAX_FRAME_SIZE:
+        return data
+    max_length = worker_channel.MAX_FRAME_SIZE // _MAX_ESCAPED_CHARACTER_SIZE - len(_TRUNCATED_NOTE)
+    shortened = {
+        name: value[:max_length] + _TRUNCATED_NOTE.decode() if isinstance(value, str) else value
+        for name, value in result.items()
+    }
+    return json.dumps(shortened).encode()
 
 
 class _OutputForwarder:

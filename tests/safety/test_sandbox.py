@@ -18,6 +18,7 @@ from ask.safety.sandbox_config import Limits, SandboxConfig
 from ask.tools.base import MAX_RESULT_LENGTH, Tool, ToolContext, ToolError, ToolResult
 from ask.tools.builtin import BASH, BUILTIN_TOOLS
 from ask.tools.output_limits import truncate_result
+from ask.tools.shell import UNATTENDED_VARIABLES
 from tests.program import Running, is_running
 from tests.safety.conftest import Bash
 from tests.safety.fake_host import FakeHost
@@ -92,7 +93,8 @@ def test_output_is_reported_immediately(bash: Bash, context: ToolContext, sandbo
 
 def test_the_environment_has_only_the_expected_variables(bash: Bash, sandbox_config: SandboxConfig) -> None:
     names = set(re.findall(r"^(\w+)=", bash("env -u BASH_ENV env").text, re.MULTILINE))
-    assert names - {"PWD", "OLDPWD", "SHLVL", "_", "ASK_CALL"} == {"PATH", "HOME", "LANG", "TMPDIR"}
+    own_names = {"PWD", "OLDPWD", "SHLVL", "_", "ASK_CALL", *UNATTENDED_VARIABLES}
+    assert names - own_names == {"PATH", "HOME", "LANG", "TMPDIR"}
     assert bash("echo $HOME; ls -A ~; echo x > ~/x && cat ~/x").text.endswith(f"{sandbox_config.home}\nx\n")
     assert not (sandbox_config.home / "x").exists()
 
