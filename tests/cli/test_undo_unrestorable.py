@@ -11,7 +11,6 @@ from tests import wire
 from tests.cli.test_undo_safe import Model, bash, last_line
 from tests.model_server import ModelServer
 from tests.program import Ask, Home, Result
-from tests.required_programs import require_programs
 
 MOUNTED = """
 mount -t tmpfs none here && mount -t tmpfs none shut && echo old > here/f || exit 99
@@ -27,7 +26,6 @@ def nested_folders_command(levels: int) -> str:
 
 def run_with_mounts(ask: Ask, script: str) -> Result:
     """Run a script in a folder with mounted file systems."""
-    require_programs("unshare", "mount")
     for name in ("here", "shut"):
         (ask.cwd / name).mkdir()
     whole = f"unshare --user --map-root-user --mount bash -c '{MOUNTED}{script}'"

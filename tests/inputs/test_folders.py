@@ -17,7 +17,6 @@ from tests import wire
 from tests.cli.chat.chat_session import Chat
 from tests.model_server import ModelServer
 from tests.program import Ask, run
-from tests.required_programs import require_programs
 from tests.sample_files import png, wav
 
 TREE = (
@@ -76,10 +75,10 @@ def list_git_files(repository: Path, folder: Path) -> set[str]:
 
 @settings(max_examples=20)
 @given(st.lists(st.tuples(st.sampled_from(["", "src", "src/deep"]), st.lists(st.sampled_from(PATTERNS))), max_size=3))
+@pytest.mark.needs("git")
 def test_files_ignored_by_git_are_skipped(
     tmp_path_factory: pytest.TempPathFactory, rules: list[tuple[str, list[str]]]
 ) -> None:
-    require_programs("git")
     repository = tmp_path_factory.mktemp("repository")
     create_files(repository, *TREE)
     for place, lines in rules:
