@@ -247,6 +247,7 @@ def test_commits_work_if_the_hook_gets_no_answer(stage: Stage) -> None:
         pytest.param(wire.fails(404), "no review: ", marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.needs("jq")
 def test_only_an_explicit_review_verdict_blocks(stage: Stage, reply: Reply, verdict: str) -> None:
     stage.server.reply(reply)
     stage.set(RECIPES["A review in CI"])

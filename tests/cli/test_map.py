@@ -535,7 +535,11 @@ def write_file(request: Request) -> Reply:
     return wire.calls(("write_file", {"filepath": "note.txt", "content": f"{prompt}\n"}))
 
 
-@pytest.mark.parametrize("options", [(), ("--safe",), ("--safe-files",)], ids=["plain", "safe", "files"])
+@pytest.mark.parametrize(
+    "options",
+    [(), pytest.param(("--safe",), marks=pytest.mark.needs("bwrap")), ("--safe-files",)],
+    ids=["plain", "safe", "files"],
+)
 def test_rows_with_tools_have_a_working_copy_each(
     ask: Ask, server: ModelServer, home: Home, options: tuple[str, ...]
 ) -> None:

@@ -275,6 +275,7 @@ def test_a_killed_client_leaves_no_row_running(
 
 
 @pytest.mark.slow
+@pytest.mark.needs("bwrap")
 def test_rows_with_tools_have_a_working_copy_each(
     ask: Ask, server: ModelServer, home: Home, cluster: DaskCluster
 ) -> None:

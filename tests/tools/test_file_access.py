@@ -104,6 +104,7 @@ def test_without_keep_hard_links_the_other_link_keeps_the_old_content(context: T
 
 
 @pytest.mark.parametrize("linked", [False, True], ids=["one name", "two names"])
+@pytest.mark.needs("root", "mount")
 def test_a_disk_that_fills_up_leaves_the_old_content(
     unprivileged: Unprivileged, public_folder: Path, linked: bool
 ) -> None:
