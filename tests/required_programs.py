@@ -18,10 +18,10 @@ ROOT = "root"
 LINUX_PROGRAMS = {"bwrap", "setpriv", "unshare", "useradd"}
 PROPERTY = "missing program"
 TRIALS = {
-    "bwrap": ["bwrap", "--unshare-all", "--ro-bind", "/", "/", "true"],
-    "unshare": ["unshare", "--user", "--map-root-user", "--mount", "true"],
+    "bwrap": "bwrap --unshare-user --unshare-pid --disable-userns --ro-bind / / --proc /proc true",
+    "unshare": "unshare --user --map-root-user --mount true",
 }
-"""Commands that fail where a program is installed but the kernel or a container forbids user namespaces."""
+"""Commands that fail where the program is too old, or where the kernel or a container forbids user namespaces."""
 
 
 @cache
@@ -31,8 +31,10 @@ def find_problem(program: str) -> str:
         return "" if os.geteuid() == 0 else "needs root"
     if shutil.which(program) is None:
         return f"{program} is not installed"
-    if program in TRIALS and subprocess.run(TRIALS[program], capture_output=True, check=False).returncode:
-        return f"{program} may not create user namespaces"
+    if program in TRIALS:
+        trial = subprocess.run(TRIALS[program].split(), capture_output=True, text=True, check=False)
+        if trial.returncode:
+            return f"{program} does not work here: {trial.stderr.strip()}"
     return ""
 
 

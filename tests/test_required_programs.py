@@ -18,7 +18,7 @@ NEEDY = ("tests/test_manual.py", "tests/context/test_skills.py")
 @pytest.fixture
 def programs(tmp_path: Path) -> Path:
     """A folder with a bwrap that may not create user namespaces, and no other program."""
-    (tmp_path / "bwrap").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "bwrap").write_text("#!/bin/sh\necho No permissions >&2\nexit 1\n")
     (tmp_path / "bwrap").chmod(0o755)
     return tmp_path
 
@@ -41,5 +41,5 @@ def test_under_ci_a_test_without_its_programs_fails(programs: Path) -> None:
     counts = result.text.splitlines()[-1]
     assert re.search(r"\b4 errors\b", counts)
     assert not re.search(r"\b(skipped|passed)\b", counts)
-    for problem in ("bwrap may not create user namespaces", "groff is not installed", "mandoc is not installed"):
+    for problem in ("bwrap does not work here: No permissions", "groff is not installed", "mandoc is not installed"):
         assert problem in result.text
