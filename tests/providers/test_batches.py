@@ -132,6 +132,8 @@ def test_gemini(server: ModelServer, gemini_client: genai.Client) -> None:
 
 
 def test_gemini_files(server: ModelServer, gemini_client: genai.Client) -> None:
+    from google.genai.types import GenerateContentResponse
+
     service = GeminiService()
     server.reply(service)
     requests = {prompt: {"contents": [{"role": "user", "parts": [{"text": prompt}]}]} for prompt in ("a", "bad")}
@@ -147,6 +149,6 @@ def test_gemini_files(server: ModelServer, gemini_client: genai.Client) -> None:
     assert ended.dest.inlined_responses is None
     content = gemini_client.files.download(file=str(ended.dest.file_name))
     refused, answered = map(json.loads, content.splitlines())
-    response = genai.types.GenerateContentResponse.model_validate(answered["response"])
+    response = GenerateContentResponse.model_validate(answered["response"])
     assert (answered["key"], response.text, refused["key"]) == ("a", "A", "bad")
     assert refused["error"]["message"]
