@@ -13,6 +13,7 @@ from tests.cli_runner import leave_terminal
 from tests.model_server import ModelServer
 from tests.program import TEST_KEY, Ask, Home, make_home
 from tests.recordings import FOLDER as RECORDINGS
+from tests.required_programs import format_missing_programs, skip_if_programs_are_missing
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell's background job ignores SIGINT, which the programs started by the tests would inherit.
@@ -45,6 +46,10 @@ def ask(home: Home, server: ModelServer) -> Ask:
     return Ask(env, home.work)
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    skip_if_programs_are_missing(item)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """List the tests that this machine could not run."""
     reports = terminalreporter.getreports("passed") + terminalreporter.getreports("failed")
@@ -54,3 +59,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write("".join(f"{one}\n" for one in sorted(missed)))
     if not RECORDINGS.is_dir():
         terminalreporter.write_line(f"tests of recorded answers were skipped: there is no folder {RECORDINGS}")
+    missing_programs = format_missing_programs(terminalreporter.getreports("skipped"))
+    if missing_programs:
+        terminalreporter.write_line(missing_programs)

@@ -12,7 +12,11 @@ import pytest
 from tests.program import ASK, Home, Running, run
 
 NAMES = ("bash", "zsh", "fish")
-BASH_THEN_OTHERS = ["bash", *(pytest.param(name, marks=pytest.mark.slow) for name in ("zsh", "fish"))]
+EACH_SHELL = ["bash", *(pytest.param(name, marks=pytest.mark.needs(name)) for name in ("zsh", "fish"))]
+BASH_THEN_OTHERS = [
+    "bash",
+    *(pytest.param(name, marks=[pytest.mark.slow, pytest.mark.needs(name)]) for name in ("zsh", "fish")),
+]
 """Shells to parametrize tests with: bash always, the others only in the slow test run."""
 READY = "ready> "
 START, ALT_A, ALT_E, TAB, KILL = "\x01", "\x1ba", "\x1be", "\t", "\x15"

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 import tomllib
+import warnings
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from importlib.util import resolve_name
+from io import StringIO
 from itertools import chain
 from pathlib import Path
 
@@ -247,3 +251,35 @@ def test_every_package_is_installed() -> None:
     listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
     folders = {str(file.parent.relative_to(ROOT)).replace("/", ".") for file in (ROOT / "ask").rglob("__init__.py")}
     assert folders == {name for name in listed if name.partition(".")[0] == "ask"}
+
+
+def has_possessive_quantifier(text: str) -> bool:
+    """Check whether a text is a regular expression with a possessive quantifier."""
+    if not re.search(r"[*+?}]\+", text):
+        return False
+    with redirect_stdout(StringIO()) as instructions, warnings.catch_warnings(action="ignore"):
+        try:
+            re.compile(text, re.DEBUG)
+        except (re.error, OverflowError):
+            return False
+    return "POSSESSIVE" in instructions.getvalue()
+
+
+def test_no_pattern_has_a_possessive_quantifier() -> None:
+    """Python before 3.11.5 does not match them correctly (https://github.com/python/cpython/issues/106052)."""
+
+    def violations() -> Iterator[tuple[Path, str]]:
+        for path in python_files("ask", "providers", "prompts", "shell", "examples", "benchmarks"):
+            for node in parse(path)[0]:
+                parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+                if all(isinstance(part, ast.Constant | ast.FormattedValue) for part in parts):
+                    text = "".join(str(part.value) if isinstance(part, ast.Constant) else "(?:x)" for part in parts)
+                    if has_possessive_quantifier(text):
+                        yield path, text
+
+    check(violations())
+
+
+@pytest.mark.parametrize("text", ["a*+", "[ab]++", "(?:a|b)?+", "a{2,3}+", "+++", r"[*+]\+", "a+"])
+def test_possessive_quantifiers_are_recognized(text: str) -> None:
+    assert has_possessive_quantifier(text) == (text not in ("+++", r"[*+]\+", "a+"))

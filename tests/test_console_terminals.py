@@ -50,6 +50,7 @@ def test_name_from_the_environment(home: Home, session: str, name: str) -> None:
     assert run([sys.executable, "-c", NAME], env={**home.env, "ASK_SESSION": session}).text == f"<{name}>\n"
 
 
+@pytest.mark.needs("bwrap")
 def test_name_without_a_proc_file_system(home: Home) -> None:
     one, two = names_on_terminal(home, *WITHOUT_PROC, "sh", "-c", f"{PYTHON}; {PYTHON}")
     assert one == two

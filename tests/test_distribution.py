@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from tests.program import PROGRAMS, Home
-from tests.required_programs import require_programs
 from tests.shells import TAB, Shell
 
 ROOT = Path(__file__).parents[1]
@@ -84,6 +83,7 @@ def test_the_wheel_contains_all_modules_and_data(distributions: dict[str, Path])
 
 @pytest.mark.parametrize("kind", ["sdist", "wheel"])
 @pytest.mark.parametrize("install", [install_with_pip, install_with_pipx, install_with_uv])
+@pytest.mark.needs("man")
 def test_an_installed_distribution_works(
     kind: str,
     install: Callable[[Path, Path, dict[str, str]], Path],
@@ -91,7 +91,6 @@ def test_an_installed_distribution_works(
     home: Home,
     tmp_path: Path,
 ) -> None:
-    require_programs("man")
     bin_folder = tmp_path / "bin"
     prefix = tmp_path / "prefix"
     folders = {"PIPX_HOME": prefix, "PIPX_BIN_DIR": bin_folder, "PIPX_MAN_DIR": tmp_path / "man"}

@@ -208,6 +208,7 @@ def others() -> Iterator[Path]:
         ),
     ],
 )
+@pytest.mark.needs("setpriv")
 def test_an_unwritable_home_is_a_warning_and_the_answer_is_printed(user: int, place: str, others: Path) -> None:
     (others / "locked").mkdir(mode=0o555)
     (others / "file").touch()
@@ -226,6 +227,7 @@ def test_an_unwritable_home_is_a_warning_and_the_answer_is_printed(user: int, pl
 
 
 @pytest.mark.slow
+@pytest.mark.needs("setpriv")
 def test_a_home_of_another_user_is_an_error(others: Path) -> None:
     (others / "home").mkdir(mode=0o000)
     result = run_as_user(NOBODY, others / "home")("-p", "demo", "run date")

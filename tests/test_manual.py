@@ -18,7 +18,6 @@ from tests.command_line import list_subcommands
 from tests.manual import EXAMPLES, FILES, MAN_PAGE, OPTIONS_PAGE
 from tests.program import Ask, Home, run
 from tests.recipes import PAGE as RECIPES_PAGE
-from tests.required_programs import require_programs
 
 ROOT = Path(__file__).parents[1]
 TRUST_QUESTION = "here and from now on?"
@@ -46,14 +45,14 @@ def test_every_listed_command_exists(ask: Ask) -> None:
             assert f"Usage: {one.name} " in ask(*one.name.split()[1:], "--help").text
 
 
+@pytest.mark.needs("mandoc")
 def test_mandoc_reports_no_problems() -> None:
-    require_programs("mandoc")
     linted = run(["mandoc", "-Tlint", "-W", "style", str(MAN_PAGE)])
     assert (linted.code, linted.text) == (0, "")
 
 
+@pytest.mark.needs("man", "groff")
 def test_man_prints_the_page_without_warnings(home: Home) -> None:
-    require_programs("man", "groff")
     shown = run(["man", "--warnings", "-E", "ascii", "-l", str(MAN_PAGE)], env={**home.env, "MANWIDTH": "80"})
     assert (shown.code, shown.stderr) == (0, "")
     assert "--max-rounds N" in shown.text
@@ -61,8 +60,8 @@ def test_man_prints_the_page_without_warnings(home: Home) -> None:
     assert max(map(len, shown.text.splitlines())) <= 80
 
 
+@pytest.mark.needs("groff")
 def test_any_text_is_rendered_unchanged_by_man(tmp_path: Path) -> None:
-    require_programs("groff")
     odd = ["a \\fB b", ".SH x", "'no request", "-x --y", 'a "q"', "~ ^ \u00b4 \u00e9 \u20ac", "\\"]
     page = roff.section("TEXT", roff.paragraphs([*odd, "`a -b` and **c** and [d](e)"]), roff.lines(".x\n'y\n\\e\n-z"))
     (tmp_path / "page").write_text(roff.page("x", "2000-01-01", "x 1", [page]))

@@ -19,7 +19,6 @@ from tests.doc_pages import matches_documented_output, parse_console_steps
 from tests.model_server import ModelServer, Reply, Request
 from tests.program import Ask, Home, Running
 from tests.recipes import Recipe, read_recipes
-from tests.required_programs import require_programs
 
 PAGE = Path(__file__).parents[1] / "docs" / "map.md"
 RECIPES = [*read_recipes(PAGE)]
@@ -83,7 +82,12 @@ def stack() -> Iterator[ExitStack]:
 @pytest.mark.parametrize(
     "recipe",
     [
-        pytest.param(recipe, id=recipe.title, marks=pytest.mark.slow if recipe.title in SLOW else [])
+        pytest.param(
+            recipe,
+            id=recipe.title,
+            marks=[pytest.mark.slow] * (recipe.title in SLOW)
+            + [pytest.mark.needs("jq", *["bwrap"] * (recipe.title == AGENT))],
+        )
         for recipe in RECIPES
         if recipe.console
     ],
@@ -91,7 +95,6 @@ def stack() -> Iterator[ExitStack]:
 def test_commands_print_the_documented_output(
     ask: Ask, home: Home, server: ModelServer, recipe: Recipe, stack: ExitStack
 ) -> None:
-    require_programs("jq", *(["bwrap"] if recipe.title == AGENT else []))
     server.reply(answer)
     for file, text in {name: text for each in (RECIPES[0], recipe) for name, text in each.files.items()}.items():
         (home.work / file).write_text(text)

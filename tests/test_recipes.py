@@ -16,7 +16,6 @@ from tests.doc_pages import matches_documented_output, parse_console_steps
 from tests.model_server import ModelServer, Reply
 from tests.program import ASK, CTRL_C, Ask, Home, Result, Running, run, run_on_terminal
 from tests.recipes import PAGE, Recipe, read_recipes
-from tests.required_programs import require_programs
 
 RECIPES = {recipe.title: recipe for recipe in read_recipes()}
 CONSOLE = [title for title, recipe in RECIPES.items() if recipe.console]
@@ -73,7 +72,6 @@ NEEDS = {
     "A review in CI": ["jq"],
     "Conversations in scripts": ["jq"],
     "JSON output": ["jq"],
-    "The tmux screen": ["tmux"],
 }
 
 
@@ -117,7 +115,6 @@ def stage(home: Home, ask: Ask, server: ModelServer) -> Stage:
 @pytest.fixture
 def pane(stage: Stage) -> Iterator[Mapping[str, str]]:
     """Return the environment in a tmux pane on which the log was printed."""
-    require_programs("tmux")
     stage.set(RECIPES[TMUX])
     folder = tempfile.mkdtemp()  # the path of a socket must be short
     tmux = f"tmux -f /dev/null -S {folder}/socket"
@@ -131,7 +128,6 @@ def pane(stage: Stage) -> Iterator[Mapping[str, str]]:
 
 def check(stage: Stage, recipe: Recipe, env: Mapping[str, str] | None = None) -> None:
     """Run the commands of a recipe in one shell and compare their output with the page."""
-    require_programs(*NEEDS.get(recipe.title, ()))
     recipe_steps = [step for block in recipe.console for step in parse_console_steps(block)]
     script = "".join(f"{{ {line}\n}} 2>&1\nprintf '\\036'\n" for line, _ in recipe_steps)
     result = stage.bash(script, env)
@@ -145,7 +141,13 @@ def check(stage: Stage, recipe: Recipe, env: Mapping[str, str] | None = None) ->
 
 @pytest.mark.parametrize(
     "title",
-    [pytest.param(title, marks=[] if title in QUICK else pytest.mark.slow) for title in CONSOLE if title != TMUX],
+    [
+        pytest.param(
+            title, marks=[pytest.mark.needs(*NEEDS.get(title, ()))] + [pytest.mark.slow] * (title not in QUICK)
+        )
+        for title in CONSOLE
+        if title != TMUX
+    ],
 )
 def test_recipes_print_the_documented_output(stage: Stage, title: str) -> None:
     stage.set(RECIPES[title])
@@ -153,6 +155,7 @@ def test_recipes_print_the_documented_output(stage: Stage, title: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.needs("tmux")
 def test_the_tmux_recipe_reads_the_screen(stage: Stage, pane: Mapping[str, str]) -> None:
     check(stage, RECIPES[TMUX], pane)
 
@@ -173,8 +176,8 @@ def test_the_crontab_line_runs_as_in_cron(stage: Stage) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.needs("vim")
 def test_the_vim_recipe_replaces_the_selected_lines(stage: Stage) -> None:
-    require_programs("vim")
     recipe = RECIPES["vim"]
     stage.set(recipe)
     marks = ["1mark <", "$mark >"]
@@ -185,8 +188,8 @@ def test_the_vim_recipe_replaces_the_selected_lines(stage: Stage) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.needs("watch")
 def test_the_watch_recipe_repeats_the_command(stage: Stage) -> None:
-    require_programs("watch")
     recipe = RECIPES["Repeating with watch"]
     stage.set(recipe)
     with Running(["bash", "-c", recipe.script], env=stage.env, cwd=stage.work, terminal=True) as running:
@@ -197,8 +200,8 @@ def test_the_watch_recipe_repeats_the_command(stage: Stage) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.needs("fzf")
 def test_the_fzf_recipe_selects_a_conversation(stage: Stage) -> None:
-    require_programs("fzf")
     recipe = RECIPES["Choosing a conversation with fzf"]
     for question in ("run echo one", "run echo two"):
         assert stage.bash(f"ask -q -p demo {question}").code == 0
@@ -244,6 +247,7 @@ def test_commits_work_if_the_hook_gets_no_answer(stage: Stage) -> None:
         pytest.param(wire.fails(404), "no review: ", marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.needs("jq")
 def test_only_an_explicit_review_verdict_blocks(stage: Stage, reply: Reply, verdict: str) -> None:
     stage.server.reply(reply)
     stage.set(RECIPES["A review in CI"])

@@ -144,6 +144,7 @@ def test_every_round_costs_as_much_as_the_second(count: ProcessTracer, server: M
 
 
 @pytest.mark.slow
+@pytest.mark.needs("bwrap")
 def test_every_round_in_safe_mode_costs_as_much_as_the_second(count: ProcessTracer, server: ModelServer) -> None:
     server.reply(*calls(ROUNDS))
     rounds = count.ask("--safe", "--max-rounds", "30", "go").split_by("statement", "UPDATE calls SET started")

@@ -79,6 +79,7 @@ def test_link_target_exists(target: str) -> None:
     assert (ROOT / "docs" / target).exists()
 
 
+@pytest.mark.needs("bwrap")
 def test_the_example_prints_the_documented_output(home: Home) -> None:
     [output] = [
         shown

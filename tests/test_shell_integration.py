@@ -11,7 +11,18 @@ import pytest
 from tests import wire
 from tests.model_server import HOLD, ModelServer, Reply
 from tests.program import ASK, CTRL_C, Ask, Home, Running, run
-from tests.shells import ALT_A, ALT_E, BASH_THEN_OTHERS, EVALS, KILL, MODES, NAMES, READY, Shell, read_completed_words
+from tests.shells import (
+    ALT_A,
+    ALT_E,
+    BASH_THEN_OTHERS,
+    EACH_SHELL,
+    EVALS,
+    KILL,
+    MODES,
+    READY,
+    Shell,
+    read_completed_words,
+)
 
 WORDS = "print three letters"
 COMMAND = "printf '<%s>' a b"
@@ -33,7 +44,7 @@ def read_last_prompt(server: ModelServer) -> str:
     return json.dumps(server.requests[-1].json["messages"][1:], ensure_ascii=False)
 
 
-@pytest.mark.parametrize("shell", NAMES)
+@pytest.mark.parametrize("shell", EACH_SHELL)
 @pytest.mark.parametrize("mode", ["emacs", pytest.param("vi", marks=pytest.mark.slow)])
 def test_the_key_replaces_the_line_by_a_command_with_the_cursor_at_its_end(
     shell: str, mode: str, home: Home, env: dict[str, str], server: ModelServer
@@ -108,6 +119,7 @@ def test_a_failure_is_explained_from_its_text_and_status(
 
 @pytest.mark.parametrize("shell", BASH_THEN_OTHERS)
 @pytest.mark.slow
+@pytest.mark.needs("tmux")
 def test_under_tmux_the_output_is_included_in_the_explanation(
     shell: str, home: Home, env: dict[str, str], server: ModelServer
 ) -> None:
@@ -172,6 +184,7 @@ def test_prompt_command_traps_and_bindings_of_bash_are_kept(array: bool, home: H
 
 
 @pytest.mark.slow
+@pytest.mark.needs("zsh")
 def test_hooks_and_bindings_of_zsh_are_kept(home: Home, env: dict[str, str]) -> None:
     before = """
         precmd_functions=(mine); mine() { print "[status $?]" }; precmd() { print also }
@@ -187,6 +200,7 @@ def test_hooks_and_bindings_of_zsh_are_kept(home: Home, env: dict[str, str]) -> 
 
 
 @pytest.mark.slow
+@pytest.mark.needs("fish")
 def test_bindings_of_fish_are_kept(home: Home, env: dict[str, str]) -> None:
     with Shell("fish", home, env, "bind \\ea 'commandline -i mine'").on_terminal() as running:
         read_completed_words(running, f"x{ALT_A}y", "<xminey>")

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.required_programs import require_programs
-
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(path.stem for path in (ROOT / "docs").glob("*.md"))
 PHONE_WIDTH = 390
@@ -47,8 +45,8 @@ def test_every_code_block_is_rendered(site: Path) -> None:
         assert not re.search(r"<(?:p|code)>```", page.read_text()), page
 
 
+@pytest.mark.needs("chromium")
 def test_no_page_is_wider_than_a_phone(site: Path) -> None:
-    require_programs("chromium")
     pages = ["index.html" if name == "index" else f"{name}/index.html" for name in PAGES]
     frames = "".join(f'<iframe src="{page}" width="{PHONE_WIDTH}" height="800"></iframe>' for page in pages)
     (site / "all.html").write_text(frames + MEASURE)

@@ -156,6 +156,7 @@ def test_demo_loads_only_what_it_uses_and_no_other_provider(home: Home) -> None:
     assert not any(module.startswith("ask.templates") for module in second.modules)
 
 
+@pytest.mark.needs("bwrap")
 def test_safe_mode_loads_no_network_code_for_a_provider_that_sends_nothing(home: Home) -> None:
     seen = observe(home, "--safe", "-p", "demo", "hi")
     assert "ask.safety.sandbox" in seen.modules

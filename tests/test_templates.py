@@ -147,7 +147,16 @@ def test_placeholders_are_replaced(text: str, filled: str) -> None:
 
 
 @pytest.mark.parametrize("pattern", [VARIABLE_PATTERN, COLUMN_PATTERN])
-@pytest.mark.parametrize("text", ["{{a|" * 20_000, "{{" + " " * 2_000, "{{a" + " " * 50_000 + "x", "{{a|x}" * 20_000])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("{{a|" * 20_000, "{{a|x}" * 20_000, "{{" * 50_000, "{{ " * 50_000, "{{a b " * 20_000),
+        *("{{" + " " * 50_000 + end for end in ("", "x", "}", "|")),
+        *("{{" + piece * 50_000 for piece in ("a", "a ", "a  ")),
+        *("{{a" + " " * 50_000 + "x", "{{a|" + "x" * 50_000, "{{a|" + "{x" * 50_000, "{{a|" + "}x" * 50_000),
+    ],
+    ids=lambda text: f"{text[:6]!r}...{text[-1:]!r}",
+)
 def test_placeholders_are_found_in_linear_time(text: str, pattern: re.Pattern[str]) -> None:
     start = time.monotonic()
     assert list(find_placeholders(text, pattern)) == []

@@ -15,7 +15,6 @@ from tests import wire
 from tests.doc_pages import find_code_blocks, find_code_spans, parse_console_steps, read_table
 from tests.model_server import ModelServer
 from tests.program import Ask, Home, run
-from tests.required_programs import require_programs
 from tests.scenarios.sent_requests import check_sent_requests, read_tool_results
 from tests.test_docs import PYTEST
 from tests.third_party_plugins import install
@@ -33,10 +32,16 @@ def weather(ask: Ask) -> Ask:
     return replace(ask, env={**ask.env, "ASK_PROVIDER": "openrouter", "ASK_MODEL": wire.MODEL})
 
 
-@pytest.mark.parametrize("line", [ASKING[0], *(pytest.param(line, marks=pytest.mark.slow) for line in ASKING[1:])])
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param(
+            line, marks=[pytest.mark.slow] * (line != ASKING[0]) + [pytest.mark.needs("bwrap")] * ("--safe" in line)
+        )
+        for line in ASKING
+    ],
+)
 def test_the_documented_function_is_called(line: str, weather: Ask, server: ModelServer) -> None:
-    if "--safe" in line:
-        require_programs("bwrap")
     server.reply(wire.calls(("rainfall", {"city": "Bergen"})), wire.says("4 mm."))
     answered = weather.shell(line)
     assert (answered.text, answered.code) == ("4 mm.\n", 0), answered.stderr

@@ -270,7 +270,9 @@ def read_ignore_rules(folder: Path, path: Path | None = None) -> list[IgnoreRule
         text = path.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
         return []
-    return [(folder.absolute(), GitIgnoreSpec.from_lines(text.splitlines(), LinearPattern))]
+    # re2 and hyperscan, which pathspec prefers where they are installed, have no atomic groups.
+    spec = GitIgnoreSpec.from_lines(text.splitlines(), LinearPattern, backend="simple")
+    return [(folder.absolute(), spec)]
 
 
 def is_ignored(path: Path, rules: Sequence[IgnoreRules], *, is_folder: bool) -> bool:

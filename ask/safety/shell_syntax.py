@@ -45,7 +45,7 @@ _TOKENS = re.compile(
     | (?P<harmless>(?:\d*|&)>>?[ \t]*/dev/null(?![^ \t\n;|]) | \d*>&\d(?![^ \t\n;|]))
     | (?P<plain>[A-Za-z0-9_./:=@%+,^-]+)
     | (?P<single>'[^']*')
-    | (?P<double>"(?:[^"\\]|\\.)*+")
+    | (?P<double>"[^"\\]*(?:\\.[^"\\]*)*")
     | (?P<expanded>[*?\[\]~]+)
     | (?P<separator>&&|\|\||[;|\n])
     | (?P<here><<-?[ \t]*(?P<quote>['"]?)(?P<delimiter>\w+)(?P=quote))

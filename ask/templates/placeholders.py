@@ -11,10 +11,11 @@ from ask.records import NamedTuple
 
 INPUT_NAME = "input"
 """The placeholder for the user's prompt, files and piped text, or for the whole row of `ask map`."""
-# Possessive quantifiers, and a default that ends at the next placeholder, keep the time linear in any text.
-DEFAULT_AND_END = r"(?:\|((?:(?!\}\}|\{\{).)*+))?\}\}"
-VARIABLE_PATTERN = re.compile(r"(\\?)\{\{ *([^\W\d][\w-]*) *" + DEFAULT_AND_END, re.DOTALL)
-COLUMN_PATTERN = re.compile(r"(\\?)\{\{ *+((?:[^{}| ]| +(?![ }|]))*+) *" + DEFAULT_AND_END, re.DOTALL)
+# There is only one way to divide a text among the parts of these patterns, and a default ends at the next placeholder.
+# Both keep the time linear in any text.
+DEFAULT_AND_END = r"(?:\|([^{}]*(?:(?:\{(?!\{)|\}(?!\}))[^{}]*)*))?\}\}"
+VARIABLE_PATTERN = re.compile(r"(\\?)\{\{ *([^\W\d][\w-]*) *" + DEFAULT_AND_END)
+COLUMN_PATTERN = re.compile(r"(\\?)\{\{ *(?! )([^{}| ]*(?: +[^{}| ]+)*) *" + DEFAULT_AND_END)
 """The placeholders of `ask map`, where a column may have any name."""
 encode_json = json.JSONEncoder(ensure_ascii=False).encode  # json.dumps() would create an encoder for each value
 

@@ -248,7 +248,7 @@ def _suggest_match(text: str, old_text: str) -> str:
     if not words:
         return ""
     if len(text) * len(words) <= _MAX_WHITESPACE_SEARCH_COST:
-        match = re.search(r"\s++".join(map(re.escape, words)), text)
+        match = re.search(r"\s+".join(map(re.escape, words)), text)
         if match:
             line, excerpt = _get_line_number(text, match.start()), match[0][:_MAX_EXCERPT_LENGTH]
             return f", but the same words with different white space start at line {line}: {excerpt!r}"

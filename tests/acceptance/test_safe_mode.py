@@ -11,6 +11,8 @@ from tests.acceptance.conftest import Model
 from tests.acceptance.services import Call
 from tests.program import TEST_KEY, Ask, Home
 
+pytestmark = pytest.mark.needs("bwrap")
+
 
 def results_of(ask: Ask, model: Model, commands: Sequence[str], *options: str) -> list[str]:
     """Run the commands in one safe run; their results."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.acceptance.conftest import Model
 from tests.acceptance.services import Call
 from tests.program import Ask, Home
@@ -41,6 +43,7 @@ def test_no_save_keeps_nothing_to_undo(ask: Ask, model: Model, home: Home) -> No
     assert (home.work / "a.txt").read_text() == "after"
 
 
+@pytest.mark.needs("bwrap")
 def test_what_a_command_of_a_safe_run_changed_is_put_back(ask: Ask, model: Model, home: Home) -> None:
     (home.work / "keep.txt").write_text("keep")
     model.say("", Call("bash", {"command": "rm keep.txt; echo x > made.txt"}))

@@ -74,6 +74,7 @@ script -qec "ask -c hi two; echo code \\$?; tty" /dev/null
 
 
 @pytest.mark.slow
+@pytest.mark.needs("bwrap")
 def test_a_terminal_with_the_number_of_a_closed_one_has_no_conversation(ask: Ask, server: ModelServer) -> None:
     """In a new mount namespace, pseudoterminals are numbered from 0."""
     result = ask.shell(f"bwrap --dev-bind / / --dev /dev -- bash -c '{AGAIN}'")

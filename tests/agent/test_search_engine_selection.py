@@ -161,6 +161,7 @@ def test_an_unknown_engine_is_an_error(ask: Ask, home: Home, server: ModelServer
 
 
 @pytest.mark.parametrize("answered", ["y", pytest.param("n", marks=pytest.mark.slow)])
+@pytest.mark.needs("bwrap")
 def test_safe_mode_asks_before_reaching_the_engines_host(
     ask: Ask, home: Home, server: ModelServer, search_server: ModelServer, answered: str
 ) -> None:
@@ -175,6 +176,7 @@ def test_safe_mode_asks_before_reaching_the_engines_host(
     assert [line["rule"] for line in audit(home)] == [f"host 127.0.0.1: {'yes' if answered == 'y' else 'no'}"]
 
 
+@pytest.mark.needs("bwrap")
 def test_safe_mode_searches_without_asking_if_the_host_is_allowed(
     ask: Ask, home: Home, server: ModelServer, search_server: ModelServer
 ) -> None:
@@ -188,6 +190,7 @@ def test_safe_mode_searches_without_asking_if_the_host_is_allowed(
     assert [line["rule"] for line in audit(home)] == ["--allow-host", "host 127.0.0.1: no terminal"]
 
 
+@pytest.mark.needs("bwrap")
 def test_safe_mode_asks_before_reaching_duckduckgos_host(ask: Ask, home: Home, server: ModelServer) -> None:
     server.reply(wire.calls(SEARCH), wire.says("Well."))
     result = ask("--safe", "Search")

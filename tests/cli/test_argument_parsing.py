@@ -108,6 +108,7 @@ def test_options_after_any_quoted_prompt_are_parsed(question: str, after: list[s
 
 
 @pytest.mark.parametrize("question", ["cleanup", "整理してください", "clean up", ""])
+@pytest.mark.needs("bwrap")
 def test_safe_after_any_quoted_prompt_is_parsed(question: str, ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(wire.calls(("bash", {"command": f"echo x > {home.path}/escaped; echo tried"})), wire.says("Done."))
     assert ask(question, "--safe", stdin=b"Please tidy").code == 0

@@ -8,7 +8,7 @@ import pytest
 
 from tests.completion_scripts import SCRIPTS
 from tests.program import Ask, Home, run
-from tests.shells import BASH_THEN_OTHERS, NAMES, TAB, Shell, evaluate, read_completed_words
+from tests.shells import BASH_THEN_OTHERS, EACH_SHELL, NAMES, TAB, Shell, evaluate, read_completed_words
 
 PLACES = {
     "bash": "data/bash-completion/completions/ask",
@@ -17,7 +17,7 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize("shell", NAMES)
+@pytest.mark.parametrize("shell", EACH_SHELL)
 def test_the_script_is_valid_shell_code_and_needs_no_provider_or_key(shell: str, home: Home) -> None:
     (home.path / "script").write_text(evaluate(home, shell))
     assert run([shell, "-n", str(home.path / "script")]).code == 0
@@ -25,6 +25,7 @@ def test_the_script_is_valid_shell_code_and_needs_no_provider_or_key(shell: str,
     assert not any(home.data.parent.iterdir())
 
 
+@pytest.mark.needs("shellcheck")
 def test_shellcheck_accepts_the_bash_script(home: Home) -> None:
     (home.path / "script").write_text(evaluate(home, "bash"))
     checked = run(["shellcheck", str(home.path / "script")])

@@ -137,7 +137,7 @@ def test_an_output_keeps_its_link_and_its_permissions(ask: Ask, server: ModelSer
     assert [row["answer"] for row in read_output(target)] == ["SAY WORD 0", "SAY WORD 1"]
 
 
-@pytest.mark.parametrize("options", [(), ("--unordered",)])
+@pytest.mark.parametrize("options", [(), pytest.param(("--unordered",), marks=pytest.mark.slow)])
 def test_an_output_is_not_replaced_by_a_shorter_one(
     ask: Ask, server: ModelServer, home: Home, options: tuple[str, ...]
 ) -> None:
@@ -535,7 +535,11 @@ def write_file(request: Request) -> Reply:
     return wire.calls(("write_file", {"filepath": "note.txt", "content": f"{prompt}\n"}))
 
 
-@pytest.mark.parametrize("options", [(), ("--safe",), ("--safe-files",)], ids=["plain", "safe", "files"])
+@pytest.mark.parametrize(
+    "options",
+    [(), pytest.param(("--safe",), marks=pytest.mark.needs("bwrap")), ("--safe-files",)],
+    ids=["plain", "safe", "files"],
+)
 def test_rows_with_tools_have_a_working_copy_each(
     ask: Ask, server: ModelServer, home: Home, options: tuple[str, ...]
 ) -> None:

@@ -303,6 +303,7 @@ def test_rows_are_split_into_batches(run: Batch, server: ModelServer, home: Home
     assert [len(batch.requests) for batch in service.batches.values()] == [5_000, 1]
 
 
+@pytest.mark.slow
 def test_large_rows_are_split_by_their_size(run: Batch, server: ModelServer, home: Home) -> None:
     service = GeminiService()
     server.reply(service)

@@ -18,7 +18,6 @@ from tests.mcp.setting import RAW, SDK, configure, offered, program
 from tests.missing_packages import make_command_without
 from tests.model_server import ModelServer
 from tests.program import Ask, Home, run
-from tests.required_programs import require_programs
 
 ROOT = Path(__file__).parents[2]
 
@@ -200,8 +199,8 @@ def test_doctor_names_the_servers_without_starting_them(ask: Ask, home: Home) ->
 # Safe mode
 
 
+@pytest.mark.needs("bwrap")
 def test_safe_mode_starts_only_servers_with_an_allowed_tool(ask: Ask, home: Home, server: ModelServer) -> None:
-    require_programs("bwrap")
     configure(home, {"raw": program(RAW), "other": program(RAW)}, tools={"disabled": ["other__die"]})
     server.reply(wire.says("done"))
     assert ask("--safe", "hi", timeout=60).text == "done\n"

@@ -27,6 +27,7 @@ WAYS = (
 """The checks of the self-test, by the names that users see."""
 
 
+@pytest.mark.needs("bwrap")
 def test_the_self_test_lists_every_check_and_known_gaps(home: Home) -> None:
     result = Ask(home.env, home.work)("safe")
     assert (result.code, result.stderr) == (0, "")
@@ -44,12 +45,14 @@ def test_the_self_test_leaves_no_file(home: Home) -> None:
     assert [path.name for path in home.path.rglob("*") if path.is_file() and path.parent.name == "safe"] == []
 
 
+@pytest.mark.needs("bwrap")
 def test_json_has_the_same_results(home: Home) -> None:
     rows = json.loads(Ask(home.env, home.work)("safe", "--json").text)
     assert {tuple(row) for row in rows} == {("state", "check", "found", "fix")}
     assert set(WAYS) <= {row["check"] for row in rows}
 
 
+@pytest.mark.needs("bwrap")
 def test_the_configuration_is_printed(home: Home) -> None:
     home.config.mkdir()
     (home.path / "more").mkdir()
@@ -62,6 +65,7 @@ def test_the_configuration_is_printed(home: Home) -> None:
     assert "enabled for every run\tyes\t" in text
 
 
+@pytest.mark.needs("bwrap")
 def test_an_unavailable_sandbox_is_reported_with_cause_and_fix(home: Home) -> None:
     ask = replace(Ask(home.env, home.work), cwd=home.path / "home")
     result = ask("safe")
@@ -73,6 +77,7 @@ def test_an_unavailable_sandbox_is_reported_with_cause_and_fix(home: Home) -> No
 
 
 @pytest.mark.slow
+@pytest.mark.needs("bwrap")
 def test_missing_and_ineffective_bubblewrap_is_detected() -> None:
     user = "root" if os.geteuid() == 0 else "ordinary"
     with create_ask_host(user) as host, ModelServer() as server:

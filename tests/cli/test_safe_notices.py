@@ -10,6 +10,7 @@ from tests.program import Ask, Home
 
 
 @pytest.mark.slow
+@pytest.mark.needs("bwrap")
 def test_first_safe_and_first_unrestricted_run_explain_safe_mode(ask: Ask, server: ModelServer) -> None:
     server.reply(*[wire.says("Done.")] * 4)
     shown = [ask.on_terminal(*flags, "go").text for flags in (["--safe"], ["--safe"], [], [])]
@@ -27,6 +28,7 @@ def test_pythonpath_inside_the_folder_is_an_error(ask: Ask, home: Home, names: s
     assert "unset PYTHONPATH" in line
 
 
+@pytest.mark.needs("bwrap")
 def test_pythonpath_outside_the_folder_is_accepted(ask: Ask, home: Home, server: ModelServer) -> None:
     server.reply(wire.says("Done."))
     result = ask("--safe", "go", env={"PYTHONPATH": str(home.path / "config")})

@@ -19,6 +19,8 @@ from tests.model_server import ModelServer
 from tests.program import Ask, Home, Result, run, run_on_terminal
 from tests.undo.runs import tree
 
+pytestmark = pytest.mark.needs("bwrap")
+
 
 def bash(command: str) -> wire.Call:
     return "bash", {"command": command}

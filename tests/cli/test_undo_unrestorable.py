@@ -11,7 +11,6 @@ from tests import wire
 from tests.cli.test_undo_safe import Model, bash, last_line
 from tests.model_server import ModelServer
 from tests.program import Ask, Home, Result
-from tests.required_programs import require_programs
 
 MOUNTED = """
 mount -t tmpfs none here && mount -t tmpfs none shut && echo old > here/f || exit 99
@@ -27,13 +26,13 @@ def nested_folders_command(levels: int) -> str:
 
 def run_with_mounts(ask: Ask, script: str) -> Result:
     """Run a script in a folder with mounted file systems."""
-    require_programs("unshare", "mount")
     for name in ("here", "shut"):
         (ask.cwd / name).mkdir()
     whole = f"unshare --user --map-root-user --mount bash -c '{MOUNTED}{script}'"
     return ask.shell(whole)
 
 
+@pytest.mark.needs("bwrap")
 def test_folders_within_the_depth_limit_are_removed(ask: Ask, home: Home, server: ModelServer) -> None:
     Model(ask, server).bash(nested_folders_command(MAX_DEPTH - 1))
     result = ask("undo", "-y")
@@ -42,6 +41,7 @@ def test_folders_within_the_depth_limit_are_removed(ask: Ask, home: Home, server
     assert os.listdir(home.work) == []
 
 
+@pytest.mark.needs("bwrap")
 def test_folders_beyond_the_depth_limit_are_left_and_reported(ask: Ask, home: Home, server: ModelServer) -> None:
     (home.work / "f").write_text("old\n")
     Model(ask, server).bash("echo new > f", nested_folders_command(MAX_DEPTH + 3))
@@ -67,6 +67,7 @@ def test_undo_fails_if_nothing_can_be_removed(ask: Ask, home: Home, server: Mode
     assert (home.work / "d").exists()
 
 
+@pytest.mark.needs("bwrap")
 def test_folders_with_files_of_the_user_are_not_removed(ask: Ask, home: Home, server: ModelServer) -> None:
     Model(ask, server).bash("mkdir -p made/in; touch made/in/f")
     (home.work / "made/mine").touch()
@@ -80,6 +81,7 @@ def test_folders_with_files_of_the_user_are_not_removed(ask: Ask, home: Home, se
     assert os.listdir(home.work / "made") == ["mine"]
 
 
+@pytest.mark.needs("bwrap")
 def test_folders_too_deep_to_copy_are_reported_before_and_after_the_run(
     ask: Ask, home: Home, server: ModelServer
 ) -> None:
@@ -95,6 +97,7 @@ def test_folders_too_deep_to_copy_are_reported_before_and_after_the_run(
 
 
 @pytest.mark.slow
+@pytest.mark.needs("bwrap", "unshare", "mount")
 def test_mounted_file_systems_are_not_copied_and_reported(ask: Ask, home: Home, server: ModelServer) -> None:
     server.reply(wire.calls(bash("rm here/f; chmod 700 here; touch g")), wire.says("Done."))
     script = "ask --safe go && [[ -e g && ! -e here/f ]] && ask undo --list && ask undo -y && ls -A here"
@@ -106,6 +109,7 @@ def test_mounted_file_systems_are_not_copied_and_reported(ask: Ask, home: Home, 
 
 
 @pytest.mark.slow
+@pytest.mark.needs("bwrap", "unshare", "mount")
 def test_mounting_and_unmounting_is_not_a_change(ask: Ask, home: Home, server: ModelServer) -> None:
     """After a kill, undo derives the changes of the run from the current state."""
     (home.work / "comes").mkdir()

@@ -17,6 +17,8 @@ from tests import wire
 from tests.program import Ask
 from tests.raw_server import Certificate, RawServer, constant_reply_server, make_certificate
 
+pytestmark = pytest.mark.needs("openssl")
+
 BODY = json.dumps(wire.answer("hello")).encode()
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (len(BODY), BODY)
 

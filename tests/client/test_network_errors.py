@@ -216,6 +216,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
     return make_certificate(tmp_path_factory.mktemp("certificate"))
 
 
+@pytest.mark.needs("openssl")
 def test_plain_http_to_a_tls_port_that_closes_is_reported(ask: Ask, certificate: Certificate) -> None:
     with constant_reply_server(ANSWER, certificate) as server:
         result = send_prompt(ask, f"http://{server.address}/v1")
@@ -223,6 +224,7 @@ def test_plain_http_to_a_tls_port_that_closes_is_reported(ask: Ask, certificate:
     assert "https://" in result.stderr
 
 
+@pytest.mark.needs("openssl")
 def test_plain_http_to_a_tls_port_that_answers_400_is_reported(ask: Ask, certificate: Certificate) -> None:
     """nginx, Apache and Go programs answer a plain HTTP request to a TLS port with a plain HTTP error."""
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -105,12 +105,14 @@ def tls_certificate(listener: socket.socket, tmp_path: Path) -> Iterator[Path]:
     thread.join()
 
 
+@pytest.mark.needs("openssl")
 def test_certificate_is_verified_over_a_preconnection(ask: Ask, listener: socket.socket, tls_certificate: Path) -> None:
     env = {**make_environment(listener, "https"), "REQUESTS_CA_BUNDLE": str(tls_certificate)}
     result = ask("-p", "openrouter", "hi", stdin=PIPED_TEXT, env=env)
     assert (result.code, result.text) == (0, "hello\n")
 
 
+@pytest.mark.needs("openssl")
 def test_untrusted_server_gets_no_request(ask: Ask, listener: socket.socket, tls_certificate: Path) -> None:
     result = ask("-p", "openrouter", "hi", stdin=PIPED_TEXT, env=make_environment(listener, "https"))
     assert result.code == 5

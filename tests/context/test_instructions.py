@@ -14,7 +14,6 @@ from tests import wire
 from tests.context.projects import make_repository, read_system_prompts, write
 from tests.model_server import ModelServer
 from tests.program import Ask, Home
-from tests.required_programs import require_programs
 
 TRUSTED = "--context"
 
@@ -145,7 +144,7 @@ def test_a_link_out_of_the_repository_is_not_followed(ask: Ask, server: ModelSer
     assert "AGENTS.md is not sent" in notices
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can create files of other users")
+@pytest.mark.needs("root")
 def test_a_file_of_another_user_is_not_sent(ask: Ask, server: ModelServer, project: Path) -> None:
     os.chown(write(project / "AGENTS.md", "Not yours."), 1234, 1234)
     prompt, notices = send(ask, server, TRUSTED, directory=project)
@@ -175,8 +174,8 @@ def test_a_continued_conversation_gets_the_current_text_once(ask: Ask, server: M
     assert "version." not in exported
 
 
+@pytest.mark.needs("bwrap")
 def test_safe_mode_sends_them(ask: Ask, server: ModelServer, project: Path) -> None:
-    require_programs("bwrap")
     write(project / "AGENTS.md", "Use tabs.")
     (project / "sub").mkdir()
     assert "Use tabs." in send(ask, server, TRUSTED, "--safe", directory=project / "sub")[0]

@@ -12,7 +12,6 @@ from tests import wire
 from tests.context.projects import make_repository, read_system_prompts, write, write_skill
 from tests.model_server import ModelServer
 from tests.program import Ask, Home
-from tests.required_programs import require_programs
 from tests.scenarios.sent_requests import check_sent_requests, read_tool_results
 
 PROMPT = ("-m", wire.MODEL, "hi")
@@ -102,8 +101,8 @@ def test_files_outside_a_skill_are_not_read(here: Ask, server: ModelServer, path
     assert "Secret." not in result
 
 
+@pytest.mark.needs("bwrap")
 def test_safe_mode_reads_skills_and_nothing_else(here: Ask, home: Home, server: ModelServer) -> None:
-    require_programs("bwrap")
     folder = home.config / "skills/mail"
     write_skill(folder, body="Be brief.")
     assert "Be brief." in call_read_skill(here, server, "--safe", name="mail")

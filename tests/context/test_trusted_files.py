@@ -85,7 +85,7 @@ def test_what_everyone_can_write_is_refused(tmp_path: Path, writable: str) -> No
         read(file, tmp_path)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.needs("root")
 def test_a_group_may_write_only_if_it_is_the_users_own(tmp_path: Path) -> None:
     file = write(tmp_path / "f", "text")
     file.chmod(0o664)
@@ -106,7 +106,7 @@ def test_only_regular_files_are_read(tmp_path: Path) -> None:
         read(tmp_path / "dangling", tmp_path)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can create files of other users")
+@pytest.mark.needs("root")
 @pytest.mark.parametrize(
     ("folder_owner", "file_owner", "output"),
     [

@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+import pytest
+
 from tests import wire
 from tests.escapes.escape import python
 from tests.escapes.safe_runs import bash, rules, run, start_ask
 from tests.model_server import ModelServer, Reply, Request
 from tests.program import TEST_KEY
 from tests.safety.fake_host import FakeHost
+
+pytestmark = pytest.mark.needs("bwrap")
 
 TYPED = "typed-by-the-model"
 TYPE = (

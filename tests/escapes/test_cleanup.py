@@ -21,6 +21,8 @@ from tests.safety.installation import as_user, installation
 from tests.safety.traces import processes
 from tests.scenarios.sent_requests import check_sent_requests, read_tool_results
 
+pytestmark = pytest.mark.needs("bwrap")
+
 HOLD = "touch {began}; while [ ! -e {go} ]; do sleep 0.02; done"
 
 

@@ -12,6 +12,8 @@ from tests.escapes.escape import Escape
 from tests.escapes.safe_runs import Run, create_ask_host, run
 from tests.safety.installation import USERS
 
+pytestmark = pytest.mark.needs("bwrap")
+
 GROUPS: Mapping[str, list[Escape]] = {
     "paths": PATHS,
     "links": LINKS,

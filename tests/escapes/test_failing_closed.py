@@ -12,6 +12,8 @@ from tests.escapes.safe_runs import Call, bash, run
 from tests.safety.fake_host import FakeHost
 from tests.safety.installation import each_user_and
 
+pytestmark = pytest.mark.needs("bwrap")
+
 OTHER_PROGRAMS = """
 mkdir -p "$1" && mount --rbind /usr/bin "$1" && mount -t tmpfs -o mode=755 tmpfs /usr/bin || exit 99
 "$1/ln" -s "$1"/* /usr/bin && "$1/rm" /usr/bin/bwrap || exit 99

@@ -16,6 +16,8 @@ from tests.escapes.safe_runs import bash, run
 from tests.safety.fake_host import TOKEN, FakeHost
 from tests.safety.installation import as_user, each_user_and
 
+pytestmark = pytest.mark.needs("bwrap")
+
 PAYLOAD = "#!/bin/sh\\ntouch @base@/ran\\n"
 PUT = f"mkdir -p {{hooks}}; printf '{PAYLOAD}' > {{hooks}}/pre-commit; chmod +x {{hooks}}/pre-commit"
 PUT_PROGRAM = f"mkdir -p tools; rm -rf {{name}}; printf '{PAYLOAD}' > {{name}}; chmod +x {{name}}"

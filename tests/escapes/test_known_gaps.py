@@ -17,6 +17,8 @@ from tests.safety.fake_host import TOKEN, FakeHost
 from tests.safety.installation import USERS
 from tests.scenarios.sent_requests import read_tool_results
 
+pytestmark = pytest.mark.needs("bwrap")
+
 
 @pytest.mark.slow
 def test_files_in_the_folder_are_sent_to_the_provider(host: FakeHost) -> None:

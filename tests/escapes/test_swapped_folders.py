@@ -16,6 +16,8 @@ from tests.program import Running
 from tests.safety.fake_host import TOKEN, FakeHost, create_fake_host
 from tests.safety.installation import EACH_USER
 
+pytestmark = pytest.mark.needs("bwrap")
+
 STARTS = 8
 FOLDERS = ["swapped", "deep/other"]
 SWAP = f"""

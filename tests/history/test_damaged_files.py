@@ -79,6 +79,7 @@ def in_a_world(ask: Ask, script: str, *options: str) -> Result:
 
 @pytest.mark.usefixtures("hello")
 @pytest.mark.parametrize("there", [True, False])
+@pytest.mark.needs("bwrap")
 def test_read_only_data_folder(ask: Ask, home: Home, there: bool) -> None:
     home.data.mkdir()
     if there:
@@ -102,6 +103,7 @@ READING = (
 
 
 @pytest.mark.parametrize("disk", ["read-only", pytest.param("full", marks=pytest.mark.slow)])
+@pytest.mark.needs("bwrap")
 def test_history_on_a_full_or_read_only_disk_can_be_read(disk: str, ask: Ask, server: ModelServer, home: Home) -> None:
     home.data.mkdir()
     save_run(history_file(home), "one", "blue sky?")
@@ -125,6 +127,7 @@ def test_history_on_a_full_or_read_only_disk_can_be_read(disk: str, ask: Ask, se
 
 
 @pytest.mark.parametrize("index", [True, False])
+@pytest.mark.needs("bwrap")
 def test_log_of_a_killed_process_is_not_ignored(index: bool, ask: Ask, home: Home) -> None:
     home.data.mkdir()
     save_run(history_file(home), "one")
@@ -149,6 +152,7 @@ with Store(Path({str(history_file(home))!r})) as open_store:
 
 
 @pytest.mark.usefixtures("hello")
+@pytest.mark.needs("bwrap")
 def test_read_only_file(ask: Ask, home: Home) -> None:
     save_run(history_file(home))
     before = content(home.data)
@@ -164,6 +168,7 @@ def small_disk(home: Home) -> tuple[str, ...]:
 
 
 @pytest.mark.usefixtures("hello")
+@pytest.mark.needs("bwrap")
 def test_disk_full_from_the_start(ask: Ask, small_disk: tuple[str, ...]) -> None:
     check_answered(in_a_world(ask, f"{FILL}; ask hi", *small_disk), "(no space left)")
     check_refused(in_a_world(ask, f"{FILL}; touch $XDG_DATA_HOME/ask/history.db; ask -c hi", *small_disk), "no space")
@@ -171,6 +176,7 @@ def test_disk_full_from_the_start(ask: Ask, small_disk: tuple[str, ...]) -> None
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("hello")
+@pytest.mark.needs("bwrap")
 def test_disk_that_becomes_full(ask: Ask, server: ModelServer, home: Home, small_disk: tuple[str, ...]) -> None:
     """What was saved before is there again once there is room."""
     script = f"ask -q first; {FILL}; ask second; rm $XDG_DATA_HOME/ask/fill; ask -q -c third; cp $XDG_DATA_HOME/ask/* ."
@@ -188,6 +194,7 @@ def test_disk_that_becomes_full(ask: Ask, server: ModelServer, home: Home, small
     ]
 
 
+@pytest.mark.needs("bwrap")
 def test_disk_that_becomes_full_during_a_run(
     ask: Ask, server: ModelServer, home: Home, small_disk: tuple[str, ...]
 ) -> None:

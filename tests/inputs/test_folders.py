@@ -18,7 +18,6 @@ from tests import wire
 from tests.cli.chat.chat_session import Chat
 from tests.model_server import ModelServer
 from tests.program import Ask, run
-from tests.required_programs import require_programs
 from tests.sample_files import png, wav
 
 TREE = (
@@ -82,6 +81,7 @@ def list_git_files(repository: Path, folder: Path, env: Mapping[str, str]) -> se
     st.lists(st.sampled_from(PATTERNS), max_size=3),
     st.lists(st.sampled_from(PATTERNS), max_size=3),
 )
+@pytest.mark.needs("git")
 def test_the_files_of_a_folder_are_those_that_git_lists(
     tmp_path_factory: pytest.TempPathFactory,
     rules: list[tuple[str, list[str]]],
@@ -89,7 +89,6 @@ def test_the_files_of_a_folder_are_those_that_git_lists(
     excluded: list[str],
     excluded_everywhere: list[str],
 ) -> None:
-    require_programs("git")
     home = tmp_path_factory.mktemp("home")
     repository = home / "repository"
     (home / "everywhere").write_text("\n".join(excluded_everywhere))
@@ -107,8 +106,8 @@ def test_the_files_of_a_folder_are_those_that_git_lists(
         assert {str(path.relative_to(folder)) for path in found} == list_git_files(repository, folder, env)
 
 
+@pytest.mark.needs("git")
 def test_the_rules_of_a_nested_repository_apply_in_it(tmp_path: Path) -> None:
-    require_programs("git")
     create_files(tmp_path, "a.py", "inner/b.log", "inner/c.tmp")
     (tmp_path / ".gitignore").write_text("*.log\n")
     (tmp_path / "inner/.gitignore").write_text("*.tmp\n")
@@ -118,8 +117,8 @@ def test_the_rules_of_a_nested_repository_apply_in_it(tmp_path: Path) -> None:
     assert found == {".gitignore", "a.py", "inner/.gitignore", "inner/b.log"}
 
 
+@pytest.mark.needs("git")
 def test_a_program_in_the_configuration_of_a_repository_is_not_run(tmp_path: Path) -> None:
-    require_programs("git")
     create_files(tmp_path, "a.py")
     assert run(["git", "init", "-q", "."], env=GIT, cwd=tmp_path).code == 0
     assert run(["git", "add", "a.py"], env=GIT, cwd=tmp_path).code == 0

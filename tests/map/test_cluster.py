@@ -147,6 +147,7 @@ def test_a_cluster_of_processes_on_this_machine(ask: Ask, server: ModelServer, h
     assert [line.split(",")[:3] for line in lines[1:]] == [[str(n), f"word {n}", "yes"] for n in range(30)]
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_does_not_exist_is_an_error(ask: Ask, home: Home) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         closed = f"tcp://127.0.0.1:{listener.getsockname()[1]}"
@@ -163,6 +164,7 @@ def test_without_the_extra_the_error_names_it(ask: Ask, home: Home) -> None:
     assert (result.code, "[dask]" in result.stderr) == (3, True), result.stderr
 
 
+@pytest.mark.slow
 def test_keys_that_a_plugin_prints_in_local_workers_are_redacted(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(echo)
     packages = install_provider(home.path / "packages", "leaking", LEAKING_PROVIDER)
@@ -275,6 +277,7 @@ def test_a_killed_client_leaves_no_row_running(
 
 
 @pytest.mark.slow
+@pytest.mark.needs("bwrap")
 def test_rows_with_tools_have_a_working_copy_each(
     ask: Ask, server: ModelServer, home: Home, cluster: DaskCluster
 ) -> None:

@@ -96,6 +96,7 @@ def test_the_rows_are_counted_again_from_the_first_one(file: Path) -> None:
         assert [key for key, _ in ledger.find_results("job", [A])] == [(A, 0)]
 
 
+@pytest.mark.slow
 def test_processes_that_create_the_file_at_the_same_time_share_it(tmp_path: Path) -> None:
     for number in range(20):
         file, barrier = tmp_path / str(number) / "map.db", multiprocessing.Barrier(4)

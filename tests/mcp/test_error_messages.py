@@ -19,6 +19,7 @@ def lines(result: Result) -> list[str]:
     return [line for line in result.stderr.splitlines() if line.startswith("ask: ")]
 
 
+@pytest.mark.slow
 def test_each_server_that_does_not_start_is_reported_and_the_others_are_used(
     ask: Ask, home: Home, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

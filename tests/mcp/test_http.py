@@ -100,6 +100,7 @@ def tls_port(certificate: Certificate) -> Iterator[int]:
 
 
 @pytest.mark.slow
+@pytest.mark.needs("openssl")
 def test_every_variable_for_trusted_certificates_is_used(
     tls_port: int, ask: Ask, home: Home, certificate: Certificate
 ) -> None:
@@ -115,6 +116,7 @@ def test_every_variable_for_trusted_certificates_is_used(
 
 
 @pytest.mark.slow
+@pytest.mark.needs("openssl")
 def test_a_refused_certificate_is_explained(tls_port: int, ask: Ask, home: Home, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     other = str(make_certificate(tmp_path / "other", "DNS:other.test").path)

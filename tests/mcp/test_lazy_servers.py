@@ -27,7 +27,6 @@ from tests.mcp.setting import (
 from tests.mcp.test_shutdown import methods, wait_until
 from tests.model_server import ModelServer
 from tests.program import CTRL_C, Ask, Home, is_running, make_home
-from tests.required_programs import require_programs
 from tests.test_startup import observe
 
 HELLO: wire.Call = ("raw__echo", {"text": "hello"})
@@ -142,8 +141,8 @@ def test_a_run_works_where_no_list_can_be_saved(ask: Ask, home: Home, server: Mo
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("raw")
+@pytest.mark.needs("bwrap")
 def test_a_cache_that_is_read_only_is_read(ask: Ask, home: Home, server: ModelServer) -> None:
-    require_programs("bwrap")
     cache = home.env["XDG_CACHE_HOME"]
     server.reply(wire.calls(HELLO), wire.says("done"))
     result = ask.shell(f"bwrap --dev-bind / / --ro-bind {cache} {cache} -- ask hi", timeout=60)
@@ -354,8 +353,8 @@ def test_a_remote_server_is_connected_to_at_the_first_call(ask: Ask, home: Home,
 
 
 @pytest.mark.usefixtures("raw")
+@pytest.mark.needs("bwrap")
 def test_safe_mode_offers_only_allowed_tools_of_a_saved_list(ask: Ask, home: Home, server: ModelServer) -> None:
-    require_programs("bwrap")
     server.reply(wire.says("done"))
     assert ask("--safe", "hi", timeout=60).text == "done\n"
     assert offered(server.requests[-1]) == {}

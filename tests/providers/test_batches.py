@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from io import BytesIO
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from anthropic import Anthropic
-from anthropic.types.messages import MessageBatch
-from google import genai
-from openai import OpenAI
-from openai.types import Batch, FileObject
 
 from tests.batch_services import AnthropicService, GeminiService, OpenAIService, XAIService
 from tests.model_server import ModelServer
+
+if TYPE_CHECKING:  # the SDKs take seconds to import, which each process would need to collect the tests
+    from google import genai
+    from openai import OpenAI
 
 
 def make_lines(url: str, *prompts: str) -> bytes:
@@ -29,12 +28,16 @@ def make_lines(url: str, *prompts: str) -> bytes:
 
 @pytest.fixture
 def openai_client(server: ModelServer) -> Iterator[OpenAI]:
+    from openai import OpenAI
+
     with OpenAI(api_key="k", base_url=server.base_url, max_retries=0) as client:
         yield client
 
 
 @pytest.mark.parametrize("endpoint", ["/v1/responses", "/v1/chat/completions"])
 def test_openai(server: ModelServer, openai_client: OpenAI, endpoint: Any) -> None:
+    from openai.types import Batch, FileObject
+
     server.reply(OpenAIService())
     batches = openai_client.batches
     uploaded = openai_client.files.create(file=("in.jsonl", make_lines(endpoint, "a", "bad", "late")), purpose="batch")
@@ -63,6 +66,9 @@ def test_xai_takes_openai_files(server: ModelServer, openai_client: OpenAI) -> N
 
 
 def test_anthropic(server: ModelServer) -> None:
+    from anthropic import Anthropic
+    from anthropic.types.messages import MessageBatch
+
     service = AnthropicService()
     service.url = server.base_url.removesuffix("/v1")
     server.reply(service)
@@ -94,6 +100,8 @@ def test_anthropic(server: ModelServer) -> None:
 
 @pytest.fixture
 def gemini_client(server: ModelServer) -> Iterator[genai.Client]:
+    from google import genai
+
     options = genai.types.HttpOptions(base_url=server.base_url.removesuffix("/v1"), api_version="v1beta")
     with genai.Client(api_key="k", http_options=options) as client:
         yield client
@@ -124,6 +132,8 @@ def test_gemini(server: ModelServer, gemini_client: genai.Client) -> None:
 
 
 def test_gemini_files(server: ModelServer, gemini_client: genai.Client) -> None:
+    from google.genai.types import GenerateContentResponse
+
     service = GeminiService()
     server.reply(service)
     requests = {prompt: {"contents": [{"role": "user", "parts": [{"text": prompt}]}]} for prompt in ("a", "bad")}
@@ -139,6 +149,6 @@ def test_gemini_files(server: ModelServer, gemini_client: genai.Client) -> None:
     assert ended.dest.inlined_responses is None
     content = gemini_client.files.download(file=str(ended.dest.file_name))
     refused, answered = map(json.loads, content.splitlines())
-    response = genai.types.GenerateContentResponse.model_validate(answered["response"])
+    response = GenerateContentResponse.model_validate(answered["response"])
     assert (answered["key"], response.text, refused["key"]) == ("a", "A", "bad")
     assert refused["error"]["message"]

@@ -182,6 +182,7 @@ def listener() -> Iterator[Listener]:
 
 
 @pytest.mark.slow
+@pytest.mark.needs("chromium")
 def test_a_browser_runs_and_loads_nothing_hostile(home: Home, listener: Listener) -> None:
     def hostile(name: str) -> str:
         url = f"{listener.url}/{name}"

@@ -19,6 +19,8 @@ from ask.tools.base import ToolError
 from ask.worker_channel import DONE, MAX_FRAME_SIZE, WorkerDiedError, WorkerTimeoutError, encode_frame
 from tests.json_strategies import any_json
 
+pytestmark = pytest.mark.needs("bwrap")
+
 TAKEN_OVER = """#!/bin/bash
 while [[ $1 != -- ]]; do arguments+=("$1"); shift; done
 exec {bubblewrap} "${{arguments[@]}}" -- /bin/bash -c {says}

@@ -24,6 +24,8 @@ from tests.safety.conftest import Bash
 from tests.safety.fake_host import FakeHost
 from tests.safety.traces import processes
 
+pytestmark = pytest.mark.needs("bwrap")
+
 
 def lose_worker(bash: Bash, context: ToolContext) -> None:
     for one in processes(context.directory):

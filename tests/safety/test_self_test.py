@@ -29,6 +29,7 @@ def refusal(sandbox_config: SandboxConfig, *programs: str) -> SafetyError:
     return caught.value
 
 
+@pytest.mark.needs("bwrap")
 def test_all_checks_pass_on_this_machine(sandbox_config: SandboxConfig) -> None:
     with Sandbox(sandbox_config) as sandbox:
         findings = sandbox.self_test_results
@@ -72,6 +73,7 @@ def test_a_program_writable_by_others_is_not_trusted(sandbox_config: SandboxConf
     assert "users other than root can change it" in str(refusal(sandbox_config, str(program)))
 
 
+@pytest.mark.needs("bwrap")
 def test_bubblewrap_on_path_is_ignored(host: FakeHost) -> None:
     program = host.work / "bwrap"
     program.write_text(f"#!/bin/sh\ntouch {host.base}/taken\n")
@@ -115,6 +117,7 @@ def run_without_user_namespaces(host: FakeHost, request: bytes) -> bytes:
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, env=host.environment, cwd=host.work, **pipes) as process:  # type: ignore[call-overload]
         while os.readlink(f"/proc/{process.pid}/ns/user") == own:
+            assert process.poll() is None
             time.sleep(0.01)
         # Root's namespace can know all users; anybody else's has only its own, in which bwrap is nobody's.
         user, group, count = (0, 0, 100_000) if os.geteuid() == 0 else (os.geteuid(), os.getegid(), 1)
@@ -126,6 +129,7 @@ def run_without_user_namespaces(host: FakeHost, request: bytes) -> bytes:
     return output
 
 
+@pytest.mark.needs("bwrap", "unshare")
 def test_missing_user_namespaces_are_reported(host: FakeHost) -> None:
     output = run_without_user_namespaces(host, host.build_request([("bash", {"command": "touch ran"})]))
     if os.geteuid() == 0:
@@ -136,6 +140,7 @@ def test_missing_user_namespaces_are_reported(host: FakeHost) -> None:
     assert not (host.work / ".vscode").exists()
 
 
+@pytest.mark.needs("bwrap")
 def test_a_sandbox_that_exposes_ask_files_fails_the_self_test(sandbox_config: SandboxConfig) -> None:
     (sandbox_config.secret_folders[0] / "keys.toml").write_text("x")
     wide = sandbox_config._replace(
@@ -144,6 +149,7 @@ def test_a_sandbox_that_exposes_ask_files_fails_the_self_test(sandbox_config: Sa
     assert "reading ask's configuration and data: " in str(refusal(wide))
 
 
+@pytest.mark.needs("bwrap")
 def test_a_sandbox_that_allows_writing_outside_fails_the_self_test(sandbox_config: SandboxConfig) -> None:
     wide = sandbox_config._replace(secret_folders=(*sandbox_config.secret_folders, sandbox_config.working_directory))
     error = refusal(wide)

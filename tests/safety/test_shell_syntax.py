@@ -225,7 +225,27 @@ def test_every_part_of_an_allowed_command_line_is_allowed(operator: str, after: 
 
 
 @pytest.mark.parametrize(
-    "piece", ["a ", "'a'", "$(", '"$(', "<<A\n", "x() { ", "a#", "\\", "a;", "2>&1 ", '\\"', "'", "> ", "a[", "'a['"]
+    "piece",
+    [
+        "a ",
+        "'a'",
+        "$(",
+        '"$(',
+        "<<A\n",
+        "x() { ",
+        "a#",
+        "\\",
+        "a;",
+        "2>&1 ",
+        '\\"',
+        "'",
+        "> ",
+        "a[",
+        "'a['",
+        '"',
+        '"a\\"',
+        '"\\',
+    ],
 )
 def test_parsing_takes_linear_time(piece: str) -> None:
     before = time.process_time()

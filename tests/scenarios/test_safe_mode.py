@@ -12,6 +12,8 @@ from tests.model_server import ModelServer
 from tests.program import Ask, Home, run_on_terminal
 from tests.scenarios.sent_requests import check_sent_requests, list_offered_tools, read_tool_results
 
+pytestmark = pytest.mark.needs("bwrap")
+
 PROMPT = "Run this? "
 TOUCH = ("bash", {"command": "touch ran"})
 

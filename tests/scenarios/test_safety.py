@@ -176,7 +176,10 @@ IN_EVERY_RUN = {
 @pytest.mark.parametrize(
     ("tool", "swap", "mode"),
     [
-        pytest.param(*case, marks=() if case in IN_EVERY_RUN else pytest.mark.slow)
+        pytest.param(
+            *case,
+            marks=[pytest.mark.slow] * (case not in IN_EVERY_RUN) + [pytest.mark.needs("bwrap")] * ("--safe" in case),
+        )
         for case in itertools.product(("write_file", "edit_file"), SWAPS, ("", "--safe"))
     ],
 )
@@ -202,7 +205,9 @@ def test_a_file_swapped_after_its_diff_was_shown_is_not_written(
 
 
 @pytest.mark.parametrize(
-    "safe", [pytest.param((), marks=pytest.mark.slow), ("--safe",)], ids=["outside safe mode", "safe"]
+    "safe",
+    [pytest.param((), marks=pytest.mark.slow), pytest.param(("--safe",), marks=pytest.mark.needs("bwrap"))],
+    ids=["outside safe mode", "safe"],
 )
 def test_approved_files_are_written_through_links_and_into_new_folders(
     ask: Ask, server: ModelServer, home: Home, safe: tuple[str, ...]
@@ -370,7 +375,7 @@ def test_a_dangerous_command_is_confirmed_even_with_yes(fake_reboot: Ask, server
     ]
 
 
-@pytest.mark.parametrize("options", [(), ("--yes",), ("--safe",)])
+@pytest.mark.parametrize("options", [(), ("--yes",), pytest.param(("--safe",), marks=pytest.mark.needs("bwrap"))])
 def test_a_dangerous_command_is_refused_without_a_terminal(
     fake_reboot: Ask, server: ModelServer, home: Home, options: tuple[str, ...]
 ) -> None:

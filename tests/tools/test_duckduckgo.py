@@ -156,6 +156,7 @@ def refusal(context: ToolContext) -> str:
     return str(caught.value)
 
 
+@pytest.mark.needs("openssl")
 def test_results_are_numbered_text_and_no_other_host_is_contacted(
     proxy: FakeProxy, proxied_context: ToolContext
 ) -> None:
@@ -184,6 +185,7 @@ def test_results_are_numbered_text_and_no_other_host_is_contacted(
         ),
     ],
 )
+@pytest.mark.needs("openssl")
 def test_an_error_names_the_engine_and_the_reason(
     proxy: FakeProxy, proxied_context: ToolContext, answer: bytes, expected: str
 ) -> None:
@@ -193,12 +195,14 @@ def test_an_error_names_the_engine_and_the_reason(
     assert expected in message
 
 
+@pytest.mark.needs("openssl")
 def test_the_command_timeout_applies(proxy: FakeProxy, proxied_context: ToolContext) -> None:
     proxy.answer = None
     assert "duckduckgo" in refusal(proxied_context._replace(command_timeout=1))
     assert proxy.answer is None
 
 
+@pytest.mark.needs("openssl")
 def test_an_untrusted_certificate_is_refused(proxy: FakeProxy, proxied_context: ToolContext) -> None:
     environment = {name: value for name, value in proxied_context.environment.items() if name != "REQUESTS_CA_BUNDLE"}
     message = refusal(proxied_context._replace(environment=environment))
@@ -210,6 +214,7 @@ def test_an_untrusted_certificate_is_refused(proxy: FakeProxy, proxied_context: 
 @pytest.mark.parametrize(
     "variable", [CA_VARIABLES[0], *(pytest.param(one, marks=pytest.mark.slow) for one in CA_VARIABLES[1:])]
 )
+@pytest.mark.needs("openssl")
 def test_every_certificate_variable_is_respected(
     proxied_context: ToolContext, authority: Path, tmp_path: Path, variable: str
 ) -> None:

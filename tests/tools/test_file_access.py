@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from ask.tools.base import Tool, ToolContext
 from ask.tools.builtin import EDIT_FILE, LIST_DIR, READ_FILE, WRITE_FILE
 from ask.tools.file_access import MAX_FILE_SIZE
-from tests.required_programs import require_root
 from tests.tools.conftest import NOBODY, Run, Unprivileged
 
 # Writing
@@ -49,8 +48,8 @@ def test_an_overwritten_file_keeps_its_mode_and_owner(run: Run, work: Path, mode
     assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
 
 
+@pytest.mark.needs("root")
 def test_writable_file_of_another_user_loses_its_set_id_bit(unprivileged: Unprivileged, public_folder: Path) -> None:
-    require_root("only root can create a file that belongs to another user")
     public_folder.chmod(0o777)
     file = public_folder / "f"
     file.write_text("a")
@@ -105,6 +104,7 @@ def test_without_keep_hard_links_the_other_link_keeps_the_old_content(context: T
 
 
 @pytest.mark.parametrize("linked", [False, True], ids=["one name", "two names"])
+@pytest.mark.needs("root", "mount")
 def test_a_disk_that_fills_up_leaves_the_old_content(
     unprivileged: Unprivileged, public_folder: Path, linked: bool
 ) -> None:

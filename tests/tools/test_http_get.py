@@ -390,6 +390,7 @@ def secure(tmp_path: Path) -> Iterator[tuple[int, Path]]:
         ("127.0.0.1", True, "its certificate is invalid: IP address mismatch"),
     ],
 )
+@pytest.mark.needs("openssl")
 def test_certificate_is_checked_against_the_host_name(
     secure: tuple[int, Path], name: str, trusted: bool, message: str
 ) -> None:

@@ -123,7 +123,9 @@ def test_ctrl_c_stops_waiting_for_the_first_token(ask: Ask, server: ModelServer)
         assert "Fine." in chat.send_alone("again")
 
 
-@pytest.mark.parametrize("options", [(), pytest.param(("--safe",), marks=pytest.mark.slow)], ids=["", "safe"])
+@pytest.mark.parametrize(
+    "options", [(), pytest.param(("--safe",), marks=[pytest.mark.slow, pytest.mark.needs("bwrap")])], ids=["", "safe"]
+)
 def test_ctrl_c_kills_a_running_command_and_returns_to_the_prompt(
     ask: Ask, server: ModelServer, options: tuple[str, ...]
 ) -> None:

@@ -162,6 +162,7 @@ def test_a_key_that_enabling_the_tools_retrieves_is_redacted(ask: Ask, server: M
     assert b"brave-0123456789" not in server.requests[1].body
 
 
+@pytest.mark.needs("bwrap")
 def test_safe_mode_can_be_turned_on_but_not_off(ask: Ask, server: ModelServer, home: Home) -> None:
     outside = home.path / "outside"
     reach = wire.calls(("bash", {"command": f"touch {outside}; touch inside"}))

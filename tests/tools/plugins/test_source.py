@@ -14,7 +14,6 @@ from tests import wire
 from tests.cli.chat.chat_session import Chat
 from tests.model_server import ModelServer
 from tests.program import PROGRAMS, Ask, Home, Result, run
-from tests.required_programs import require_programs
 from tests.scenarios.sent_requests import check_sent_requests, list_offered_tools
 from tests.third_party_plugins import install, install_example, install_tools
 from tests.tool_names import DEFAULT_TOOLS
@@ -313,8 +312,8 @@ def test_a_chat_keeps_the_state_of_a_tool(tools: Path, ask: Ask, server: ModelSe
 
 
 @pytest.mark.slow
+@pytest.mark.needs("bwrap")
 def test_safe_mode_loads_and_offers_only_allowed_tools(home: Home, tools: Path, ask: Ask, server: ModelServer) -> None:
-    require_programs("bwrap")
     packages = home.path / "packages"
     ask = with_packages(ask, install_tools(packages, "trace", f"open('{home.path}/loaded', 'w')\n" + GREET))
     with_file = ("--safe", "--tool", tools.name)
@@ -333,16 +332,16 @@ def test_safe_mode_loads_and_offers_only_allowed_tools(home: Home, tools: Path, 
     assert list_plugin_tools(server) == ["greet"]
 
 
+@pytest.mark.needs("bwrap")
 def test_disabled_tool_causes_no_notice_in_safe_mode(home: Home, ask: Ask, server: ModelServer) -> None:
-    require_programs("bwrap")
     ask = with_packages(ask, install_tools(home.path / "packages", "nice", GREET))
     home.config.mkdir()
     (home.config / "config.toml").write_text('[tools]\ndisabled = ["greet"]\n')
     assert hello(ask, server, "--safe").stderr == ""
 
 
+@pytest.mark.needs("bwrap")
 def test_an_allowed_tool_runs_in_safe_mode(tools: Path, ask: Ask, calling: Calling) -> None:
-    require_programs("bwrap")
     run = calling(("count", {}), options=("--safe", "--tool", tools.name, "--allow-tool", "count"))
     assert (run.results, run.ended.text) == (["1"], "Done.\n")
 
