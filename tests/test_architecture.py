@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 LAYERS = [
     {"__distribution__", "__version__", "records"},
     {"messages", "process_tree", "suggestions", "text", "text_diff", "worker_channel"},
-    {"errors"},
+    {"errors", "text_encoding"},
     {"parsing"},
     {"attachments", "installation", "profiles"},
     {"external_keys"},

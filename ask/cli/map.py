@@ -216,6 +216,7 @@ class MapCommand:
         )
         rows_are_files = self.job.prompt.uses_path or has_template
         self.inputs = select_inputs(paths, input_format, rows_are_files=rows_are_files)
+        self._notices: set[str] = set()
         self.reads_pipe = any(one.path == STDIN or Path(one.path).is_fifo() for one in self.inputs)
 
     def run(self) -> None:
@@ -274,9 +275,15 @@ class MapCommand:
             count = f"{format_count(engine.progress.failed, 'row')} failed (--retry-failed sends failed rows again)"
             raise RowsFailedError(f"{count}; first error: {engine.first_row_error}")
 
+    def _notify_once(self, text: str) -> None:
+        """Print a notice about an input, which may be read several times."""
+        if text not in self._notices:
+            self._notices.add(text)
+            self.app.console.print_notice(text)
+
     def _read_rows(self) -> Iterator[Row]:
         """Read the rows to use, from the first one."""
-        rows = itertools.islice(read_rows(self.inputs), self.flags["limit"])
+        rows = itertools.islice(read_rows(self.inputs, self._notify_once), self.flags["limit"])
         return iter(draw_sample(rows, self.flags["sample"])) if self.flags["sample"] else rows
 
     def _run_engine(self, rows: Iterator[Row], first_row: Row) -> Engine:

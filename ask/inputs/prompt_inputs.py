@@ -32,12 +32,14 @@ class PromptInputs(NamedTuple):
         attachments: images, PDFs and audio, sent unchanged.
         stdin_text: the text of standard input.
         skipped_files: the files of folders that are left out, one line each with the reason.
+        encoding_notes: a line for each text that is not valid UTF-8.
     """
 
     texts: tuple[tuple[str, str], ...] = ()
     attachments: tuple[Attachment, ...] = ()
     stdin_text: str = ""
     skipped_files: tuple[str, ...] = ()
+    encoding_notes: tuple[str, ...] = ()
 
     @property
     def notes(self) -> list[str]:
@@ -70,7 +72,7 @@ class InputReaders(NamedTuple):
     Attributes:
         timeout: seconds to wait for a web page, or for a program to open a named pipe.
         environment: the environment of child processes, without API keys.
-        notify: called with a line for the user while a pipe stays silent.
+        notify: called with a line for the user, such as while a pipe stays silent.
         read_stdin: reads standard input; None if -f must not read it.
         read_resource: reads a resource of an MCP server by its address, within a number of seconds.
     """
@@ -102,5 +104,7 @@ def parse_content(name: str, data: bytes, text_limit: int | None = None) -> Prom
     if limit is not None and len(data) > limit:
         raise FileError(f"{name} is larger than {limit} bytes", "attach a smaller file, or a part of it")
     if known_type is None:
-        return PromptInputs(texts=((name, decode_text(data, name, SUPPORTED_CONTENT)),))
+        notes: list[str] = []
+        text = decode_text(data, name, notes.append, SUPPORTED_CONTENT)
+        return PromptInputs(texts=((name, text),), encoding_notes=tuple(notes))
     return PromptInputs(attachments=(Attachment(format_one_line(PurePath(name).name), media_type, data),))

@@ -21,6 +21,8 @@ STDIN = "-"
 CLIPBOARD = "clipboard:"
 WEB_PREFIXES = ("http://", "https://")
 MCP_PREFIX = "mcp://"
+MAX_ENCODING_NOTES = 4
+"""How many files that are not valid UTF-8 are named."""
 FILE_URL_PATTERN = re.compile(r"file:(?://(?:localhost)?)?(?=/)", re.IGNORECASE)
 """The part of a file URL before its path: RFC 8089 allows an empty host, "localhost" and none."""
 
@@ -39,6 +41,11 @@ def read_inputs(sources: Sequence[str], readers: InputReaders) -> PromptInputs:
     inputs = PromptInputs()
     for source in sources:
         inputs = inputs.merge(read_source(source, readers))
+    notes = inputs.encoding_notes
+    for note in notes if len(notes) <= MAX_ENCODING_NOTES else notes[: MAX_ENCODING_NOTES - 1]:
+        readers.notify(note)
+    if len(notes) > MAX_ENCODING_NOTES:
+        readers.notify(f"{len(notes) - MAX_ENCODING_NOTES + 1:,} more files are not valid UTF-8")
     return inputs
 
 
@@ -74,7 +81,7 @@ def parse_stdin_content(data: bytes) -> PromptInputs:
         FileError: it is of a type that no provider accepts.
     """
     inputs = parse_content("stdin", data)
-    return PromptInputs(attachments=inputs.attachments, stdin_text="".join(text for _, text in inputs.texts))
+    return inputs._replace(texts=(), stdin_text="".join(text for _, text in inputs.texts))
 
 
 def read_path(path: str, readers: InputReaders) -> PromptInputs:

@@ -17,7 +17,7 @@ from ask.text import escape_non_ascii
 from ask.text_diff import format_unified_diff
 from ask.tools.base import ApprovedFile, ToolError
 from ask.tools.file_access import FileTarget, compute_digest, open_target, resolve_path
-from ask.tools.files import replace_once
+from ask.tools.files import decode_file, decode_for_editing, replace_once
 
 CONTINUATION_PREFIX = "  | "
 """The prefix of a line that continues a value."""
@@ -98,10 +98,10 @@ def _build_diff_preview(pending_call: PendingToolCall, target: FileTarget, shown
         return Preview(f"{path} does not exist yet", approved_file=target.to_approved_file(""))
     data = target.read_content(str(path))
     file = target.to_approved_file(compute_digest(data))
-    if b"\0" in data:
+    if decode_file(data) is None:
         return Preview(f"no diff: {path} is binary, {len(data):,} bytes", approved_file=file)
     try:
-        lines = _diff_content(pending_call.tool_name, data.decode("utf-8", "surrogateescape"), pending_call.arguments)
+        lines = _diff_content(pending_call.tool_name, decode_for_editing(data).text, pending_call.arguments)
     except ToolError as error:
         return Preview(f"no diff: {error}", approved_file=file)
     if not lines:

@@ -114,14 +114,15 @@ def run_piped_chat(session: ChatSession, first_message: str) -> int:
     Slash commands are not recognized: the lines may come from an untrusted source.
     """
     code = 0
-    for text in read_messages(first_message, session.request.settings.stdin_limit):
+    notify = session.console.print_notice
+    for text in read_messages(first_message, session.request.settings.stdin_limit, notify):
         if is_exit_command(text):
             break
         code = report_errors(session, partial(session.send_message, text)) or code
     return code
 
 
-def read_messages(first_message: str, limit: int) -> Iterator[str]:
+def read_messages(first_message: str, limit: int, notify: Callable[[str], None]) -> Iterator[str]:
     """Yield the first message, if any, then each nonempty line of standard input as it arrives.
 
     Raises `FileError` if a line is not text or is longer than `limit` bytes.
@@ -138,6 +139,6 @@ def read_messages(first_message: str, limit: int) -> Iterator[str]:
             raise FileError(f"a line of stdin is longer than {limit} bytes", hint)
         if not line:
             return
-        text = decode_text(line, "stdin").strip()
+        text = decode_text(line, "stdin", notify).strip()
         if text:
             yield text
