@@ -38,6 +38,7 @@ from ask.cli.map_batch import check_batch_flags, refuse_row, run_batches
 from ask.cli.run import open_session
 from ask.console import StderrConsole
 from ask.errors import RowsFailedError, RunInterruptedError, UsageError
+from ask.file_names import find_equivalent_path
 from ask.map.engine import Engine, Progress
 from ask.map.job import Job, RowTask, TaskResult, identify_rows, prepare_job
 from ask.map.ledger import Ledger
@@ -201,7 +202,8 @@ class MapCommand:
         for option in flags["options"]:
             if option.endswith(OUTPUT_SUFFIXES) and "=" not in option:
                 raise UsageError("-o sets a model parameter", f"to write the output to a file, use -O {option}")
-        paths = flags["arguments"][0 if has_template else 1 :]
+        arguments = flags["arguments"][0 if has_template else 1 :]
+        paths = [path if path == STDIN else str(find_equivalent_path(Path(path))) for path in arguments]
         check_inputs(paths)
         if flags["engine"] is not None and flags["key"]:
             raise UsageError("--key does not work with --engine", "set the key in the environment of the workers")

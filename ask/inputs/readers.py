@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ask.errors import FileError
+from ask.file_names import find_equivalent_path
 
 STDIN_NOTICE_DELAY = 2.0
 """Seconds of silence on standard input or a pipe before the user is notified."""
@@ -65,7 +66,7 @@ def read_text_file(path: str, notify: Callable[[str], None]) -> str:
         FileError: it cannot be read, is too long, or is not text.
     """
     try:
-        data = read_bytes(Path(path).expanduser(), FILE_LIMIT)
+        data = read_bytes(find_equivalent_path(Path(path).expanduser()), FILE_LIMIT)
     except OSError as error:
         raise FileError(f"cannot read {path} ({error.strerror})") from error
     if len(data) > FILE_LIMIT:

@@ -9,10 +9,12 @@ import glob
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from unicodedata import normalize
 from urllib.parse import unquote
 
 from ask.attachments import MAX_FILE_BYTES
 from ask.errors import FileError, UsageError
+from ask.file_names import find_equivalent_path
 from ask.inputs.prompt_inputs import MAX_FILES, InputReaders, PromptInputs, parse_content
 from ask.inputs.readers import FILE_LIMIT, read_bytes
 from ask.text import decode_argument
@@ -92,7 +94,7 @@ def read_path(path: str, readers: InputReaders) -> PromptInputs:
     """
     name = decode_argument(path)
     try:
-        expanded_path = Path(path).expanduser()
+        expanded_path = find_equivalent_path(Path(path).expanduser())
         if path and expanded_path.is_dir():
             from ask.inputs.folders import read_folder
 
@@ -113,7 +115,9 @@ def read_glob(pattern: str, display_name: str, readers: InputReaders) -> PromptI
     Raises:
         FileError: no or too many files match, or one of them cannot be read.
     """
-    paths = [path for path in sorted(glob.iglob(pattern, recursive=True)) if Path(path).is_file()]
+    patterns = {pattern, *(() if pattern.isascii() else (normalize("NFC", pattern), normalize("NFD", pattern)))}
+    matches = {path for each in patterns for path in glob.iglob(each, recursive=True)}
+    paths = [path for path in sorted(matches) if Path(path).is_file()]
     if not paths:
         raise FileError(f"no files match {display_name}", "check the pattern and the folder")
     inputs, size = PromptInputs(), 0
@@ -141,6 +145,6 @@ def parse_dropped_paths(text: str) -> list[str]:
 
 def path_exists(path: str) -> bool:
     try:
-        return Path(parse_file_url(path)).expanduser().exists()
+        return find_equivalent_path(Path(parse_file_url(path)).expanduser()).exists()
     except (OSError, ValueError, RuntimeError):
         return False

@@ -69,6 +69,17 @@ def test_a_character_that_the_encoding_lacks_is_refused(
     assert (work / "f").read_bytes() == data
 
 
+def test_a_composed_name_means_the_existing_file_with_a_decomposed_one(run: Run, work: Path) -> None:
+    file = work / "Gro\u0308\u00dfe.txt"
+    file.write_text("content\n")
+    name = "Gr\u00f6\u00dfe.txt"
+    assert run(READ_FILE, filepath=name) == "content\n"
+    run(EDIT_FILE, filepath=name, old_text="content", new_text="new")
+    run(WRITE_FILE, filepath=name, content="newer\n")
+    assert file.read_text() == "newer\n"
+    assert list(work.iterdir()) == [file]
+
+
 def test_a_byte_order_mark_is_not_shown(run: Run, work: Path) -> None:
     (work / "f").write_bytes(b"\xef\xbb\xbftext")
     assert run(READ_FILE, filepath="f") == "text"
