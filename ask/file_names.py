@@ -13,7 +13,7 @@ _SPACES = r"[\u00a0\u2009\u202f]"
 def find_equivalent_path(path: Path) -> Path:
     """Return a path, with names that do not exist replaced by the only existing ones that look the same.
 
-    macOS, archives and file servers decompose "\u00fc" into "u" and U+0308, while people and models write one character.
+    macOS, archives and file servers decompose an accented letter, which people and models write as one character.
     """
     if os.path.lexists(path):
         return path

@@ -101,7 +101,8 @@ def _build_diff_preview(pending_call: PendingToolCall, target: FileTarget, shown
     if decode_file(data) is None:
         return Preview(f"no diff: {path} is binary, {len(data):,} bytes", approved_file=file)
     try:
-        lines = _diff_content(pending_call.tool_name, decode_for_editing(data).text, pending_call.arguments)
+        old_content = decode_for_editing(data, pending_call.arguments.get("old_text", "")).text
+        lines = _diff_content(pending_call.tool_name, old_content, pending_call.arguments)
     except ToolError as error:
         return Preview(f"no diff: {error}", approved_file=file)
     if not lines:

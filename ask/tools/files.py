@@ -75,7 +75,7 @@ def edit_file(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     new_text, note = _replace_lone_surrogates(arguments["new_text"])
     with use_path(name, context) as path:
         old_content = read_allowed_file(name, path, context)
-        decoded = decode_for_editing(old_content)
+        decoded = decode_for_editing(old_content, arguments["old_text"])
         try:
             new_content, line = replace_once(decoded.text, arguments["old_text"], new_text)
         except ToolError as error:
@@ -143,13 +143,14 @@ def decode_file(data: bytes) -> DecodedText | None:
     return decode_bytes(data)
 
 
-def decode_for_editing(data: bytes) -> DecodedText:
+def decode_for_editing(data: bytes, old_text: str) -> DecodedText:
     """Decode the content of a file so that encoding its text yields the same bytes.
 
-    What is binary or damaged is UTF-8 with surrogates for the bytes that are no characters.
+    What is binary, damaged, or without the first line of `old_text` is UTF-8 with surrogates for bytes that are no
+    characters.
     """
     decoded = decode_file(data)
-    if decoded and decoded.encode(decoded.text) == data:
+    if decoded and old_text.partition("\n")[0] in decoded.text and decoded.encode(decoded.text) == data:
         return decoded
     return DecodedText(data.decode("utf-8", "surrogateescape"))
 
