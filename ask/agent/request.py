@@ -362,7 +362,7 @@ def read_user_message(flags: Mapping[str, Any], request: RunRequest, app: AppCon
     from ask.inputs.sources import parse_stdin_content
 
     stdin_reader = None if flags["no_stdin"] else partial(read_piped, allow_terminal=True)
-    piped_inputs = parse_stdin_content(piped_data)
+    piped_inputs = parse_stdin_content(piped_data, keep_location=request.settings.keep_location)
     for note in piped_inputs.encoding_notes:
         notify(note)
     inputs = read_files(flags["files"], request, app, stdin_reader).merge(piped_inputs)
@@ -392,10 +392,19 @@ def read_files(
     def read_resource(address: str, timeout: float) -> PromptInputs:
         from ask.agent.mcp_inputs import read_mcp_resource
 
-        return read_mcp_resource(address, timeout, app, request.toolset.mcp_servers)
+        return read_mcp_resource(
+            address, timeout, app, request.toolset.mcp_servers, keep_location=settings.keep_location
+        )
 
     settings, environment = request.settings, request.secrets.build_child_environment()
-    readers = InputReaders(settings.command_timeout, environment, app.console.print_notice, stdin_reader, read_resource)
+    readers = InputReaders(
+        settings.command_timeout,
+        environment,
+        app.console.print_notice,
+        stdin_reader,
+        settings.keep_location,
+        read_resource,
+    )
     return read_inputs(files, readers)
 
 

@@ -56,11 +56,11 @@ def read_source(source: str, readers: InputReaders) -> PromptInputs:
     if source == STDIN:
         if readers.read_stdin is None:
             raise UsageError("-f - reads stdin, which is disabled here", "use a file instead")
-        return parse_stdin_content(readers.read_stdin())
+        return parse_stdin_content(readers.read_stdin(), keep_location=readers.keep_location)
     if source == CLIPBOARD:
         from ask.inputs.clipboard import read_clipboard
 
-        return parse_content("clipboard", read_clipboard(readers.environment))
+        return parse_content("clipboard", read_clipboard(readers.environment), keep_location=readers.keep_location)
     if source.lower().startswith(WEB_PREFIXES):
         from ask.inputs.web_pages import read_url
 
@@ -76,13 +76,13 @@ def parse_file_url(source: str) -> str:
     return unquote(source[scheme.end() :]) if scheme else source
 
 
-def parse_stdin_content(data: bytes) -> PromptInputs:
+def parse_stdin_content(data: bytes, *, keep_location: bool = False) -> PromptInputs:
     """Convert the content of standard input to prompt inputs.
 
     Raises:
         FileError: it is of a type that no provider accepts.
     """
-    inputs = parse_content("stdin", data)
+    inputs = parse_content("stdin", data, keep_location=keep_location)
     return inputs._replace(texts=(), stdin_text="".join(text for _, text in inputs.texts))
 
 
@@ -106,7 +106,7 @@ def read_path(path: str, readers: InputReaders) -> PromptInputs:
         raise FileError(f"cannot read {name} ({error.strerror})") from error
     except (ValueError, RuntimeError) as error:  # a null byte in the path, or ~user without a home
         raise FileError(f"cannot read {name} ({error})") from error
-    return parse_content(name, data, FILE_LIMIT)
+    return parse_content(name, data, FILE_LIMIT, keep_location=readers.keep_location)
 
 
 def read_glob(pattern: str, display_name: str, readers: InputReaders) -> PromptInputs:

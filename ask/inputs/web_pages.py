@@ -41,7 +41,9 @@ def read_url(url: str, readers: InputReaders) -> PromptInputs:
         if detect_media_type(response.body):
             url_parts = urlsplit(response.url)
             return parse_content(
-                unquote(url_parts.path).rstrip("/").rpartition("/")[2] or url_parts.netloc, response.body
+                unquote(url_parts.path).rstrip("/").rpartition("/")[2] or url_parts.netloc,
+                response.body,
+                keep_location=readers.keep_location,
             )
         text = extract_text(response, deadline, readers.environment)
     except ToolError as error:
