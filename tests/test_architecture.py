@@ -19,7 +19,7 @@ import ask
 ROOT = Path(__file__).parents[1]
 LAYERS = [
     {"__distribution__", "__version__", "records"},
-    {"file_names", "messages", "process_tree", "suggestions", "text", "text_diff", "worker_channel"},
+    {"file_names", "messages", "office_text", "process_tree", "suggestions", "text", "text_diff", "worker_channel"},
     {"errors", "text_encoding"},
     {"parsing"},
     {"attachments", "installation", "profiles"},

@@ -10,12 +10,14 @@ from ask.attachments import (
     MAX_FILE_BYTES,
     MAX_TOTAL_BYTES,
     MEDIA_TYPES,
+    OFFICE_MEDIA_TYPE,
     describe_attachment,
     detect_media_type,
 )
 from ask.errors import FileError
 from ask.inputs.readers import decode_text
 from ask.messages import Attachment
+from ask.office_text import extract_office_text
 from ask.records import NamedTuple
 from ask.text import format_one_line
 
@@ -105,6 +107,8 @@ def parse_content(
     """
     media_type = detect_media_type(data)
     known_type = MEDIA_TYPES.get(media_type)
+    if media_type == OFFICE_MEDIA_TYPE and (text := extract_office_text(data)):
+        return PromptInputs(texts=((name, text),))
     if known_type and not known_type.group:
         article = "an" if known_type.title[0] in "AEIOU" else "a"
         raise FileError(
