@@ -134,7 +134,8 @@ class Fetcher:
                 redirect = _find_redirect(target, response)
                 if redirect is None:
                     return self._read_response(target, response)
-                extract_cookies_to_jar(self._cookies, requests.Request("GET", target.url).prepare(), response.raw)
+                named_request = requests.Request("GET", target.url).prepare()
+                extract_cookies_to_jar(self._cookies, named_request, response.raw)  # type: ignore[no-untyped-call]
             if self.policy and redirect.host not in allowed_hosts:
                 raise ToolError(f"{target.url} redirects to another host; to follow, fetch {redirect.url}")
             target = redirect
@@ -175,7 +176,8 @@ class Fetcher:
             request = requests.Request(method, url, headers=headers, data=self.data, auth=lambda request: request)
             prepared = session.prepare_request(request)
             # The host of this request may be an address, but cookies belong to the name.
-            if cookies := get_cookie_header(self._cookies, requests.Request(method, target.url).prepare()):
+            named_request = requests.Request(method, target.url).prepare()
+            if cookies := get_cookie_header(self._cookies, named_request):  # type: ignore[no-untyped-call]
                 prepared.headers["Cookie"] = cookies
             settings = session.merge_environment_settings(url, {}, None, None, None)
             # Not session.send(): it reads the entire body of a redirect.
