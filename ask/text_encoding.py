@@ -118,7 +118,7 @@ def _detect_wide_encoding(data: bytes) -> str:
             text = sample[: error.start].decode(encoding)
         # ASCII characters, if only spaces and newlines, occur in every text, and any bytes are characters of UTF-16.
         ascii_count = len(re.findall(r"[\t\n\r -~]", text))
-        if ascii_count * 20 >= len(text) > 0 and not re.search(_CONTROLS, text):
+        if len(text.strip()) > 1 and ascii_count * 20 >= len(text) and not re.search(_CONTROLS, text):
             return encoding
     return ""
 
