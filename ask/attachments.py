@@ -33,6 +33,7 @@ class MediaType(NamedTuple):
     alternative: str = ""
 
 
+OFFICE_MEDIA_TYPE = "application/zip"
 MEDIA_TYPES = {
     "image/png": MediaType("image", "PNG", rb"\x89PNG\r\n\x1a\n"),
     "image/jpeg": MediaType("image", "JPEG", rb"\xff\xd8\xff"),
@@ -52,7 +53,7 @@ MEDIA_TYPES = {
     "image/tiff": MediaType("", "TIFF image", rb"II\*\0|MM\0\*", "PNG or JPEG"),
     "video/mp4": MediaType("", "video", rb"....ftyp", "single images, or its sound"),
     "video/webm": MediaType("", "video", rb"\x1a\x45\xdf\xa3", "single images, or its sound"),
-    "application/zip": MediaType("", "ZIP archive or Office document", rb"PK\x03\x04", "a PDF or text"),
+    OFFICE_MEDIA_TYPE: MediaType("", "ZIP archive", rb"PK\x03\x04", "a PDF or text"),
 }
 """The detected media types, by MIME type; the first whose signature matches counts."""
 UNKNOWN_TYPE = MediaType("", "", b"")

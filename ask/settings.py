@@ -68,6 +68,7 @@ SETTINGS = {
     "safe.allow_tools": Setting(list, "safe mode: tools of plugins and MCP servers to allow", "allow_tools"),
     "safe.environment": Setting(list, "safe mode: environment variables that commands may see", "safe_environment"),
     "context.files": Setting(list, "file names of project instructions", "context_files"),
+    "attachments.keep_location": Setting(bool, "send the position in photos", "keep_location"),
     "network.tries": Setting(int, "maximum tries for a request", "tries"),
     "network.backoff": Setting(float, "seconds before the first retry", "backoff"),
 }
@@ -466,6 +467,7 @@ class Settings(NamedTuple):
     safe_environment: tuple[str, ...] = ()
     verbose: bool = False
     context_files: tuple[str, ...] = ("AGENTS.md",)
+    keep_location: bool = False
     record: str = ""
     replay: str = ""
 

@@ -18,6 +18,7 @@ INVISIBLE_CHARACTERS = (
     r"[\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
     r"\U000e0000-\U000e007f]"
 )
+ENCODING_TITLES = {"cp874": "windows-874", "cp932": "Shift_JIS", "cp949": "EUC-KR", "mac-roman": "Mac Roman"}
 OPENING_TAG_PATTERN = r'(?:\A|\n\n)<(?P<mark>(?:file|stdin)(?:-\d+)?)(?: name=(?P<name>"[^\n]*"))?>\n'
 """The opening tag of a file or of piped text in a prompt, as `ask.inputs` writes it."""
 
@@ -90,6 +91,45 @@ def _escape_match(match: re.Match[str]) -> str:
 def mask_password(url: str) -> str:
     """Replace the credentials in a URL, which may be malformed, with asterisks."""
     return re.sub(r"^([\w+.-]*://)?.*@", r"\1***@", url, flags=re.DOTALL)
+
+
+class DecodedText(NamedTuple):
+    """A text, and how it is encoded.
+
+    Attributes:
+        text: the text without its byte order mark; bytes that are not characters are escapes, as in \\xe9.
+        encoding: the Python name of the encoding.
+        byte_order_mark: the byte order mark; b"" if there is none.
+        invalid_count: how many bytes are not characters.
+    """
+
+    text: str
+    encoding: str = "utf-8"
+    byte_order_mark: bytes = b""
+    invalid_count: int = 0
+
+    @property
+    def title(self) -> str:
+        """The common name of the encoding."""
+        name = self.encoding.removesuffix("-le").removesuffix("-be")
+        return ENCODING_TITLES.get(name) or (f"windows-{name[2:]}" if name.startswith("cp125") else name.upper())
+
+    @property
+    def note(self) -> str:
+        """What the user should know about the encoding, to follow the name of the text; "" for nothing."""
+        parts = [] if self.encoding.startswith("utf-") else [f"is not UTF-8 and was read as {self.title}"]
+        if self.invalid_count:
+            count = "1 byte that is" if self.invalid_count == 1 else f"{self.invalid_count:,} bytes that are"
+            parts.append(f"contains {count} not {self.title}, sent as escapes")
+        return ", and ".join(parts)
+
+    def encode(self, text: str) -> bytes:
+        """Encode another text as this one.
+
+        Raises:
+            UnicodeEncodeError: the encoding lacks a character.
+        """
+        return self.byte_order_mark + text.encode(self.encoding)
 
 
 def decode_argument(argument: str) -> str:

@@ -6,6 +6,8 @@ import io
 import struct
 import wave
 import zlib
+from collections.abc import Mapping
+from zipfile import ZipFile
 
 from ask import Attachment
 
@@ -81,3 +83,20 @@ BEGINNINGS = {
 PHOTO = Attachment("photo.png", "image/png", png())
 PAPER = Attachment("paper.pdf", "application/pdf", pdf())
 SPEECH = Attachment("speech.wav", "audio/wav", wav())
+
+
+def docx(text: str) -> bytes:
+    """Return a Word document with a paragraph and a table of one row."""
+    namespace = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+    cells = "".join(f"<w:tc><w:p><w:r><w:t>{cell}</w:t></w:r></w:p></w:tc>" for cell in "ab")
+    body = f"<w:p><w:r><w:t>{text}</w:t></w:r></w:p><w:tbl><w:tr>{cells}</w:tr></w:tbl>"
+    return zipped({"word/document.xml": f"<w:document {namespace}><w:body>{body}</w:body></w:document>"})
+
+
+def zipped(files: Mapping[str, str]) -> bytes:
+    """Return a ZIP archive with files."""
+    data = io.BytesIO()
+    with ZipFile(data, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return data.getvalue()

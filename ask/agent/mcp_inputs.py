@@ -25,8 +25,10 @@ from ask.templates.template import Template, parse_variables
 from ask.text import decode_argument, format_blocks, format_one_line
 
 
-def read_mcp_resource(address: str, timeout: float, app: AppContext, servers: LazyServers) -> PromptInputs:
-    """Read a resource, such as mcp://notes/file:///plan.md.
+def read_mcp_resource(
+    address: str, timeout: float, app: AppContext, servers: LazyServers, *, keep_location: bool = False
+) -> PromptInputs:
+    """Read a resource, such as mcp://notes/file:///plan.md. Photos lose their position unless `keep_location` is set.
 
     Raises:
         FileError: the server cannot be used, or the resource cannot be read or is of a type that no provider accepts.
@@ -38,7 +40,7 @@ def read_mcp_resource(address: str, timeout: float, app: AppContext, servers: La
     except RequestError as error:
         hint = f"ask mcp resources {server.name} lists its resources"
         raise FileError(f"cannot read {format_one_line(decode_argument(address))} ({error})", hint) from None
-    return to_prompt_inputs(contents)
+    return to_prompt_inputs(contents, keep_location=keep_location)
 
 
 def select_mcp_prompt(
@@ -123,7 +125,7 @@ def find_server(address: str, app: AppContext, kind: str, error_class: type[AskE
     return servers[name], rest
 
 
-def to_prompt_inputs(contents: Sequence[ResourceContent]) -> PromptInputs:
+def to_prompt_inputs(contents: Sequence[ResourceContent], *, keep_location: bool = False) -> PromptInputs:
     """Convert resources to texts and attachments, by the type of their content.
 
     Raises:
@@ -131,6 +133,8 @@ def to_prompt_inputs(contents: Sequence[ResourceContent]) -> PromptInputs:
     """
     inputs = PromptInputs()
     for name, data in contents:
-        text_inputs = PromptInputs(texts=((name, data),)) if isinstance(data, str) else parse_content(name, data)
-        inputs = inputs.merge(text_inputs)
+        if isinstance(data, str):
+            inputs = inputs.merge(PromptInputs(texts=((name, data),)))
+        else:
+            inputs = inputs.merge(parse_content(name, data, keep_location=keep_location))
     return inputs

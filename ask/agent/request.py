@@ -153,8 +153,8 @@ def prepare_without_prompt(flags: Mapping[str, Any], app: AppContext, *, has_col
     if flags["schema"] is not None:
         from ask.agent.response_schema import read_response_schema
 
-        response_schema = read_response_schema(flags["schema"])
-    extra_system_prompt = read_extra_system_prompt(flags["system"], conversation, template)
+        response_schema = read_response_schema(flags["schema"], app.console.print_notice)
+    extra_system_prompt = read_extra_system_prompt(flags["system"], conversation, template, app.console.print_notice)
     settings = read_settings(flags, extra_system_prompt, app, template)
     for warning in (*app.config.warnings, *app.config.list_skipped("aliases", "providers")):
         app.console.print_notice(warning)
@@ -373,7 +373,10 @@ def read_template(flags: Mapping[str, Any], app: AppContext, toolset: Toolset, *
 
 
 def read_extra_system_prompt(
-    option_value: str | None, conversation: ResumedConversation, template: Template | None
+    option_value: str | None,
+    conversation: ResumedConversation,
+    template: Template | None,
+    notify: Callable[[str], None],
 ) -> str:
     """Return the user's addition to the system prompt.
 
@@ -383,7 +386,10 @@ def read_extra_system_prompt(
     template_text = template.system_prompt if template else ""
     if option_value is None:
         return template_text or conversation.system
-    option_text = read_text_file(option_value[1:]) if option_value.startswith("@") else decode_argument(option_value)
+    if option_value.startswith("@"):
+        option_text = read_text_file(option_value[1:], notify)
+    else:
+        option_text = decode_argument(option_value)
     return "\n\n".join(filter(None, (template_text, option_text)))
 
 
@@ -419,18 +425,22 @@ def read_user_message(flags: Mapping[str, Any], request: RunRequest, app: AppCon
     These are a template, the command line, files and standard input.
     """
     template = request.template
-    read_piped = partial(read_stdin, request.settings.stdin_limit, app.console.print_notice)
+    notify = app.console.print_notice
+    read_piped = partial(read_stdin, request.settings.stdin_limit, notify)
     prompt_text = decode_argument(" ".join(flags["words"]))
     if is_blank(prompt_text):
         prompt_text = ""
     piped_data = b"" if flags["no_stdin"] or any(name in STDIN_NAMES for name in flags["files"]) else read_piped()
     may_be_attachment = b"\0" in piped_data or piped_data.lstrip().startswith((b"%PDF-", b"\xff"))
     if not flags["files"] and not may_be_attachment and not (template and template.inputs):
-        return compose_message(prompt_text, template, stdin_text=decode_text(piped_data, "stdin"))
+        return compose_message(prompt_text, template, stdin_text=decode_text(piped_data, "stdin", notify))
     from ask.inputs.sources import parse_stdin_content
 
     stdin_reader = None if flags["no_stdin"] else partial(read_piped, allow_terminal=True)
-    inputs = read_files(flags["files"], request, app, stdin_reader).merge(parse_stdin_content(piped_data))
+    piped_inputs = parse_stdin_content(piped_data, keep_location=request.settings.keep_location)
+    for note in piped_inputs.encoding_notes:
+        notify(note)
+    inputs = read_files(flags["files"], request, app, stdin_reader).merge(piped_inputs)
     if template and template.inputs:
         inputs = template.inputs.merge(inputs)
     print_input_notes(inputs, request, app)
@@ -457,10 +467,19 @@ def read_files(
     def read_resource(address: str, timeout: float) -> PromptInputs:
         from ask.agent.mcp_inputs import read_mcp_resource
 
-        return read_mcp_resource(address, timeout, app, request.toolset.mcp_servers)
+        return read_mcp_resource(
+            address, timeout, app, request.toolset.mcp_servers, keep_location=settings.keep_location
+        )
 
     settings, environment = request.settings, request.secrets.build_child_environment()
-    readers = InputReaders(settings.command_timeout, environment, app.console.print_notice, stdin_reader, read_resource)
+    readers = InputReaders(
+        settings.command_timeout,
+        environment,
+        app.console.print_notice,
+        stdin_reader,
+        settings.keep_location,
+        read_resource,
+    )
     return read_inputs(files, readers)
 
 

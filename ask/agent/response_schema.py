@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 
 from ask.errors import UsageError
 from ask.inputs.readers import read_text_file
@@ -18,7 +19,7 @@ FILE_NAME_PATTERN = re.compile(r"\S*\.json|\S*/\S*|~\S*")
 """Text that can only be a file name."""
 
 
-def read_response_schema(option_value: str) -> ResponseSchema:
+def read_response_schema(option_value: str, notify: Callable[[str], None]) -> ResponseSchema:
     """Read a schema from a file (@file, or its name), JSON, or the short form.
 
     Raises:
@@ -30,7 +31,7 @@ def read_response_schema(option_value: str) -> ResponseSchema:
     if text.startswith("@") or (
         not is_inline and (FILE_NAME_PATTERN.fullmatch(text) or ("." in text and os.path.isfile(text)))
     ):
-        text = read_text_file(text.removeprefix("@"))
+        text = read_text_file(text.removeprefix("@"), notify)
     try:
         value = STRICT_DECODER.decode(text)
     except JSON_ERRORS as error:

@@ -39,6 +39,7 @@ from ask.cli.map_batch import check_batch_flags, refuse_row, run_batches
 from ask.cli.run import open_session
 from ask.console import StderrConsole
 from ask.errors import RowsFailedError, RunInterruptedError, UsageError
+from ask.file_names import find_equivalent_path
 from ask.map.engine import Engine, Progress
 from ask.map.job import Job, RowPrompt, RowTask, TaskResult, identify_rows, prepare_job
 from ask.map.ledger import Ledger
@@ -202,7 +203,8 @@ class MapCommand:
         for option in flags["options"]:
             if option.endswith(OUTPUT_SUFFIXES) and "=" not in option:
                 raise UsageError("-o sets a model parameter", f"to write the output to a file, use -O {option}")
-        paths = flags["arguments"][0 if has_template else 1 :]
+        arguments = flags["arguments"][0 if has_template else 1 :]
+        paths = [path if path == STDIN else str(find_equivalent_path(Path(path))) for path in arguments]
         check_inputs(paths)
         if flags["engine"] is not None and flags["key"]:
             raise UsageError("--key does not work with --engine", "set the key in the environment of the workers")
@@ -218,6 +220,7 @@ class MapCommand:
         )
         rows_are_files = self.job.prompt.uses_path or has_template
         self.inputs = select_inputs(paths, input_format, rows_are_files=rows_are_files)
+        self._notices: set[str] = set()
         self.reads_pipe = any(one.path == STDIN or Path(one.path).is_fifo() for one in self.inputs)
 
     def run(self) -> None:
@@ -276,9 +279,15 @@ class MapCommand:
             count = f"{format_count(engine.progress.failed, 'row')} failed (--retry-failed sends failed rows again)"
             raise RowsFailedError(f"{count}; first error: {engine.first_row_error}")
 
+    def _notify_once(self, text: str) -> None:
+        """Print a notice about an input, which may be read several times."""
+        if text not in self._notices:
+            self._notices.add(text)
+            self.app.console.print_notice(text)
+
     def _read_rows(self) -> Iterator[Row]:
         """Read the rows to use, from the first one."""
-        rows = itertools.islice(read_rows(self.inputs), self.flags["limit"])
+        rows = itertools.islice(read_rows(self.inputs, self._notify_once), self.flags["limit"])
         return iter(draw_sample(rows, self.flags["sample"])) if self.flags["sample"] else rows
 
     def _run_engine(self, rows: Iterator[Row], first_row: Row) -> Engine:

@@ -81,12 +81,13 @@ def read_folder(
         FileError: it cannot be read, contains too much, or contains no text.
     """
     texts: list[tuple[str, str]] = []
+    encoding_notes: list[str] = []
     skipped: list[str] = []
     private: list[str] = []
     size = 0
     for entry in walk_files(folder, environment):
         display_path = f"{name.rstrip('/')}/{decode_argument(str(entry.path.relative_to(folder)))}"
-        text, reason = ("", entry.skip_reason) if entry.skip_reason else read_text_or_reason(entry.path)
+        text, reason = read_text_or_reason(entry, display_path, encoding_notes.append)
         if not reason and not entry.is_in_repository and PRIVATE_KEY_PATTERN.search(text[:SNIFF_BYTES]):
             reason = PRIVATE_KEY
         if reason:
@@ -111,21 +112,24 @@ def read_folder(
         raise FileError(f"{name} contains no text files", f"skipped: {examples}" if examples else "name another")
     if skipped:
         texts.append((name, "\n".join(("Skipped:", *skipped))))
-    return PromptInputs(texts=tuple(texts), skipped_files=tuple(skipped))
+    return PromptInputs(texts=tuple(texts), skipped_files=tuple(skipped), encoding_notes=tuple(encoding_notes))
 
 
-def read_text_or_reason(path: Path) -> tuple[str, str]:
+def read_text_or_reason(entry: FolderEntry, name: str, notify: Callable[[str], None]) -> tuple[str, str]:
     """Return the text of a file and "", or else "" and why it is skipped.
 
-    At most one byte more than `FILE_LIMIT` is read.
+    At most one byte more than `FILE_LIMIT` is read. `notify` is called with a line that begins with the name if it is
+    not valid UTF-8.
     """
+    if entry.skip_reason:
+        return "", entry.skip_reason
     try:
-        with path.open("rb") as file:
+        with entry.path.open("rb") as file:
             head = file.read(SNIFF_BYTES)
             media_type = detect_media_type(head)
             if media_type:
                 return "", describe_media_type(media_type)
-            return decode_text(head + file.read(FILE_LIMIT + 1 - len(head)), ""), ""
+            return decode_text(head + file.read(FILE_LIMIT + 1 - len(head)), name, notify), ""
     except OSError as error:
         return "", error.strerror or "cannot be read"
     except FileError:

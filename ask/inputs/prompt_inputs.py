@@ -10,12 +10,14 @@ from ask.attachments import (
     MAX_FILE_BYTES,
     MAX_TOTAL_BYTES,
     MEDIA_TYPES,
+    OFFICE_MEDIA_TYPE,
     describe_attachment,
     detect_media_type,
 )
 from ask.errors import FileError
 from ask.inputs.readers import decode_text
 from ask.messages import Attachment
+from ask.office_text import extract_office_text
 from ask.records import NamedTuple
 from ask.text import format_one_line
 
@@ -29,15 +31,19 @@ class PromptInputs(NamedTuple):
 
     Attributes:
         texts: the texts of files and pages, as (name, text).
-        attachments: images, PDFs and audio, sent unchanged.
+        attachments: images, PDFs and audio, sent unchanged except for the position in photos.
         stdin_text: the text of standard input.
         skipped_files: the files of folders that are left out, one line each with the reason.
+        encoding_notes: a line for each text that is not valid UTF-8.
+        cleaned_photos: the names of photos whose position is removed.
     """
 
     texts: tuple[tuple[str, str], ...] = ()
     attachments: tuple[Attachment, ...] = ()
     stdin_text: str = ""
     skipped_files: tuple[str, ...] = ()
+    encoding_notes: tuple[str, ...] = ()
+    cleaned_photos: tuple[str, ...] = ()
 
     @property
     def notes(self) -> list[str]:
@@ -45,6 +51,7 @@ class PromptInputs(NamedTuple):
         attachment_list = ", ".join(map(describe_attachment, self.attachments))
         return [
             *([f"with {attachment_list}"] if attachment_list else []),
+            *(f"removed the position from {name}" for name in self.cleaned_photos),
             *(f"skipped {line}" for line in self.skipped_files),
         ]
 
@@ -72,6 +79,7 @@ class InputReaders(NamedTuple):
         environment: the environment of child processes, without API keys.
         notify: called with a line for the user if a pipe stays silent, or a file is empty or skipped.
         read_stdin: reads standard input; None if -f must not read it.
+        keep_location: whether photos keep the position where they were taken.
         read_resource: reads a resource of an MCP server by its address, within a number of seconds.
     """
 
@@ -79,19 +87,28 @@ class InputReaders(NamedTuple):
     environment: Mapping[str, str]
     notify: Callable[[str], None]
     read_stdin: Callable[[], bytes] | None = None
+    keep_location: bool = False
     read_resource: Callable[[str, float], PromptInputs] | None = None
 
 
-def parse_content(name: str, data: bytes, text_limit: int | None = None) -> PromptInputs:
+def parse_content(
+    name: str, data: bytes, text_limit: int | None = None, *, keep_location: bool = False
+) -> PromptInputs:
     """Convert file content to a text or an attachment, by its media type.
 
-    `text_limit` is the maximum size of a text in bytes; None for any size.
+    Args:
+        name: the name of the file.
+        data: its content.
+        text_limit: the maximum size of a text in bytes; None for any size.
+        keep_location: whether a photo keeps the position where it was taken.
 
     Raises:
         FileError: it is too long, or of a type that no provider accepts.
     """
     media_type = detect_media_type(data)
     known_type = MEDIA_TYPES.get(media_type)
+    if media_type == OFFICE_MEDIA_TYPE and (text := extract_office_text(data)):
+        return PromptInputs(texts=((name, text),))
     if known_type and not known_type.group:
         article = "an" if known_type.title[0] in "AEIOU" else "a"
         raise FileError(
@@ -102,5 +119,14 @@ def parse_content(name: str, data: bytes, text_limit: int | None = None) -> Prom
     if limit is not None and len(data) > limit:
         raise FileError(f"{name} is larger than {limit} bytes", "attach a smaller file, or a part of it")
     if known_type is None:
-        return PromptInputs(texts=((name, decode_text(data, name, SUPPORTED_CONTENT)),))
-    return PromptInputs(attachments=(Attachment(format_one_line(PurePath(name).name), media_type, data),))
+        notes: list[str] = []
+        text = decode_text(data, name, notes.append, SUPPORTED_CONTENT)
+        return PromptInputs(texts=((name, text),), encoding_notes=tuple(notes))
+    title = format_one_line(PurePath(name).name)
+    cleaned_data = data
+    if known_type.group == "image" and not keep_location:
+        from ask.inputs.photo_locations import remove_location
+
+        cleaned_data = remove_location(data)
+    attachment = Attachment(title, media_type, cleaned_data)
+    return PromptInputs(attachments=(attachment,), cleaned_photos=() if cleaned_data is data else (title,))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import errno
 import os
 import re
@@ -10,10 +9,13 @@ import select
 import stat
 import sys
 import time
+from codecs import BOM_UTF8
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from ask.errors import FileError
+from ask.file_names import find_equivalent_path
 
 STDIN_NAMES = ("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
 """Names of standard input. It is read only once, so none of them is opened as a file."""
@@ -59,19 +61,19 @@ def read_stdin(limit: int, notify: Callable[[str], None], *, allow_terminal: boo
     return data
 
 
-def read_text_file(path: str) -> str:
-    """Read a text file.
+def read_text_file(path: str, notify: Callable[[str], None]) -> str:
+    """Read a text file. `notify` is called with a line for the user if it is not valid UTF-8.
 
     Raises:
         FileError: it cannot be read, is too long, or is not text.
     """
     try:
-        data = read_bytes(Path(path).expanduser(), FILE_LIMIT)
+        data = read_bytes(find_equivalent_path(Path(path).expanduser()), FILE_LIMIT)
     except OSError as error:
         raise FileError(f"cannot read {path} ({error.strerror})") from error
     if len(data) > FILE_LIMIT:
         raise FileError(f"{path} is larger than {FILE_LIMIT} bytes", "attach a part of it")
-    return decode_text(data, path)
+    return decode_text(data, path, notify)
 
 
 def read_bytes(
@@ -145,19 +147,26 @@ def read_pipe(
     return b"".join(chunks)
 
 
-def decode_text(data: bytes, source_name: str, expected: str = "text") -> str:
-    """Decode UTF-8, or UTF-16 with a byte order mark. Invalid bytes become escapes.
+def decode_text(data: bytes, source_name: str, notify: Callable[[str], None], expected: str = "text") -> str:
+    """Decode a text, usually UTF-8. Bytes that are no characters in its encoding become escapes.
 
     Args:
         data: the bytes.
-        source_name: the source to name in the error.
+        source_name: the source to name in the notice and in the error.
+        notify: called with a line for the user if the text is not valid UTF-8.
         expected: the accepted types to name in the error.
 
     Raises:
         FileError: it is binary.
     """
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return data.decode("utf-16", "replace")
-    if b"\0" in data:
+    with suppress(UnicodeDecodeError):
+        if not data.startswith(BOM_UTF8) and b"\0" not in data:
+            return data.decode()
+    from ask.text_encoding import decode_bytes
+
+    decoded = decode_bytes(data)
+    if decoded is None:
         raise FileError(f"{source_name} is binary, not {expected}", "convert it to text first")
-    return data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "backslashreplace")
+    if decoded.note:
+        notify(f"{source_name} {decoded.note}")
+    return decoded.text

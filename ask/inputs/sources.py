@@ -9,10 +9,12 @@ import glob
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from unicodedata import normalize
 from urllib.parse import unquote
 
 from ask.attachments import MAX_FILE_BYTES
 from ask.errors import FileError, UsageError
+from ask.file_names import find_equivalent_path
 from ask.inputs.prompt_inputs import MAX_FILES, InputReaders, PromptInputs, parse_content
 from ask.inputs.readers import FILE_LIMIT, STDIN_NAMES, read_bytes
 from ask.text import decode_argument
@@ -22,6 +24,8 @@ WEB_PREFIXES = ("http://", "https://")
 MCP_PREFIX = "mcp://"
 MAX_NAMED_FILES = 3
 """How many skipped files a notice names."""
+MAX_ENCODING_NOTES = 4
+"""How many files that are not valid UTF-8 are named."""
 FILE_URL_PATTERN = re.compile(r"file:(?://(?:localhost)?)?(?=/)", re.IGNORECASE)
 """The part of a file URL before its path: RFC 8089 allows an empty host, "localhost" and none."""
 
@@ -40,6 +44,11 @@ def read_inputs(sources: Sequence[str], readers: InputReaders) -> PromptInputs:
     inputs = PromptInputs()
     for source in sources:
         inputs = inputs.merge(read_source(source, readers))
+    notes = inputs.encoding_notes
+    for note in notes if len(notes) <= MAX_ENCODING_NOTES else notes[: MAX_ENCODING_NOTES - 1]:
+        readers.notify(note)
+    if len(notes) > MAX_ENCODING_NOTES:
+        readers.notify(f"{len(notes) - MAX_ENCODING_NOTES + 1:,} more files are not valid UTF-8")
     return inputs
 
 
@@ -48,11 +57,11 @@ def read_source(source: str, readers: InputReaders) -> PromptInputs:
     if source in STDIN_NAMES:
         if readers.read_stdin is None:
             raise UsageError(f"-f {source} reads stdin, which is disabled here", "use a file instead")
-        return parse_stdin_content(readers.read_stdin())
+        return parse_stdin_content(readers.read_stdin(), keep_location=readers.keep_location)
     if source == CLIPBOARD:
         from ask.inputs.clipboard import read_clipboard
 
-        return parse_content("clipboard", read_clipboard(readers.environment))
+        return parse_content("clipboard", read_clipboard(readers.environment), keep_location=readers.keep_location)
     if source.lower().startswith(WEB_PREFIXES):
         from ask.inputs.web_pages import read_url
 
@@ -68,14 +77,14 @@ def parse_file_url(source: str) -> str:
     return unquote(source[scheme.end() :]) if scheme else source
 
 
-def parse_stdin_content(data: bytes) -> PromptInputs:
+def parse_stdin_content(data: bytes, *, keep_location: bool = False) -> PromptInputs:
     """Convert the content of standard input to prompt inputs.
 
     Raises:
         FileError: it is of a type that no provider accepts.
     """
-    inputs = parse_content("stdin", data)
-    return PromptInputs(attachments=inputs.attachments, stdin_text="".join(text for _, text in inputs.texts))
+    inputs = parse_content("stdin", data, keep_location=keep_location)
+    return inputs._replace(texts=(), stdin_text="".join(text for _, text in inputs.texts))
 
 
 def read_path(path: str, readers: InputReaders) -> PromptInputs:
@@ -88,7 +97,7 @@ def read_path(path: str, readers: InputReaders) -> PromptInputs:
         raise FileError("cannot read a file without a name", "check the variable in the argument of -f")
     name = decode_argument(path)
     try:
-        expanded_path = Path(path).expanduser()
+        expanded_path = find_equivalent_path(Path(path).expanduser())
         if expanded_path.is_dir():
             from ask.inputs.folders import read_folder
 
@@ -102,7 +111,7 @@ def read_path(path: str, readers: InputReaders) -> PromptInputs:
         raise FileError(f"cannot read {name} ({error})") from error
     if not data:
         readers.notify(f"{name} is empty")
-    return parse_content(name, data, FILE_LIMIT)
+    return parse_content(name, data, FILE_LIMIT, keep_location=readers.keep_location)
 
 
 def read_glob(pattern: str, display_name: str, readers: InputReaders) -> PromptInputs:
@@ -111,7 +120,9 @@ def read_glob(pattern: str, display_name: str, readers: InputReaders) -> PromptI
     Raises:
         FileError: no or too many files match, or none of them can be read.
     """
-    paths = [path for path in sorted(glob.iglob(pattern, recursive=True)) if Path(path).is_file()]
+    patterns = {pattern, *(() if pattern.isascii() else (normalize("NFC", pattern), normalize("NFD", pattern)))}
+    matches = {path for each in patterns for path in glob.iglob(each, recursive=True)}
+    paths = [path for path in sorted(matches) if Path(path).is_file()]
     if not paths:
         raise FileError(f"no files match {display_name}", "check the pattern and the folder")
     inputs, size = PromptInputs(), 0
@@ -150,6 +161,6 @@ def parse_dropped_paths(text: str) -> list[str]:
 
 def path_exists(path: str) -> bool:
     try:
-        return Path(parse_file_url(path)).expanduser().exists()
+        return find_equivalent_path(Path(parse_file_url(path)).expanduser()).exists()
     except (OSError, ValueError, RuntimeError):
         return False

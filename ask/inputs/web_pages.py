@@ -10,7 +10,7 @@ from ask.errors import FileError, NetworkError
 from ask.inputs.prompt_inputs import SUPPORTED_CONTENT, InputReaders, PromptInputs, parse_content
 from ask.text import format_one_line
 from ask.tools.base import ToolError
-from ask.tools.fetch_url import BINARY_CONTENT_NOTE, extract_text
+from ask.tools.fetch_url import BINARY_CONTENT_NOTE, PDF_NOTE, extract_text
 from ask.tools.http_get import MAX_BODY_SIZE, Fetcher
 from ask.tools.network_policy import parse_url
 
@@ -41,11 +41,13 @@ def read_url(url: str, readers: InputReaders) -> PromptInputs:
         if detect_media_type(response.body):
             url_parts = urlsplit(response.url)
             return parse_content(
-                unquote(url_parts.path).rstrip("/").rpartition("/")[2] or url_parts.netloc, response.body
+                unquote(url_parts.path).rstrip("/").rpartition("/")[2] or url_parts.netloc,
+                response.body,
+                keep_location=readers.keep_location,
             )
         text = extract_text(response, deadline, readers.environment)
     except ToolError as error:
         raise NetworkError(format_one_line(str(error)), NETWORK_HINT) from None
-    if text == BINARY_CONTENT_NOTE:
+    if text in (BINARY_CONTENT_NOTE, PDF_NOTE):
         raise FileError(f"{name} is binary, not {SUPPORTED_CONTENT}", "convert it to text first")
     return PromptInputs(texts=((name, text),))

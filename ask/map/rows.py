@@ -6,18 +6,19 @@ import csv
 import json
 import math
 import sys
-from codecs import BOM_UTF8
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE, BOM_UTF32_BE, getincrementaldecoder
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from io import BufferedReader
+from contextlib import ExitStack, suppress
+from io import BufferedReader, TextIOWrapper
 from pathlib import Path
 from queue import Empty, Queue
 from threading import Thread
-from typing import Any, Literal, get_args
+from typing import Any, BinaryIO, Literal, get_args
 
 from ask.errors import FileError, UsageError
 from ask.messages import EMPTY_MAPPING
 from ask.records import NamedTuple
+from ask.text import DecodedText
 
 InputFormat = Literal["jsonl", "csv", "tsv", "lines", "nul", "files"]
 INPUT_FORMATS: tuple[str, ...] = get_args(InputFormat)
@@ -26,6 +27,7 @@ STDIN = "-"
 LINE, PATH, INDEX = "line", "path", "index"
 """The placeholders besides columns: a line of text, the path of a file, and the number of the row from 1."""
 READ_BYTES = 1 << 16
+BYTE_ORDER_MARKS = (BOM_UTF16_BE, BOM_UTF16_LE, BOM_UTF32_BE)
 COUNTED_BYTES = 1 << 24
 """How much of a file is read to estimate its number of lines."""
 MAX_WAITING_ROWS = 1000
@@ -101,8 +103,10 @@ def check_inputs(paths: Sequence[str]) -> None:
             raise FileError(f"cannot read {path} ({error.strerror})", hint) from None
 
 
-def read_rows(inputs: Iterable[Input]) -> Iterator[Row]:
+def read_rows(inputs: Iterable[Input], notify: Callable[[str], None] = lambda _: None) -> Iterator[Row]:
     """Yield the rows of all inputs.
+
+    `notify` is called with a line for the user for an input that is not UTF-8, but in an encoding that is recognized.
 
     A row that cannot be parsed has an `error`; the rows after it are still read.
 
@@ -119,14 +123,60 @@ def read_rows(inputs: Iterable[Input]) -> Iterator[Row]:
             try:
                 stream: Any = sys.stdin.buffer if each.path == STDIN else stack.enter_context(open(each.path, "rb"))
                 start = stream.peek()
-                if each.format != "nul" and b"\0" in start:
-                    hint = "convert it to JSONL, CSV or UTF-8 text, or read text separated by NUL with -0"
-                    raise FileError(f"{name} is binary, not text", hint)
+                if each.format not in ("nul", "files"):  # file names are bytes
+                    encoding = detect_encoding(name, start, None if each.path == STDIN else Path(each.path))
+                    if encoding != "utf-8":
+                        notify(f"{name} is not UTF-8 and was read as {DecodedText('', encoding).title}")
+                        stream = transcode_lines(stream, encoding)
                 if start.startswith(BOM_UTF8):
                     stream.read(len(BOM_UTF8))
                 yield from READERS[each.format](name, stream)
             except OSError as error:
                 raise FileError(f"cannot read {name} ({error.strerror})") from None
+
+
+def detect_encoding(name: str, start: bytes, path: Path | None) -> str:
+    """Detect the encoding of lines from the first bytes, or from the lines of a file that are not UTF-8.
+
+    Raises:
+        FileError: it is binary.
+    """
+    if not start.startswith(BYTE_ORDER_MARKS) and b"\0" not in start:
+        if path is not None and path.is_file():
+            start = find_invalid_utf8(path)
+        with suppress(UnicodeDecodeError):
+            start[: start.rfind(b"\n") + 1 or None].decode()
+            return "utf-8"
+    from ask.text_encoding import decode_bytes
+
+    decoded = decode_bytes(start)
+    if decoded is None:
+        hint = "convert it to JSONL, CSV or UTF-8 text, or read text separated by NUL with -0"
+        raise FileError(f"{name} is binary, not text", hint)
+    return decoded.encoding
+
+
+def find_invalid_utf8(path: Path) -> bytes:
+    """Return a part of a file that is not UTF-8, and begins with the start of a line; b"" if there is none."""
+    decoder = getincrementaldecoder("utf-8")()
+    with path.open("rb") as stream:
+        for start in range(0, COUNTED_BYTES, READ_BYTES):
+            chunk = stream.read(READ_BYTES)
+            try:
+                decoder.decode(chunk)
+            except UnicodeDecodeError:
+                stream.seek(start)
+                return stream.read(2 * READ_BYTES)
+            if not chunk:
+                break
+    return b""
+
+
+def transcode_lines(stream: BinaryIO, encoding: str) -> Iterator[bytes]:
+    """Yield the lines of a stream in UTF-8, without a byte order mark. Invalid bytes stay as they are."""
+    errors = "replace" if encoding.startswith("utf-") else "surrogateescape"
+    for number, line in enumerate(TextIOWrapper(stream, encoding, errors, newline="\n")):
+        yield (line if number else line.removeprefix("\ufeff")).encode("utf-8", "surrogateescape")
 
 
 def estimate_row_count(inputs: Iterable[Input]) -> int | None:

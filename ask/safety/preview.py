@@ -18,7 +18,7 @@ from ask.text import escape_non_ascii
 from ask.text_diff import format_unified_diff
 from ask.tools.base import ApprovedFile, ToolError
 from ask.tools.file_access import FileTarget, compute_digest, open_target, resolve_path
-from ask.tools.files import adapt_to_file, replace_once
+from ask.tools.files import adapt_line_ends, decode_file, decode_for_editing, replace_once
 
 CONTINUATION_PREFIX = "  | "
 """The prefix of a line that continues a value."""
@@ -99,10 +99,11 @@ def _build_diff_preview(pending_call: PendingToolCall, target: FileTarget, shown
         return Preview(f"{path} does not exist yet", approved_file=target.to_approved_file(""))
     data = target.read_content(str(path))
     file = target.to_approved_file(compute_digest(data))
-    if b"\0" in data:
+    if decode_file(data) is None:
         return Preview(f"no diff: {path} is binary, {len(data):,} bytes", approved_file=file)
     try:
-        lines = _diff_content(pending_call.tool_name, data.decode("utf-8", "surrogateescape"), pending_call.arguments)
+        old_content = decode_for_editing(data, pending_call.arguments.get("old_text", "")).text
+        lines = _diff_content(pending_call.tool_name, old_content, pending_call.arguments)
     except ToolError as error:
         return Preview(f"no diff: {error}", approved_file=file)
     if not lines:
@@ -122,7 +123,7 @@ def _diff_content(tool_name: str, old_content: str, arguments: Mapping[str, Any]
         ToolError: the edit does not apply, or the change is too large to compare.
     """
     if tool_name == "write_file":
-        new_content = adapt_to_file(arguments["content"], old_content)
+        new_content = adapt_line_ends(arguments["content"], old_content)
     else:
         new_content, _ = replace_once(old_content, arguments["old_text"], arguments["new_text"])
     lines = format_unified_diff(old_content, new_content)

@@ -6,6 +6,7 @@ Whatever mode the terminal was left in, it echoes and reads lines during a promp
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import termios
@@ -33,6 +34,8 @@ with open(int(sys.argv[3]), "wb") as result:
     result.write(line.encode("utf-8", "surrogateescape"))
 """
 """Edits a line with readline, in a child process: it reads the user's key bindings without changing those of ask."""
+_REPORTS = r"\x1b(?:\[(?:[IO]|\d+;\d+R|[?>=][0-?]*[ -/]*[@-~])|\]\d[^\x07\x1b]*(?:\x07|\x1b\\)|P[\d>!][^\x1b]*\x1b\\)"
+"""What a terminal sends as if it was typed: changes of its focus, and late answers to other programs. Not keys."""
 _INPUT_MODES, _OUTPUT_MODES, _LOCAL_MODES = 0, 1, 3  # indexes into the result of tcgetattr
 
 
@@ -97,7 +100,7 @@ class Terminal:
                     self.write("\n")
                     return None
                 line += data
-        return line.decode("ascii", "replace")
+        return re.sub(_REPORTS, "", line.decode("ascii", "replace"))
 
     def edit_line(self, prompt: str, text: str) -> str | None:
         """Let the user edit a line of printable ASCII. Return None if editing is canceled.

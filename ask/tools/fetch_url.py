@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ask.office_text import extract_office_text
 from ask.tools.base import ToolContext, ToolError, ToolResult
 
 if TYPE_CHECKING:
@@ -33,6 +34,10 @@ _HTML_START_PATTERN = re.compile(rf"\s*(?:<\?xml[^>]*>\s*)?(?:<!--|<(?:{_HTML_TA
 """Recognizes HTML without a content type, as browsers do: https://mimesniff.spec.whatwg.org"""
 _BODY_TIME_SHARE = 0.8
 """Share of the timeout for receiving the body; the rest is for parsing it."""
+_PDF_TYPE = "application/pdf"
+PDF_NOTE = (
+    "[a PDF, not shown; the user can attach it with -f URL, or download it in bash and convert it with pdftotext]"
+)
 BINARY_CONTENT_NOTE = "[binary content, not shown]"
 _SNIFF_LENGTH = 4_096
 """Bytes at the start of a body that are searched for its encoding."""
@@ -85,8 +90,10 @@ def extract_text(response: FetchResponse, deadline: float, environment: Mapping[
         ToolError: Parsing takes too long or too much memory.
     """
     media_type = _parse_media_type(response.content_type)
+    if media_type == _PDF_TYPE or response.body.startswith(b"%PDF-"):
+        return PDF_NOTE
     if _BINARY_TYPE_PATTERN.match(media_type) or response.body.startswith(_BINARY_SIGNATURES):
-        return BINARY_CONTENT_NOTE
+        return extract_office_text(response.body) or BINARY_CONTENT_NOTE
     if not response.body:
         return "[the response is empty]"
     encoding = _detect_encoding(response)
@@ -136,10 +143,20 @@ def _detect_encoding(response: FetchResponse) -> str:
     if declaration and (encoding := _normalize_encoding(declaration[1].decode("ascii", "replace"))):
         # The declaration was readable as ASCII, so the page is not UTF-16. Browsers do the same.
         return "utf-8" if encoding.startswith(("utf-16", "utf-32")) else encoding
+    return _recognize_encoding(response)
+
+
+def _recognize_encoding(response: FetchResponse) -> str:
+    """Return the encoding of a body that does not declare any; "" if it is not text."""
     try:
         codecs.getincrementaldecoder("utf-8")().decode(response.body)
     except UnicodeDecodeError:
-        return "cp1252" if response.content_type.strip().lower().startswith("text/") else ""
+        if not response.content_type.strip().lower().startswith("text/"):
+            return ""
+        from ask.text_encoding import decode_bytes
+
+        decoded = decode_bytes(response.body)
+        return decoded.encoding if decoded else "cp1252"
     return "utf-8"
 
 

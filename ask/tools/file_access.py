@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 from ask.atomic_files import Ownership, replace_file
+from ask.file_names import find_equivalent_path
 from ask.records import NamedTuple
 from ask.suggestions import find_similar
 from ask.tools.base import ApprovedFile, FolderConfinement, ToolContext, ToolError
@@ -40,7 +41,10 @@ _FILE_TYPE_DESCRIPTIONS = {
 
 
 def resolve_path(path_argument: str, context: ToolContext) -> Path:
-    """Return the path that the model means: relative to the run's directory, with `~` expanded."""
+    """Return the path that the model means: relative to the run's directory, with `~` expanded.
+
+    A name that does not exist stands for the only existing one that looks the same.
+    """
     try:
         if len(os.fsencode(path_argument)) > _MAX_PATH_LENGTH:
             raise ToolError(
@@ -49,7 +53,7 @@ def resolve_path(path_argument: str, context: ToolContext) -> Path:
             )
         if not path_argument or "\0" in path_argument:
             raise ToolError("the path is empty or contains a NUL")
-        return context.directory / Path(path_argument).expanduser()
+        return find_equivalent_path(context.directory / Path(path_argument).expanduser())
     except UnicodeEncodeError:
         raise ToolError("the path contains an unpaired surrogate") from None
     except RuntimeError:

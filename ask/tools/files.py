@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from itertools import accumulate, islice
 from typing import Any
 
 from ask.suggestions import find_similar
+from ask.text import DecodedText
 from ask.tools.base import MAX_RESULT_LENGTH, ToolContext, ToolError, ToolResult
 from ask.tools.file_access import (
     escape_for_display,
@@ -33,14 +36,18 @@ def read_file(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     name = arguments["filepath"]
     with use_path(name, context) as path:
         data = read_allowed_file(name, path, context)
-    if b"\0" in data:
+    decoded = decode_file(data)
+    if decoded is None:
         raise ToolError(_describe_binary_file(name, data))
-    text = data.decode("utf-8-sig", "backslashreplace")
-    return ToolResult(_select_lines(text, arguments.get("offset"), arguments.get("limit")))
+    lines = _select_lines(decoded.text, arguments.get("offset"), arguments.get("limit"))
+    if decoded.encoding == "utf-8":
+        return ToolResult(lines)
+    newline = "" if lines.endswith("\n") else "\n"
+    return ToolResult(f"{lines}{newline}[the file is encoded in {decoded.title}; write_file and edit_file keep that]")
 
 
 def write_file(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """Write a file atomically. It keeps its line ends and its byte order mark.
+    """Write a file atomically. A file that exists keeps its encoding, its line ends and its byte order mark.
 
     Raises:
         ToolError: It cannot be written.
@@ -50,19 +57,19 @@ def write_file(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult
     with use_path(name, context) as path:
         if name.endswith("/"):
             raise ToolError(f"{name} is a directory, not a file")
-        try:
-            old_data = read_allowed_file(name, path, context)
-        except (OSError, ToolError):  # it is new, or cannot be read
-            old_data = b""
-        if b"\0" not in old_data:
-            content = adapt_to_file(content, old_data.decode("utf-8", "surrogateescape"))
-        data = content.encode()
+        decoded = None
+        with suppress(OSError, ToolError):  # there is no such file, or writing it fails with the better message
+            decoded = decode_file(read_allowed_file(name, path, context))
+        if decoded:
+            content = adapt_line_ends(content, decoded.text)
+        data, encoding_note = _encode_content(name, content, decoded or DecodedText(""))
+        note = encoding_note + note
         created = write_regular_file(name, path, data, context)
     return ToolResult(f"{'created' if created else 'overwrote'} {name}: {len(data):,} bytes{note}")
 
 
 def edit_file(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """Replace the only occurrence of a text in a file; all other bytes stay unchanged.
+    """Replace the only occurrence of a text in a file, in its encoding; all other bytes stay unchanged.
 
     Raises:
         ToolError: The text does not occur exactly once, or the file cannot be read or written.
@@ -71,13 +78,14 @@ def edit_file(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     new_text, note = _replace_lone_surrogates(arguments["new_text"])
     with use_path(name, context) as path:
         old_content = read_allowed_file(name, path, context)
-        text = old_content.decode("utf-8", "surrogateescape")
+        decoded = decode_for_editing(old_content, arguments["old_text"])
         try:
-            new_content, line = replace_once(text, arguments["old_text"], new_text)
+            new_content, line = replace_once(decoded.text, arguments["old_text"], new_text)
         except ToolError as error:
             raise ToolError(f"{name} is unchanged: {error}") from None
-        write_regular_file(name, path, new_content.encode("utf-8", "surrogateescape"), context)
-    return ToolResult(f"edited {name} at line {line}{note}")
+        data, encoding_note = _encode_content(name, new_content, decoded)
+        write_regular_file(name, path, data, context)
+    return ToolResult(f"edited {name} at line {line}{encoding_note}{note}")
 
 
 def list_dir(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
@@ -128,9 +136,48 @@ def _select_lines(text: str, offset: int | None, limit: int | None) -> str:
     return f"{shown_text}{newline}[lines {first:,} to {last:,} of {len(lines):,}{hint}]"
 
 
+def decode_file(data: bytes) -> DecodedText | None:
+    """Decode the content of a file in its encoding; return None if it is binary."""
+    with suppress(UnicodeDecodeError):
+        if not data.startswith(BOM_UTF8) and b"\0" not in data:
+            return DecodedText(data.decode())
+    from ask.text_encoding import decode_bytes
+
+    return decode_bytes(data)
+
+
+def decode_for_editing(data: bytes, old_text: str) -> DecodedText:
+    """Decode the content of a file so that encoding its text yields the same bytes.
+
+    What is binary, damaged, or without the first line of `old_text` is UTF-8 with surrogates for bytes that are no
+    characters.
+    """
+    decoded = decode_file(data)
+    if decoded and old_text.partition("\n")[0] in decoded.text and decoded.encode(decoded.text) == data:
+        return decoded
+    return DecodedText(data.decode("utf-8", "surrogateescape"))
+
+
+def _encode_content(name: str, content: str, old_content: DecodedText) -> tuple[bytes, str]:
+    """Encode the new content of a file as its old content; return it with a note about the encoding.
+
+    Raises:
+        ToolError: The encoding lacks a character.
+    """
+    if old_content.byte_order_mark:
+        content = content.removeprefix(_BYTE_ORDER_MARK)
+    if old_content.encoding == "utf-8":
+        return old_content.byte_order_mark + content.encode("utf-8", "surrogateescape"), ""
+    try:
+        return old_content.encode(content), f", in {old_content.title} as before"
+    except UnicodeEncodeError as error:
+        raise ToolError(
+            f"{name} is unchanged: it is encoded in {old_content.title}, which lacks {content[error.start]!r}; leave "
+            "out that character, or first convert the file to UTF-8 with iconv in bash"
+        ) from None
+
+
 def _describe_binary_file(name: str, data: bytes) -> str:
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return f"{name} is UTF-16 text ({len(data):,} bytes); read it with iconv -f UTF-16 -t UTF-8 in bash"
     from mimetypes import guess_type
 
     media_type = guess_type(name)[0] or "unknown type"
@@ -170,13 +217,9 @@ _MAX_WHITESPACE_SEARCH_COST = 50_000_000
 _MAX_EXCERPT_LENGTH = 200
 
 
-def adapt_to_file(content: str, old_text: str) -> str:
-    """Give the content of a file the line ends and the byte order mark of the text that it replaces."""
-    if has_crlf(old_text):
-        content = content.replace("\r\n", "\n").replace("\n", "\r\n")
-    if old_text.startswith(_BYTE_ORDER_MARK) and not content.startswith(_BYTE_ORDER_MARK):
-        content = _BYTE_ORDER_MARK + content
-    return content
+def adapt_line_ends(content: str, old_text: str) -> str:
+    """Give the content of a file the line ends of the text that it replaces."""
+    return content.replace("\r\n", "\n").replace("\n", "\r\n") if has_crlf(old_text) else content
 
 
 def has_crlf(text: str) -> bool:

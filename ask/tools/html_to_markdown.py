@@ -31,6 +31,9 @@ _CODE_BLOCK_PATTERN = re.compile(r"(^[ \t]*```.*?^[ \t]*```[ \t]*$)", re.MULTILI
 _REFRESH_PATTERN = re.compile(r"\s*[\d.]*\s*[;,]\s*(?:url\s*=)?\s*[\"']?([^\"']+)", re.IGNORECASE)
 _MIN_MAIN_SHARE = 0.3
 """Share of a page's text that its main element must contain to be used instead of the full page."""
+_MIN_TEXT_LENGTH = 200
+"""Characters of text below which the text for browsers without JavaScript is added."""
+SCRIPT_NOTE = "[this page needs JavaScript; it says without it:]"
 _HEADING_ANCHOR_TEXTS = ("", "#", "§", "¶", "\N{LINK SYMBOL}")
 """Texts of the permalinks inside headings."""
 _LINK_SCHEMES = ("http://", "https://", "mailto:")
@@ -74,6 +77,9 @@ def _resolve_link(base_url: str, href: str) -> str:
 def _convert_soup(soup: BeautifulSoup, resolve_link: Callable[[str], str]) -> str:
     title = " ".join(soup.title.get_text(" ").split()) if soup.title else ""
     refresh_links = "\n\n".join(filter(None, (_format_refresh_link(meta, resolve_link) for meta in soup("meta"))))
+    fallback_text = ""
+    if soup("script"):
+        fallback_text = "\n\n".join(dict.fromkeys(" ".join(each.get_text(" ").split()) for each in soup("noscript")))
     for element in (*soup([*_SKIPPED_ELEMENTS, "title"]), *soup(_is_hidden)):
         element.decompose()
     _replace_media_elements(soup, resolve_link)
@@ -93,6 +99,8 @@ def _convert_soup(soup: BeautifulSoup, resolve_link: Callable[[str], str]) -> st
         escape_underscores=False,
     )
     text = _collapse_blank_lines(converter.convert_soup(_find_main_content(soup)))
+    if fallback_text.strip() and len(text) < _MIN_TEXT_LENGTH:
+        text = "\n\n".join(filter(None, (text, SCRIPT_NOTE, fallback_text.strip())))
     heading = "" if title in text[: len(title) + 200] else title
     return "\n\n".join(filter(None, (heading, refresh_links, text)))
 

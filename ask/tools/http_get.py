@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass, field
 from http.client import HTTPException
+from http.cookiejar import DefaultCookiePolicy
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
@@ -122,23 +123,26 @@ class Fetcher:
 
     def _follow_redirects(self, target: HttpTarget) -> FetchResponse:
         import requests
+        from requests.cookies import RequestsCookieJar, extract_cookies_to_jar
 
+        # Consent and login pages redirect in a circle until they get the cookie that they have set. The cookies are
+        # those of this chain only, and "co.uk" cannot set any.
+        self._cookies = RequestsCookieJar(DefaultCookiePolicy(strict_domain=True))
         allowed_hosts = {target.host, *(self.policy.redirect_hosts if self.policy else ())}
         for _ in range(self.max_redirects + 1):
             with requests.Session() as session, closing(self._open_response(session, target)) as response:
                 redirect = _find_redirect(target, response)
                 if redirect is None:
                     return self._read_response(target, response)
+                named_request = requests.Request("GET", target.url).prepare()
+                extract_cookies_to_jar(self._cookies, named_request, response.raw)  # type: ignore[no-untyped-call]
             if self.policy and redirect.host not in allowed_hosts:
                 raise ToolError(f"{target.url} redirects to another host; to follow, fetch {redirect.url}")
             target = redirect
         raise ToolError(f"stopped after {self.max_redirects} redirects, before {target.url}")
 
     def _open_response(self, session: requests.Session, target: HttpTarget) -> requests.Response:
-        """Send the request and return the response with its body unread.
-
-        Each session is new, so no cookies are sent.
-        """
+        """Send the request and return the response with its body unread."""
         adapter = create_adapter(ConnectionCounter(None))
         session.mount(f"{target.scheme}://", adapter)
         if self.policy is None:
@@ -156,6 +160,7 @@ class Fetcher:
 
     def _send_request(self, session: requests.Session, target: HttpTarget, address: str) -> requests.Response:
         import requests
+        from requests.cookies import get_cookie_header
         from urllib3.exceptions import HTTPError
 
         time_left = self._get_time_left(self.timeout)
@@ -170,6 +175,10 @@ class Fetcher:
             # The function adds no authentication; without it, `requests` sends credentials from .netrc.
             request = requests.Request(method, url, headers=headers, data=self.data, auth=lambda request: request)
             prepared = session.prepare_request(request)
+            # The host of this request may be an address, but cookies belong to the name.
+            named_request = requests.Request(method, target.url).prepare()
+            if cookies := get_cookie_header(self._cookies, named_request):  # type: ignore[no-untyped-call]
+                prepared.headers["Cookie"] = cookies
             settings = session.merge_environment_settings(url, {}, None, None, None)
             # Not session.send(): it reads the entire body of a redirect.
             return session.get_adapter(url).send(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
@@ -57,7 +58,6 @@ BLOCK = "what broke?\n\n<stdin>\n{}\n</stdin>"
         ("what broke?", "grüße 🎉".encode("utf-16"), BLOCK.format("grüße 🎉")),
         ("what broke?", b"\xfe\xff" + "grüße 🎉".encode("utf-16-be"), BLOCK.format("grüße 🎉")),
         ("what broke?", b"\xef\xbb\xbfgr\xc3\xbc\xc3\x9fe", BLOCK.format("grüße")),
-        ("what broke?", b"caf\xe9 \xff\xfe", BLOCK.format("caf\\xe9 \\xff\\xfe")),
         ("what broke?", b"\x1b[31mred\x1b[0m", BLOCK.format("\x1b[31mred\x1b[0m")),
         (
             "what broke?",
@@ -70,6 +70,39 @@ def test_piped_text_is_the_question(words: str, piped: bytes, asked: str, ask: A
     result = ask(*words.split(), stdin=piped)
     assert (result.text, result.stderr, result.code) == ("yes\n", "", 0)
     assert question(server) == asked
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        ("Größe und Maß".encode("latin-1"), "Größe und Maß", "stdin is not UTF-8 and was read as windows-1252"),
+        ("Привет, мир".encode("koi8-r"), "Привет, мир", "read as KOI8-R"),
+        ("Hello\n".encode("utf-16-le"), "Hello", ""),
+        (b"caf\xe9 \xff\xfe", "caf\\xe9 \\xff\\xfe", "3 bytes that are not UTF-8"),
+        ("é ".encode() * 2_000 + b"\xff.", "é " * 2_000 + "\\xff.", "1 byte that is not UTF-8"),
+    ],
+    ids=["windows-1252", "KOI8-R", "UTF-16", "unknown", "damaged"],
+)
+@pytest.mark.parametrize("arguments", ["", "-f -", "-f stdin", "--system @stdin"])
+def test_text_that_is_not_utf_8_is_recognized_or_named(
+    arguments: str, case: tuple[bytes, str, str], ask: Ask, server: ModelServer
+) -> None:
+    data, text, notice = case
+    (ask.cwd / "stdin").write_bytes(data)
+    result = ask(*arguments.split(), "why?", stdin=data if arguments in ("", "-f -") else None)
+    assert json.dumps(text)[1:-1] in json.dumps(server.requests[0].json)
+    assert notice in result.stderr
+    assert result.stderr.count("\n") == (1 if notice else 0)
+
+
+def test_many_files_in_another_encoding_are_named_briefly(ask: Ask, server: ModelServer) -> None:
+    for number in range(9):
+        (ask.cwd / f"{number}.txt").write_bytes("Größe".encode("latin-1"))
+    result = ask("-f", ".", "why?")
+    assert question(server).count("Größe") == 9
+    assert "0.txt is not UTF-8" in result.stderr
+    assert "6 more files" in result.stderr
+    assert result.stderr.count("\n") == 4
 
 
 @pytest.mark.parametrize("source", ["<&-", "0>nohup"])

@@ -13,7 +13,7 @@ from tests import wire
 from tests.inputs.test_attachments import asked, files_in
 from tests.model_server import DROP, HOLD, ModelServer, Reply
 from tests.program import Ask
-from tests.sample_files import pdf, png
+from tests.sample_files import docx, pdf, png
 
 PAGE = b"<html><head><title>Tea</title></head><body><h1>Tea</h1><p>Hot &amp; good.</p><script>x</script></body></html>"
 
@@ -60,6 +60,18 @@ def test_attachments_are_detected_by_content_and_not_by_content_type(
     assert result.code == 0
     assert files_in(server.requests[0].json) == [data]
     assert f"{name.replace('%20', ' ')} (" in result.stderr
+
+
+@pytest.mark.parametrize("content_type", ["application/octet-stream", "application/zip", ""])
+def test_the_text_of_an_office_document_is_attached(
+    content_type: str, ask: Ask, server: ModelServer, web: ModelServer
+) -> None:
+    web.reply(Reply([docx("Größe")], content_type=content_type))
+    (ask.cwd / "a.docx").write_bytes(docx("lokal"))
+    assert ask("-f", address(web, "paper.docx"), "-f", "a.docx", "what?").code == 0
+    text = wire.asked(server.requests[0].json)
+    assert '<file name="paper.docx">\nGröße\na\tb\n</file>' in text
+    assert '<file name="a.docx">\nlokal' in text
 
 
 def test_redirects_are_followed(ask: Ask, server: ModelServer, web: ModelServer) -> None:

@@ -78,15 +78,36 @@ def test_blank_lines_before_the_header_are_skipped(tmp_path: Path) -> None:
     assert columns(read(tmp_path, "\r\n\na,b\n1,2\n", "csv")) == [{"a": "1", "b": "2"}]
 
 
-def test_a_table_in_another_encoding_is_refused(tmp_path: Path) -> None:
+def test_a_header_that_is_not_text_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="header is not UTF-8"):
-        read(tmp_path, "ä\tb\n1\t2\n".encode("latin-1"), "tsv")
+        read(tmp_path, b"\xff\xfd\tb\n1\t2\n", "tsv")
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-16", "utf-16-le", "utf-32", "utf-32-be"])
+@pytest.mark.parametrize(
+    ("content", "input_format"),
+    [("Größe,b\nMaß,2\n", "csv"), ('{"Größe": "Maß", "b": "2"}\n', "jsonl")],
+    ids=["csv", "jsonl"],
+)
+def test_rows_in_another_encoding_are_read(
+    tmp_path: Path, content: str, input_format: InputFormat, encoding: str
+) -> None:
+    file, notices = tmp_path / "input", list[str]()
+    file.write_bytes(content.encode(encoding))
+    rows = list(read_rows([Input(str(file), input_format)], notices.append))
+    assert columns(rows) == [{"Größe": "Maß", "b": "2"}]
+    assert len(notices) == 1
+
+
+def test_rows_far_into_a_file_decide_its_encoding(tmp_path: Path) -> None:
+    rows = read(tmp_path, b"name\n" + b"plain\n" * 50_000 + "Müller\n".encode("cp1252"), "csv")
+    assert columns(rows)[-1] == {"name": "Müller"}
 
 
 @pytest.mark.parametrize(
     "content",
-    [gzip.compress(b'{"a": 1}\n'), b"PK\x03\x04\x14\0\x06\0[Content]\ntext\n", "a\n".encode("utf-16")],
-    ids=["gzip", "zip", "UTF-16"],
+    [gzip.compress(b'{"a": 1}\n'), b"PK\x03\x04\x14\0\x06\0[Content]\ntext\n"],
+    ids=["gzip", "zip"],
 )
 @pytest.mark.parametrize("input_format", ["jsonl", "csv", "lines"])
 def test_a_binary_file_is_refused(tmp_path: Path, content: bytes, input_format: InputFormat) -> None:

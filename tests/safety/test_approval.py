@@ -118,6 +118,12 @@ def test_invalid_answers_are_asked_again_and_then_mean_no() -> None:
     assert "Not understood: treated as no." in text
 
 
+@pytest.mark.parametrize("report", ["\x1b[I", "\x1b[O", "\x1b[5;1R", "\x1b[?62;4c", "\x1b]11;rgb:1a/1a/1a\x1b\\"])
+def test_reports_of_the_terminal_are_not_part_of_an_answer(report: str) -> None:
+    replies, _ = run_with_answers((PROMPT, f"{report}y{report}\n"))
+    assert replies == [["yes", ""]]
+
+
 def test_call_without_a_command_cannot_be_edited() -> None:
     replies, text = run_with_answers((PROMPT, "e\n"), (PROMPT, "y\n"), proposals=[("say", {"word": "x"})])
     assert replies == [["yes", ""]]

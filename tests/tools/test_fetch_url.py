@@ -13,6 +13,7 @@ from ask.tools.builtin import FETCH_URL
 from tests import wire
 from tests.model_server import HOLD, ModelServer, Reply
 from tests.program import Ask, Home, run
+from tests.sample_files import docx
 from tests.tools.conftest import Run
 
 PAGE = "<html><head><title>Nuts</title></head><body><h1>Nuts</h1><p>See <a href=/almonds>almonds</a>: é</body></html>"
@@ -105,18 +106,51 @@ def test_text_is_decoded_with_its_own_encoding(
     "reply",
     [
         Reply((b"\x89PNG", HOLD), content_type="image/png"),
-        Reply((b"%PDF-1.7", HOLD), content_type="Application/PDF"),
         answer(b"a\0b", "text/plain"),
         answer(b"\xff\xfa\xce", "application/octet-stream"),
-        answer(b"%PDF-1.4 1 0 obj", "text/plain"),
         answer(b"\xff\xd8\xff\xe0 JFIF", "text/html"),
         answer(b"PK\x03\x04", "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
     ],
-    ids=["image", "pdf", "nul", "bytes", "pdf-as-text", "image-as-page", "document"],
+    ids=["image", "nul", "bytes", "image-as-page", "document"],
 )
 def test_binary_content_is_not_shown(server: ModelServer, url: str, run: Run, reply: Reply) -> None:
     server.reply(reply)
     assert run(FETCH_URL, url=url).endswith("\n\n[binary content, not shown]")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [Reply((b"%PDF-1.7", HOLD), content_type="Application/PDF"), answer(b"%PDF-1.4 1 0 obj", "text/plain")],
+    ids=["pdf", "pdf-as-text"],
+)
+def test_a_pdf_is_named_with_what_can_be_done(server: ModelServer, url: str, run: Run, reply: Reply) -> None:
+    server.reply(reply)
+    text = run(FETCH_URL, url=url)
+    assert "PDF" in text
+    assert "-f URL" in text
+
+
+def test_the_text_of_an_office_document_is_shown(server: ModelServer, url: str, run: Run) -> None:
+    server.reply(answer(docx("Größe"), "application/octet-stream"))
+    assert run(FETCH_URL, url=url).endswith("\n\nGröße\na\tb")
+
+
+def test_a_page_that_needs_javascript_gives_its_text_without_it(server: ModelServer, url: str, run: Run) -> None:
+    page = (
+        b"<html><head><title>App</title><noscript>enable it</noscript></head><body><div id=root></div>"
+        b"<noscript>Please <b>enable</b> scripts, or see <a href=/plain>the plain page</a>.</noscript>"
+        b"<script src=app.js></script></body></html>"
+    )
+    server.reply(answer(page, "text/html"))
+    text = run(FETCH_URL, url=url)
+    assert "needs JavaScript" in text
+    assert "Please enable scripts, or see" in text
+
+
+def test_a_page_with_text_does_not_give_its_text_for_other_browsers(server: ModelServer, url: str, run: Run) -> None:
+    page = b"<body><p>" + b"text " * 100 + b"<script>x</script><noscript>enable it</noscript></body>"
+    server.reply(answer(page, "text/html"))
+    assert "enable it" not in run(FETCH_URL, url=url)
 
 
 @pytest.mark.parametrize(

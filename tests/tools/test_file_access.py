@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.tools.base import Tool, ToolContext
+from ask.tools.base import Tool, ToolContext, ToolError
 from ask.tools.builtin import EDIT_FILE, LIST_DIR, READ_FILE, WRITE_FILE
 from ask.tools.file_access import MAX_FILE_SIZE
+from ask.tools.files import decode_for_editing
 from tests.tools.conftest import NOBODY, Run, Unprivileged
 
 # Writing
@@ -236,11 +237,17 @@ def test_every_other_byte_survives_an_edit(before: bytes, after: bytes, new: str
         return
     with TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "f").write_bytes(before + old.encode() + after)
+        content = before + old.encode() + after
+        (folder / "f").write_bytes(content)
         context = ToolContext(folder, {}, 1, folder, lambda text: None)
-        EDIT_FILE.run({"filepath": "f", "old_text": old, "new_text": new}, context)
+        try:
+            EDIT_FILE.run({"filepath": "f", "old_text": old, "new_text": new}, context)
+        except ToolError as error:
+            assert "which lacks" in str(error)
+            assert (folder / "f").read_bytes() == content
+            return
         edited = (folder / "f").read_bytes()
         assert edited.startswith(before)
         assert edited.endswith(after)
-        middle = edited[len(before) : len(edited) - len(after)].decode()
+        middle = edited[len(before) : len(edited) - len(after)].decode(decode_for_editing(content, old).encoding)
         assert middle.replace("\r\n", "\n") == new.replace("\r\n", "\n")

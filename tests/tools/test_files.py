@@ -40,8 +40,44 @@ def test_file_is_read_unchanged(run: Run, work: Path, text: str) -> None:
 
 
 def test_invalid_utf_8_is_shown_as_escapes(run: Run, work: Path) -> None:
-    (work / "f").write_bytes(b"caf\xe9\n")
-    assert run(READ_FILE, filepath="f") == "caf\\xe9\n"
+    (work / "f").write_bytes("é\n".encode() * 100 + b"\xff\n")
+    assert run(READ_FILE, filepath="f").endswith("é\n\\xff\n")
+
+
+ENCODINGS = ["cp1252", "utf-16", "utf-16-be", "utf-32", "utf-8-sig"]
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_a_file_keeps_its_encoding(run: Run, work: Path, encoding: str) -> None:
+    file = work / "f"
+    file.write_bytes("Größe: 1\r\nMaß: 2\r\n".encode(encoding))
+    assert run(READ_FILE, filepath="f").startswith("Größe: 1\r\nMaß: 2\r\n")
+    run(EDIT_FILE, filepath="f", old_text="Maß: 2\n", new_text="Fuß: 3\n")
+    assert file.read_bytes() == "Größe: 1\r\nFuß: 3\r\n".encode(encoding)
+    run(WRITE_FILE, filepath="f", content="Größe: 5\n")
+    assert file.read_bytes() == "Größe: 5\r\n".encode(encoding)
+
+
+@pytest.mark.parametrize("call", [(EDIT_FILE, {"old_text": "1", "new_text": "→"}), (WRITE_FILE, {"content": "→"})])
+def test_a_character_that_the_encoding_lacks_is_refused(
+    refusal: Run, work: Path, call: tuple[Tool, dict[str, str]]
+) -> None:
+    data = "Größe: 1\n".encode("cp1252")
+    (work / "f").write_bytes(data)
+    message = refusal(call[0], filepath="f", **call[1])
+    assert "windows-1252, which lacks '→'" in message
+    assert (work / "f").read_bytes() == data
+
+
+def test_a_composed_name_means_the_existing_file_with_a_decomposed_one(run: Run, work: Path) -> None:
+    file = work / "Gro\u0308\u00dfe.txt"
+    file.write_text("content\n")
+    name = "Gr\u00f6\u00dfe.txt"
+    assert run(READ_FILE, filepath=name) == "content\n"
+    run(EDIT_FILE, filepath=name, old_text="content", new_text="new")
+    run(WRITE_FILE, filepath=name, content="newer\n")
+    assert file.read_text() == "newer\n"
+    assert list(work.iterdir()) == [file]
 
 
 def test_a_byte_order_mark_is_not_shown(run: Run, work: Path) -> None:
@@ -109,7 +145,6 @@ def test_line_too_long_for_a_result_is_truncated_with_a_note(run: Run, work: Pat
     [
         ("p.png", b"\x89PNG\r\n\0\0", "is binary (image/png, 8 bytes)"),
         ("x", b"\x7fELF\0", "unknown type, 5 bytes"),
-        ("u.txt", "hé".encode("utf-16"), "is UTF-16 text (6 bytes); read it with iconv"),
     ],
 )
 def test_binary_file_is_described_by_type_and_size(refusal: Run, work: Path, name: str, data: bytes, what: str) -> None:

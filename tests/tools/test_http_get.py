@@ -76,7 +76,7 @@ def test_response_includes_status_type_and_length(server: ModelServer) -> None:
 def test_request_reveals_nothing_about_the_user(server: ModelServer, tmp_path: Path) -> None:
     (tmp_path / ".netrc").write_text("machine 127.0.0.1 login user password secret\n")
     (tmp_path / ".netrc").chmod(0o600)
-    server.reply(Reply((b"",), status=302, headers={"Location": "/next", "Set-Cookie": "a=b; Path=/"}), text(b"x"))
+    server.reply(Reply((b"",), status=302, headers={"Location": "/next"}), text(b"x"))
     code = f"from ask.tools.http_get import Fetcher; print(Fetcher(20, None).fetch('{get_base_url(server)}/').body)"
     env = {**os.environ, "HOME": str(tmp_path)}
     subprocess.run([sys.executable, "-c", code], env=env, check=True, timeout=30)
@@ -97,6 +97,38 @@ def test_redirects_are_followed_even_if_relative(server: ModelServer) -> None:
     page = Fetcher(20, None).fetch(f"{get_base_url(server)}/dir/a")
     assert [request.path for request in server.requests] == ["/dir/a", "/dir/b?x=%C3%A9", "/c", "/e"]
     assert page.url == f"{get_base_url(server)}/e"
+
+
+def test_a_redirect_sets_a_cookie_for_its_own_site_only(server: ModelServer) -> None:
+    """Consent and login pages redirect in a circle until they get their cookie back."""
+    base_url = get_base_url(server)
+    other = base_url.replace("127.0.0.1", "localhost")
+    headers = {"Set-Cookie": "consent=yes; Path=/"}
+    server.reply(
+        Reply((b"",), status=302, headers={"Location": "/", **headers}),
+        redirect_to(f"{other}/x"),
+        redirect_to(f"{base_url}/end"),
+        text(b"there"),
+    )
+    fetcher = Fetcher(20, None)
+    assert fetcher.fetch(f"{base_url}/").body == b"there"
+    assert [request.headers["Cookie"] for request in server.requests] == [None, "consent=yes", None, "consent=yes"]
+    server.reply(text(b"again"))
+    fetcher.fetch(f"{base_url}/")
+    assert server.requests[-1].headers["Cookie"] is None
+
+
+def test_a_cookie_belongs_to_the_name_of_a_host_and_not_to_its_address(server: ModelServer) -> None:
+    names = FakeResolver(site_example=["127.0.0.1"], shop_co_uk=["127.0.0.1"], bank_co_uk=["127.0.0.1"])
+    url = f"http://site.example:{port(server)}/"
+    server.reply(Reply((b"",), status=302, headers={"Location": "/", "Set-Cookie": "a=b"}), text(b"there"))
+    assert Fetcher(20, restricted(names)).fetch(url).body == b"there"
+    assert server.requests[-1].headers["Cookie"] == "a=b"
+    headers = {"Location": f"http://bank.co.uk:{port(server)}/", "Set-Cookie": "a=b; Domain=co.uk"}
+    server.reply(Reply((b"",), status=302, headers=headers), text(b"there"))
+    policy = restricted(names, "shop.co.uk", "bank.co.uk")
+    Fetcher(20, policy).fetch(f"http://shop.co.uk:{port(server)}/")
+    assert server.requests[-1].headers["Cookie"] is None
 
 
 def test_redirects_are_limited_to_five(server: ModelServer) -> None:

@@ -117,9 +117,10 @@ def run_piped_chat(session: ChatSession, first_message: str) -> int:
     Slash commands are not recognized: the lines may come from an untrusted source.
     """
     code = 0
-    for text in read_messages(first_message, session.request.settings.stdin_limit):
+    notify = session.command_console.print_notice
+    for text in read_messages(first_message, session.request.settings.stdin_limit, notify):
         if isinstance(text, FileError):  # as a message that the provider refuses, it does not end the chat
-            session.command_console.print_notice(format_one_line(str(text)))
+            notify(format_one_line(str(text)))
             code = text.exit_code
             continue
         if is_exit_command(text):
@@ -128,7 +129,7 @@ def run_piped_chat(session: ChatSession, first_message: str) -> int:
     return code
 
 
-def read_messages(first_message: str, limit: int) -> Iterator[str | FileError]:
+def read_messages(first_message: str, limit: int, notify: Callable[[str], None]) -> Iterator[str | FileError]:
     """Yield the first message, if any, then each nonempty line of standard input as it arrives.
 
     Instead of a line that is not text or is longer than `limit` bytes, its error is yielded.
@@ -148,7 +149,7 @@ def read_messages(first_message: str, limit: int) -> Iterator[str | FileError]:
             yield FileError(f"a line of stdin is longer than {limit} bytes", "raise stdin_limit in config.toml")
             continue
         try:
-            text = decode_text(line, "a line of stdin").strip()
+            text = decode_text(line, "a line of stdin", notify).strip()
         except FileError as error:
             yield error
             continue

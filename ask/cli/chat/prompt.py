@@ -19,7 +19,9 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.enums import DEFAULT_BUFFER
 from prompt_toolkit.filters import has_focus
 from prompt_toolkit.history import FileHistory, InMemoryHistory
+from prompt_toolkit.input.defaults import create_input
 from prompt_toolkit.input.typeahead import clear_typeahead, get_typeahead, store_typeahead
+from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.defaults import create_output
@@ -27,6 +29,7 @@ from prompt_toolkit.utils import is_dumb_terminal
 
 from ask.atomic_files import lock_file, open_private_file, write_private_file
 from ask.cli.chat.commands import SLASH_COMMANDS
+from ask.cli.chat.key_parser import KeyParser
 from ask.cli.chat.session import ChatSession
 from ask.completion import (
     LOCK_TIMEOUT,
@@ -55,6 +58,9 @@ class ChatPrompt:
         app = session.app
         output = create_output(always_prefer_tty=True)
         output.enable_cpr = False  # type: ignore[attr-defined]
+        terminal_input = create_input()
+        if isinstance(terminal_input, Vt100Input):
+            terminal_input.vt100_parser = KeyParser(terminal_input.vt100_parser.feed_key_callback)
         # On a dumb terminal prompt_toolkit supports only single lines.
         self._is_dumb_terminal = is_dumb_terminal() and sys.stdout.isatty()
         use_color = should_use_color(app.environment) and not session.flags["plain"]
@@ -72,6 +78,7 @@ class ChatPrompt:
             erase_when_done=True,  # prompt_toolkit garbles text that is longer than the screen; see read_message()
             enable_open_in_editor=True,
             tempfile_suffix=".md",
+            input=terminal_input,
             color_depth=None if use_color else ColorDepth.DEPTH_1_BIT,
             output=None if self._is_dumb_terminal else output,
         )
@@ -128,7 +135,10 @@ def format_sent_message(text: str) -> str:
 
 
 def create_key_bindings(*, multiline: bool) -> KeyBindings:
-    """Bind Enter to send, and Alt-Enter and Ctrl-J to insert a newline (to send if not `multiline`)."""
+    """Bind Enter to send, and Ctrl-J and Alt-Enter to insert a newline (to send if not `multiline`).
+
+    `KeyParser` turns Shift-Enter and Ctrl-Enter into Alt-Enter, if the terminal distinguishes them from Enter.
+    """
     keys = KeyBindings()
     typing = has_focus(DEFAULT_BUFFER)  # not the search field of Ctrl-R
 
