@@ -457,7 +457,9 @@ class ToolLoop:
         messages = self._result.messages
         if not (self._tagged_answers or any(message.provider_state for message in messages)):
             return False
-        self._notify(f"{error.summary}; trying once more without earlier reasoning")
+        endpoint = self._endpoint
+        setting = f"efforts = [] for {endpoint.model} in [[providers.{endpoint.provider_name}.models]]"
+        self._notify(f"{error.summary}; trying once more without earlier reasoning ({setting} always leaves it out)")
         messages[:] = [message._replace(provider_state=None) for message in messages]
         self._tagged_answers = {}
         return True

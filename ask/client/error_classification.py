@@ -38,10 +38,15 @@ REASONING_REJECTED_PATTERN = re.compile(
     r"encrypted[ _]content\b.* could not be |could not decrypt the provided encrypted_content"
     r"|(?:invalid|corrupted) thought signature|thought signature is (?:not valid|invalid)"
     r"|invalid .?signature.? in .?thinking|thinking.? blocks .*cannot be modified"
-    r"|item with id '?rs_\S+ not found|duplicate item found with id|without its required .{0,12}item",
+    r"|item with id '?rs_\S+ not found|duplicate item found with id|without its required .{0,12}item"
+    # A model that does not reason: https://github.com/openai/openai-agents-python/issues/569
+    r"|reasoning (?:input )?items\b|encrypted[ _](?:content|reasoning)\b.* (?:not supported|unsupported)"
+    r"|\b(?:reasoning(?:_content|_details)?|thinking|thought)['\"`]? (?:is|are) (?:not supported|unsupported|not allowed)"
+    # https://github.com/NousResearch/hermes-agent/issues/11089, https://github.com/Kilo-Org/kilocode/issues/10375
+    r"|messages?\b.*\b(?:reasoning(?:_content|_details)?|thinking)\b.*(?:unsupported|not permitted|not allowed)",
     re.IGNORECASE | re.DOTALL,
 )
-"""Messages that the reasoning of an earlier answer cannot be read, as worded by various services."""
+"""Messages that the reasoning of an earlier answer is refused, as worded by various services."""
 
 CREDIT_EXHAUSTED_PATTERN = re.compile(r"credit|quota|balance|billing|(?:spend|spending|usage) limit", re.IGNORECASE)
 """Messages that an account is out of credit, among the errors after which another key may help."""
@@ -107,7 +112,7 @@ def classify_error(error: ProviderError) -> ProviderError:
     hint, is_final = "", error.retry_action == RetryAction.NONE
     if is_final and error.status in (400, 404, 422) and TOOLS_UNSUPPORTED_PATTERN.search(error.message):
         error.retry_action, hint = RetryAction.WITHOUT_TOOLS, "use --no-tools, or a model that can call tools"
-    elif is_final and error.status in (None, 400, 404) and REASONING_REJECTED_PATTERN.search(error.message):
+    elif is_final and error.status in (None, 400, 404, 422) and REASONING_REJECTED_PATTERN.search(error.message):
         error.retry_action = RetryAction.WITHOUT_REASONING
     elif is_final and (error.status == 413 or is_context_exceeded(error)):
         error.retry_action, hint = RetryAction.SHORTER, "send less, or use a model with a larger context window"

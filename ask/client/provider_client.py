@@ -213,13 +213,24 @@ class ProviderClient:
         redactor, provider = self.redactor, self.provider
         profile = provider.find_profile(request.model)
         options = adapt_options(profile, request.model, request.options, self._notify_once) if request.options else {}
-        messages = format_tool_results(map(redactor.redact_message, request.messages), provider.hooks)
+        messages = request.messages if profile.can_reason else self._drop_reasoning(request.messages)
+        messages = format_tool_results(map(redactor.redact_message, messages), provider.hooks)
         redacted_tools = [
             ToolSpec(tool.name, redactor.redact(tool.description), redactor.redact_value(tool.parameters))
             for tool in tools
         ]
         formatted_tools = provider.hooks.provider_format_tools(tools=redacted_tools) if redacted_tools else ()
         return request._replace(messages=messages, tools=formatted_tools, options=options, profile=profile)
+
+    def _drop_reasoning(self, messages: Sequence[Message]) -> list[Message]:
+        """Leave out what models that reason have added to messages; models that do not refuse it."""
+        find_profile = self.provider.find_profile
+        return [
+            message._replace(provider_state=None)
+            if message.provider_state and find_profile(message.provider_state.model).can_reason
+            else message
+            for message in messages
+        ]
 
     def _notify_once(self, text: str) -> None:
         if text not in self._notices:
