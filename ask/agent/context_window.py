@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from ask.messages import SUMMARY_PREFIX, Message, ToolSpec, merge_user_messages
+from ask.profiles import TOKEN_LIMIT_OPTIONS
 
 BYTES_PER_TOKEN = 3
 """UTF-8 bytes per token, a cautious estimate: 3 Latin letters, 1.5 Cyrillic letters or 1 Chinese character."""
@@ -24,7 +25,6 @@ Beyond these, a provider leaves out cached tokens, or counts more than text.
 MAX_OUTPUT_RESERVE = 32_000
 OUTPUT_RESERVE_DIVISOR = 5
 """A fifth of the context is reserved for the answer if no maximum is set."""
-MAX_TOKENS_OPTIONS = ("max_tokens", "max_completion_tokens")
 
 
 def estimate_text_tokens(*texts: str) -> int:
@@ -49,7 +49,7 @@ def estimate_tool_tokens(tools: Sequence[ToolSpec]) -> int:
 
 def calculate_input_limit(context_limit: int, options: Mapping[str, Any]) -> int:
     """Return how many tokens a request may have, leaving space for the answer."""
-    max_output = next((options[name] for name in MAX_TOKENS_OPTIONS if isinstance(options.get(name), int)), None)
+    max_output = next((options[name] for name in TOKEN_LIMIT_OPTIONS if isinstance(options.get(name), int)), None)
     default_reserve = min(context_limit // OUTPUT_RESERVE_DIVISOR, MAX_OUTPUT_RESERVE)
     return context_limit - (default_reserve if max_output is None else min(max(max_output, 0), context_limit // 2))
 

@@ -42,7 +42,7 @@ from ask.plugin_api.provider import (
     ToolCallDelta,
     format_tool_results,
 )
-from ask.profiles import ModelProfile, merge_options
+from ask.profiles import TOKEN_LIMIT_OPTIONS, ModelProfile, merge_options
 
 if TYPE_CHECKING:
     from ask.plugin_api.batches import BatchApi
@@ -277,8 +277,6 @@ CALLS_OF_OTHER_TOOLS = ("custom_tool_call", "local_shell_call", "shell_call", "a
 https://github.com/diegosouzapw/OmniRoute/issues/8946
 """
 ENCRYPTED_REASONING = "reasoning.encrypted_content"
-TOKEN_LIMIT_OPTIONS = ("max_output_tokens", "max_completion_tokens", "max_tokens")
-"""The names under which the user may set the token limit; the first one set applies."""
 OPTION_NAMES = {
     "max_output_tokens": "max_tokens",
     "reasoning.effort": "reasoning_effort",

@@ -1,0 +1,76 @@
+"""What a model's refusals have shown about the options of requests, so that the next requests avoid them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from ask.client.error_classification import find_rejected_option
+from ask.client.stated_limits import StatedLimit, find_stated_limit
+from ask.errors import ProviderError
+from ask.profiles import TOKEN_LIMIT_OPTIONS, format_left_out
+
+MIN_OUTPUT_TOKENS = 1_024
+"""A lower limit would cut off most answers; it is better to send less of the conversation."""
+
+
+class RequestAdjustments:
+    """The options to leave out or lower in requests to one model. The clients of several threads may share it.
+
+    Args:
+        notify: called with a line for the user about each change.
+    """
+
+    def __init__(self, notify: Callable[[str], None]) -> None:
+        self._notify = notify
+        self._notices: set[str] = set()
+        self._left_out: set[str] = set()
+        self._output_limit: int | None = None
+
+    def notify(self, text: str) -> None:
+        """Print a notice, unless it was printed before."""
+        if text not in self._notices:
+            self._notices.add(text)
+            self._notify(text)
+
+    def apply(self, options: Mapping[str, Any], given: Collection[str]) -> dict[str, Any]:
+        """Return options without those that the model refused. Those `given` on the command line stay unchanged."""
+        adjusted = {name: value for name, value in options.items() if name not in self._left_out or name in given}
+        if self._output_limit is not None and not any(name in given for name in TOKEN_LIMIT_OPTIONS):
+            for name in TOKEN_LIMIT_OPTIONS:
+                adjusted.pop(name, None)
+            adjusted["max_tokens"] = self._output_limit
+        return adjusted
+
+    def learn(self, error: ProviderError, options: Mapping[str, Any], given: Collection[str]) -> bool:
+        """Learn from a refusal; return whether the next request will differ, without what the user asked for."""
+        limit = find_stated_limit(error)
+        if limit is not None:
+            has_given_limit = any(name in given for name in TOKEN_LIMIT_OPTIONS)
+            output_limit = 0 if has_given_limit else calculate_output_limit(limit, options)
+            return self._lower_output_limit(error, output_limit)
+        option = find_rejected_option(error, options)
+        if not option or option in given or option in self._left_out:
+            return False
+        self._left_out.add(option)
+        self.notify(f"{error.summary}; {format_left_out(option)}")
+        return True
+
+    def _lower_output_limit(self, error: ProviderError, limit: int) -> bool:
+        if limit < MIN_OUTPUT_TOKENS or (self._output_limit is not None and limit >= self._output_limit):
+            return False
+        self._output_limit = limit
+        self.notify(f"{error.summary}; limiting answers to {limit:,} tokens (-o max_tokens=N sets another limit)")
+        return True
+
+
+def calculate_output_limit(limit: StatedLimit, options: Mapping[str, Any]) -> int:
+    """Return the limit of the answer with which a request keeps a stated limit; 0 if that does not depend on it."""
+    if limit.kind == "output":
+        return limit.limit
+    if limit.kind == "context" and limit.input is not None:
+        return limit.limit - limit.input
+    set_limit = next((options[name] for name in TOKEN_LIMIT_OPTIONS if isinstance(options.get(name), int)), None)
+    if limit.kind == "rate" and limit.requested is not None and set_limit is not None:
+        return limit.limit - (limit.requested - set_limit)
+    return 0
