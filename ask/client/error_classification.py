@@ -42,7 +42,7 @@ REASONING_REJECTED_PATTERN = re.compile(
     r"|item with id '?rs_\S+ not found|duplicate item found with id|without its required .{0,12}item"
     # A model that does not reason: https://github.com/openai/openai-agents-python/issues/569
     r"|reasoning (?:input )?items\b|encrypted[ _](?:content|reasoning)\b.* (?:not supported|unsupported)"
-    r"|\b(?:reasoning(?:_content|_details)?|thinking|thought)['\"`]? (?:is|are) (?:not supported|unsupported|not allowed)"
+    r"|\b(?:reasoning(?:_content|_details)?|thinking)['\"`]? (?:is|are) (?:not supported|unsupported|not allowed)"
     # https://github.com/NousResearch/hermes-agent/issues/11089, https://github.com/Kilo-Org/kilocode/issues/10375
     r"|messages?\b.*\b(?:reasoning(?:_content|_details)?|thinking)\b.*(?:unsupported|not permitted|not allowed)",
     re.IGNORECASE | re.DOTALL,

@@ -28,19 +28,17 @@ class StatedLimit(NamedTuple):
     input: int | None = None
 
 
-NUMBER_GROUP = re.compile(r"\{(\w+)\}")
+NUMBER_GROUP = re.compile(r"\{([a-z]+)\}")
 LIMIT_WORDINGS: tuple[tuple[LimitKind, str], ...] = (
     # OpenAI, DeepSeek, OpenRouter: https://github.com/OpenHands/OpenHands/issues/9937
     (
         "context",
-        r"maximum context length is {limit} tokens[,.] however, (?:you requested|your messages resulted in)(?: about)?"
-        r" {requested} tokens(?: \({input} (?:in|of) )?",
+        r"maximum context length is {limit} tokens[,.] however\D{0,40} {requested} tokens(?: \({input} (?:in|of) )?",
     ),
     # vLLM: https://github.com/vllm-project/vllm/issues/42474
     (
         "context",
-        r"maximum context length is {limit} tokens\. however, you requested \d+ output tokens and your prompt contains"
-        r" (?:at least )?{input} input tokens",
+        r"maximum context length is {limit} tokens\. however, you requested \d+ output tokens\D*{input} input tokens",
     ),
     # https://github.com/claude-code-best/claude-code/issues/272
     ("context", r"maximum context length is +{limit} tokens and your request has {input} input tokens"),

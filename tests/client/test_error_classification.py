@@ -114,8 +114,7 @@ def test_missing_tool_support_is_recognized(message: str) -> None:
         "Item 'fc_1' of type 'function_call' was provided without its required 'reasoning' item: 'rs_1'.",
         "messages.1.content.0: Invalid `signature` in `thinking` block",
         "Reasoning input items can only be provided to a reasoning or computer use model. Remove reasoning items.",
-        "'messages.4' : for 'role:assistant' the following must be satisfied[('messages.4' : property "
-        "'reasoning_content' is unsupported)]",
+        "the following must be satisfied[('messages.4' : property 'reasoning_content' is unsupported)]",
         "messages.2.assistant.reasoning_content: property 'messages.2.assistant.reasoning_content' is unsupported",
         "messages.2.assistant.reasoning_content: Extra inputs are not permitted",
         "messages.1: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified.",
