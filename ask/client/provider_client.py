@@ -558,8 +558,8 @@ class ProviderClient:
             calls = self.provider.parse_tool_calls(response)
         except ProviderError as error:
             raise self._classify_error(error) from None
-        negative = (name for name, amount in answer.usage._asdict().items() if (amount or 0) < 0)
-        usage = answer.usage._replace(**dict.fromkeys(negative))
+        has_content = bool(answer.text or answer.reasoning or calls)
+        usage = answer.usage.remove_impossible(has_content=has_content, is_cut_off=stream_error is not None)
         answer = answer._replace(
             text=repair_surrogates(answer.text), reasoning=repair_surrogates(answer.reasoning), usage=usage
         )
