@@ -8,6 +8,7 @@ from typing import Any
 from ask.client.error_classification import find_rejected_option
 from ask.client.stated_limits import StatedLimit, find_stated_limit
 from ask.errors import ProviderError
+from ask.parsing import read_int
 from ask.profiles import TOKEN_LIMIT_OPTIONS, format_left_out
 
 MIN_OUTPUT_TOKENS = 1_024
@@ -70,7 +71,7 @@ def calculate_output_limit(limit: StatedLimit, options: Mapping[str, Any]) -> in
         return limit.limit
     if limit.kind == "context" and limit.input is not None:
         return limit.limit - limit.input
-    set_limit = next((options[name] for name in TOKEN_LIMIT_OPTIONS if isinstance(options.get(name), int)), None)
+    set_limit = next(filter(None, (read_int(options.get(name)) for name in TOKEN_LIMIT_OPTIONS)), None)
     if limit.kind == "rate" and limit.requested is not None and set_limit is not None:
         return limit.limit - (limit.requested - set_limit)
     return 0

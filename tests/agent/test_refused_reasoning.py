@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests import responses_wire
@@ -26,7 +28,7 @@ def ask(home: Home, server: ModelServer) -> Ask:
     return Ask({**home.env, **env}, home.work)
 
 
-def thought(model: str) -> responses_wire.Json:
+def thought(model: str) -> dict[str, Any]:
     return responses_wire.response(
         responses_wire.reasoning("Pondering."), responses_wire.message("It is short."), model=model
     )
