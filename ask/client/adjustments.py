@@ -34,8 +34,12 @@ class RequestAdjustments:
             self._notices.add(text)
             self._notify(text)
 
-    def apply(self, options: Mapping[str, Any], given: Collection[str]) -> dict[str, Any]:
-        """Return options without those that the model refused. Those `given` on the command line stay unchanged."""
+    def apply(self, options: Mapping[str, Any], given: Collection[str] | None) -> dict[str, Any]:
+        """Return options without those that the model refused.
+
+        Those `given` on the command line (None for all) stay unchanged.
+        """
+        given = options if given is None else given
         adjusted = {name: value for name, value in options.items() if name not in self._left_out or name in given}
         if self._output_limit is not None and not any(name in given for name in TOKEN_LIMIT_OPTIONS):
             for name in TOKEN_LIMIT_OPTIONS:
@@ -43,26 +47,24 @@ class RequestAdjustments:
             adjusted["max_tokens"] = self._output_limit
         return adjusted
 
-    def learn(self, error: ProviderError, options: Mapping[str, Any], given: Collection[str]) -> bool:
-        """Learn from a refusal; return whether the next request will differ, without what the user asked for."""
+    def learn(self, error: ProviderError, options: Mapping[str, Any], given: Collection[str] | None) -> None:
+        """Learn from the refusal of a request with these options."""
+        given = options if given is None else given
         limit = find_stated_limit(error)
         if limit is not None:
             has_given_limit = any(name in given for name in TOKEN_LIMIT_OPTIONS)
             output_limit = 0 if has_given_limit else calculate_output_limit(limit, options)
-            return self._lower_output_limit(error, output_limit)
+            self._lower_output_limit(error, output_limit)
+            return
         option = find_rejected_option(error, options)
-        if not option or option in given or option in self._left_out:
-            return False
-        self._left_out.add(option)
-        self.notify(f"{error.summary}; {format_left_out(option)}")
-        return True
+        if option and option not in given and option not in self._left_out:
+            self._left_out.add(option)
+            self.notify(f"{error.summary}; {format_left_out(option)}")
 
-    def _lower_output_limit(self, error: ProviderError, limit: int) -> bool:
-        if limit < MIN_OUTPUT_TOKENS or (self._output_limit is not None and limit >= self._output_limit):
-            return False
-        self._output_limit = limit
-        self.notify(f"{error.summary}; limiting answers to {limit:,} tokens (-o max_tokens=N sets another limit)")
-        return True
+    def _lower_output_limit(self, error: ProviderError, limit: int) -> None:
+        if limit >= MIN_OUTPUT_TOKENS and (self._output_limit is None or limit < self._output_limit):
+            self._output_limit = limit
+            self.notify(f"{error.summary}; limiting answers to {limit:,} tokens (-o max_tokens=N sets another limit)")
 
 
 def calculate_output_limit(limit: StatedLimit, options: Mapping[str, Any]) -> int:

@@ -34,7 +34,7 @@ from ask.plugin_api.provider import (
     ToolCallDelta,
     format_tool_results,
 )
-from ask.profiles import adapt_options
+from ask.profiles import ModelProfile, adapt_options
 from ask.records import NamedTuple
 from ask.secrets import NO_SECRETS, Redactor
 from ask.text import SurrogateJoiner, format_one_line, repair_surrogates
@@ -223,12 +223,7 @@ class ProviderClient:
         """
         redactor, provider = self.redactor, self.provider
         profile = provider.find_profile(request.model)
-        options, given = request.options, self._given_options
-        if self._adjustments:
-            options = self._adjustments.apply(options, options if given is None else given)
-        if options:
-            notify = self._adjustments.notify if self._adjustments else self._notify_once
-            options = adapt_options(profile, request.model, options, notify, given)
+        options = self._adapt_options(request, profile)
         messages = request.messages if profile.can_reason else self._drop_reasoning(request.messages)
         messages = format_tool_results(map(redactor.redact_message, messages), provider.hooks)
         redacted_tools = [
@@ -237,6 +232,12 @@ class ProviderClient:
         ]
         formatted_tools = provider.hooks.provider_format_tools(tools=redacted_tools) if redacted_tools else ()
         return request._replace(messages=messages, tools=formatted_tools, options=options, profile=profile)
+
+    def _adapt_options(self, request: ChatRequest, profile: ModelProfile) -> Mapping[str, Any]:
+        options, given, notify = request.options, self._given_options, self._notify_once
+        if self._adjustments:
+            options, notify = self._adjustments.apply(options, given), self._adjustments.notify
+        return adapt_options(profile, request.model, options, notify, given) if options else options
 
     def _drop_reasoning(self, messages: Sequence[Message]) -> list[Message]:
         """Leave out what models that reason have added to messages; models that do not refuse it."""
@@ -265,10 +266,12 @@ class ProviderClient:
         except ProviderError as error:
             from ask.client.error_classification import explain_rejection
 
-            if adjusted < MAX_ADJUSTMENTS and not error.partial_response and self._adjust(error, request):
+            received = error.partial_response or ModelResponse()
+            is_shown = received.text or received.reasoning
+            if adjusted < MAX_ADJUSTMENTS and not is_shown and self._adjust(error, request, prepared):
                 return self._send(request, on_delta, tools, adjusted + 1)
-            answer = (error.partial_response or ModelResponse())._replace(finish_reason=FinishReason.ERROR)
             rejection = explain_rejection(self._classify_error(error), request, tools)
+            answer = received._replace(finish_reason=FinishReason.ERROR)
             result = self.separate_reasoning(prepared, RequestResult(answer, error=rejection))
             self._emit_answer(result.answer, on_delta)
             return result
@@ -279,13 +282,13 @@ class ProviderClient:
             self._on_notice(notice)
         return result
 
-    def _adjust(self, error: ProviderError, request: ChatRequest) -> bool:
-        """Adjust the options of the next requests after a refusal; return whether it is likely to help."""
+    def _adjust(self, error: ProviderError, request: ChatRequest, sent: ChatRequest) -> bool:
+        """Adjust the options of the next requests after a refusal; return whether they differ from those sent."""
         from ask.client.adjustments import RequestAdjustments
 
         self._adjustments = self._adjustments or RequestAdjustments(self._on_notice)
-        given = request.options if self._given_options is None else self._given_options
-        return self._adjustments.learn(error, request.options, given)
+        self._adjustments.learn(error, request.options, self._given_options)
+        return self._adapt_options(request, sent.profile) != sent.options
 
     def list_models(self) -> list[ModelInfo]:
         """Fetch the provider's models list; return [] if it has none."""

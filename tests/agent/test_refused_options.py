@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests import responses_wire, wire
-from tests.model_server import ModelServer, Reply
+from tests.model_server import ModelServer, Reply, Request
 from tests.program import TEST_KEY, Ask, Home
 from tests.provider_wires import SERVICES
 
@@ -75,6 +75,13 @@ def test_a_refused_option_of_the_settings_is_left_out_of_the_next_requests(ask: 
     assert result.stderr.count("leaving out seed") == 1
 
 
+def test_a_refusal_inside_a_stream_is_resolved_too(ask: Ask, server: ModelServer) -> None:
+    ask("config", "set", "options.seed", "1")
+    server.reply(wire.streams(wire.error("seed: Extra inputs are not permitted", 400)), wire.says("Yes."))
+    result = ask("-p", "local", "-m", "m", "Really?")
+    assert (result.code, result.text, len(server.requests)) == (0, "Yes.\n", 2)
+
+
 def test_a_refused_option_of_the_command_line_is_sent_once(ask: Ask, server: ModelServer) -> None:
     server.reply(refuses("seed: Extra inputs are not permitted"))
     assert ask("-p", "local", "-m", "m", "-o", "seed=1", "Really?").code == 7
@@ -104,6 +111,21 @@ def test_map_learns_from_one_refusal(ask: Ask, server: ModelServer) -> None:
     answers = [wire.whole_reply(wire.answer(text)) for text in ("a", "b", "c")]
     server.reply(refuses("seed: Extra inputs are not permitted"), *answers)
     result = ask("map", "-p", "local", "-m", "m", "-j", "1", "Again:", stdin=b"1\n2\n3\n")
+    assert (result.code, len(server.requests)) == (0, 4), result.stderr
+    assert result.stderr.count("leaving out seed") == 1
+
+
+def test_rows_that_were_refused_at_the_same_time_are_sent_again(ask: Ask, server: ModelServer) -> None:
+    ask("config", "set", "options.seed", "1")
+
+    def answer(request: Request) -> Reply:
+        if "seed" not in request.json:
+            return wire.whole_reply(wire.answer("a"))
+        server.wait_for_requests(2)
+        return refuses("seed: Extra inputs are not permitted")
+
+    server.reply(answer)
+    result = ask("map", "-p", "local", "-m", "m", "-j", "2", "Again:", stdin=b"1\n2\n")
     assert (result.code, len(server.requests)) == (0, 4), result.stderr
     assert result.stderr.count("leaving out seed") == 1
 
