@@ -169,6 +169,16 @@ class Usage(NamedTuple):
     def __add__(self, other: Usage) -> Usage:  # type: ignore[override]
         return Usage._make(map(_add_optional, self, other))
 
+    def remove_impossible(self, *, has_content: bool, is_cut_off: bool) -> Usage:
+        """Return the usage without counts that cannot be: every request has tokens, and so has an answer's content.
+
+        What was counted of an answer before it was cut off is not all that has to be paid.
+        """
+        usage = Usage._make(None if amount is None or amount < 0 else amount for amount in self)
+        if is_cut_off or (has_content and not usage.output_tokens):
+            usage = usage._replace(output_tokens=None, reasoning_tokens=None)
+        return usage._replace(input_tokens=usage.input_tokens or None)
+
 
 def _add_optional(a: float | None, b: float | None) -> float | None:
     return b if a is None else a if b is None else a + b

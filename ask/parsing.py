@@ -298,6 +298,28 @@ def merge_fields(fields: dict[str, Any], update: Any, *excluded_names: str) -> N
                 fields[name] = value
 
 
+def merge_usage(usage: dict[str, Any], update: Any, *, is_final: bool) -> None:
+    """Add a report of the usage to earlier ones of the same response.
+
+    A count replaces an earlier one if it is larger, or if the report is final. 0 never does, because services and
+    gateways send it for what they have not counted: https://github.com/envoyproxy/ai-gateway/pull/1631
+    """
+    for name, value in read_dict(update).items():
+        earlier = usage.get(name)
+        if isinstance(value, dict):
+            if value and len(usage) < MAX_FIELDS:
+                merged = dict(read_dict(earlier))
+                merge_usage(merged, value, is_final=is_final)
+                usage[name] = merged
+            continue
+        count, earlier_count = read_number(value), read_number(earlier)
+        if earlier_count is None:
+            if value is not None and len(usage) < MAX_FIELDS:
+                usage[name] = value
+        elif count is not None and count > 0 and (is_final or count > earlier_count):
+            usage[name] = value
+
+
 def choose_retry_action(status: int, headers: Mapping[str, str]) -> RetryAction:
     """Return the default action for an HTTP status.
 

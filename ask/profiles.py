@@ -7,7 +7,7 @@ that matches the model's name and knows the fact applies. What no row knows is n
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -16,6 +16,8 @@ from ask.records import NamedTuple
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 """The values of the option `reasoning_effort`, in ascending order; "none" turns reasoning off."""
+TOKEN_LIMIT_OPTIONS = ("max_output_tokens", "max_completion_tokens", "max_tokens")
+"""The names under which the user may set the token limit; the first one set applies."""
 NEUTRAL_VALUES = {"temperature": 1, "top_p": 1, "n": 1, "presence_penalty": 0, "frequency_penalty": 0}
 """The values that models accept for options that they otherwise refuse, because they change nothing."""
 PATTERN_TOKEN = re.compile(r"(\*|\{[^}]*\})")
@@ -144,15 +146,56 @@ def parse_version(text: str) -> Version:
     return (float("inf"),) if text == "+" else (int(major), int(minor or 0))
 
 
+class RefusedOptionError(ParameterError):
+    """A model refuses an option, or has nothing like the reasoning effort.
+
+    Attributes:
+        option: its name.
+    """
+
+    def __init__(self, option: str, message: str, hint: str) -> None:
+        super().__init__(message, hint)
+        self.option = option
+
+
 def adapt_options(
-    profile: ModelProfile, model: str, options: Mapping[str, Any], notify: Callable[[str], None]
+    profile: ModelProfile,
+    model: str,
+    options: Mapping[str, Any],
+    notify: Callable[[str], None],
+    required: Collection[str] | None = None,
 ) -> dict[str, Any]:
     """Return the user's options in the form that a model accepts.
 
-    A reasoning effort that the model does not have is replaced by the nearest one, which `notify` reports.
+    A reasoning effort that the model does not have is replaced by the nearest one, and an option that it refuses is
+    left out unless it is one of those `required` (None for all); `notify` reports it.
 
     Raises:
-        ParameterError: the model refuses an option, or has nothing like the effort.
+        ParameterError: the model refuses a required option.
+    """
+    remaining = dict(options)
+    while True:
+        try:
+            return convert_options(profile, model, remaining, notify)
+        except RefusedOptionError as error:
+            if required is None or error.option in required:
+                raise
+            del remaining[error.option]
+            notify(f"{error.message}; {format_left_out(error.option)}")
+
+
+def format_left_out(option: str) -> str:
+    """Describe an option that is left out, and where it comes from."""
+    return f"leaving out {option}, which config.toml or the template sets"
+
+
+def convert_options(
+    profile: ModelProfile, model: str, options: Mapping[str, Any], notify: Callable[[str], None]
+) -> dict[str, Any]:
+    """Return options in the form that a model accepts.
+
+    Raises:
+        RefusedOptionError: it refuses one of them.
     """
     adapted = dict(options)
     effort = choose_effort(profile, model, options["reasoning_effort"]) if "reasoning_effort" in options else None
@@ -173,20 +216,19 @@ def choose_effort(profile: ModelProfile, model: str, effort: Any) -> Any:
     """Return the nearest effort that a model has, the higher of two; None if reasoning is off anyway.
 
     Raises:
-        ParameterError: there is none.
+        RefusedOptionError: there is none.
     """
     if profile.efforts is None or effort in profile.efforts:
         return effort
     if not profile.efforts:
         if effort == "none":
             return None
-        raise ParameterError(
-            f"{model} does not support reasoning", "leave out reasoning_effort, or use a reasoning model"
-        )
+        hint = "leave out reasoning_effort, or use a reasoning model"
+        raise RefusedOptionError("reasoning_effort", f"{model} does not support reasoning", hint)
     known = [each for each in profile.efforts if each in EFFORTS]
     if effort not in EFFORTS or not known:
         hint = f"it accepts {', '.join(profile.efforts)}"
-        raise ParameterError(f"{model} has no reasoning effort {effort!r}", hint)
+        raise RefusedOptionError("reasoning_effort", f"{model} has no reasoning effort {effort!r}", hint)
     rank = EFFORTS.index(effort)
     return min(known, key=lambda each: (abs(EFFORTS.index(each) - rank), -EFFORTS.index(each)))
 
@@ -197,7 +239,7 @@ def select_accepted_options(
     """Return the options that a model accepts with this effort, without those refused although they change nothing.
 
     Raises:
-        ParameterError: the model refuses one of the others.
+        RefusedOptionError: the model refuses one of the others.
     """
     # The vendors' own parameters may turn reasoning off, too.
     is_reasoning = profile.can_reason and effort != "none" and not {"reasoning", "thinking"} & options.keys()
@@ -208,11 +250,11 @@ def select_accepted_options(
         if (is_refused or is_refused_when_reasoning) and value == NEUTRAL_VALUES.get(name, ...):
             del accepted[name]
         elif is_refused:
-            raise ParameterError(f"{model} does not accept {name}", f"leave out {name}, or use another model")
+            raise RefusedOptionError(name, f"{model} does not accept {name}", f"leave out {name}, or use another model")
         elif is_refused_when_reasoning and is_reasoning:
             can_turn_off = "none" in (profile.efforts or ())
             hint = f"leave out {name}" + (", or add -o reasoning_effort=none" if can_turn_off else "")
-            raise ParameterError(f"{model} does not accept {name} when it reasons", hint)
+            raise RefusedOptionError(name, f"{model} does not accept {name} when it reasons", hint)
     return accepted
 
 

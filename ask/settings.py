@@ -441,6 +441,8 @@ class Settings(NamedTuple):
     fallback: tuple[str, ...] = ()
     system: str = ""
     options: Mapping[str, Any] = EMPTY_MAPPING
+    given_options: frozenset[str] = frozenset()
+    """The names of the options that the command line sets: unlike others, they are not left out if a model refuses."""
     tools: bool = True
     disabled_tools: frozenset[str] = frozenset()
     max_rounds: int = 10
@@ -499,12 +501,14 @@ def resolve_settings(flags: Mapping[str, Any], environment: Mapping[str, str], c
         if setting.field
     }
     values["safe"], values["safe_level"] = _resolve_safe_mode(flags, values["safe"], config)
+    options = {**config.options, **(flags.get("option") or {})}
     record, replay = flags.get("record") or environment.get("ASK_RECORD", ""), environment.get("ASK_REPLAY", "")
     if record and replay:
         raise UsageError("requests cannot be recorded and replayed at the same time", "unset ASK_REPLAY")
     return Settings(
         **values,
-        options={**config.options, **(flags.get("option") or {})},
+        options={name: value for name, value in options.items() if value != UNSET_OPTION},
+        given_options=frozenset(flags.get("given_options") or ()),
         assume_yes=bool(flags.get("yes")),
         verbose=bool(flags.get("verbose")),
         record=record,
@@ -575,8 +579,12 @@ DEDICATED_OPTIONS = {"model": "-m", "messages": "the prompt and -s", "tools": "-
 """Parts of a request that have a command line option of their own, which would overwrite one given with -o."""
 
 
+UNSET_OPTION = ""
+"""The value of an option that a setting or a template sets, and the command line unsets, as in `-o temperature=`."""
+
+
 def parse_model_options(pairs: Iterable[str]) -> dict[str, Any]:
-    """Parse model options given as KEY=VALUE. A value that is not JSON is a string.
+    """Parse model options given as KEY=VALUE. A value that is not JSON is a string; an empty one unsets the option.
 
     Raises:
         UsageError: it is not KEY=VALUE, or the key has a command line option of its own.
@@ -593,7 +601,8 @@ def parse_model_options(pairs: Iterable[str]) -> dict[str, Any]:
             options[key] = text
         except OverflowError as error:
             raise ParameterError(f"{key} is {text}", str(error)) from None
-        check_model_option(key, options[key])
+        if text != UNSET_OPTION:
+            check_model_option(key, options[key])
     return options
 
 

@@ -37,6 +37,7 @@ from ask.parsing import (
     decode_arguments,
     find_error,
     merge_fields,
+    merge_usage,
     parse_event,
     parse_json,
     read_dict,
@@ -360,8 +361,8 @@ class AnthropicStreamReader:
         elif event_type == "message_delta":
             self.size += len(event.data)
             merge_fields(self._message_fields, fields.get("delta"))
-            merge_fields(self._usage, fields.get("usage"))
             self.complete = self.complete or bool(self._message_fields.get("stop_reason"))
+            merge_usage(self._usage, fields.get("usage"), is_final=True)
         elif event_type == "message_stop":
             self.complete = self._is_stopped = True
         return []
@@ -375,7 +376,9 @@ class AnthropicStreamReader:
         self._message_fields: dict[str, Any] = {}
         self._usage: dict[str, Any] = {}
         merge_fields(self._message_fields, message, "error")
-        merge_fields(self._usage, message.get("usage"))
+        # Its number of output tokens is that before the answer, mostly 1.
+        usage = {name: count for name, count in read_dict(message.get("usage")).items() if name != "output_tokens"}
+        merge_usage(self._usage, usage, is_final=False)
         self._blocks: list[PartialBlock] = []
         self._blocks_by_index: dict[int | None, PartialBlock] = {}
         """The last block with each index: https://github.com/anthropics/anthropic-sdk-typescript/issues/879"""

@@ -39,6 +39,7 @@ from ask.parsing import (
     decode_arguments,
     find_error,
     merge_fields,
+    merge_usage,
     parse_event,
     parse_json,
     read_dict,
@@ -371,6 +372,7 @@ class GeminiStreamReader:
         https://github.com/Chevey339/kelivo/issues/1003
         """
         self._response_fields: dict[str, Any] = {}
+        self._usage: dict[str, Any] = {}
         self._candidate: dict[str, Any] | None = None
         self._parts: list[tuple[dict[str, Any], StringIO | None]] = []
         """The fields of each part, and its text so far."""
@@ -380,7 +382,7 @@ class GeminiStreamReader:
         chunk = parse_event(event.data, event.event, after_end=self.complete)
         error = find_error(chunk)
         chunk = read_dict(chunk)
-        merge_fields(self._response_fields, chunk, "candidates", "error")
+        merge_fields(self._response_fields, chunk, "candidates", "error", "usageMetadata")
         if error is not None:
             self._response_fields["error"] = error
         self.complete = (
@@ -402,6 +404,8 @@ class GeminiStreamReader:
             self.may_end = reason == "STOP" and not self._parts
             if (reason or new_deltas) and error is None:
                 self.complete = bool(reason and not is_code_running and not self.may_end)
+        if "usageMetadata" in chunk:
+            merge_usage(self._usage, chunk["usageMetadata"], is_final=self.complete)
         return deltas
 
     def _read_part(self, part: dict[str, Any], event_size: int) -> list[Delta]:
@@ -448,11 +452,12 @@ class GeminiStreamReader:
         return [ToolCallDelta(self._call_count - 1, name)] if name else []
 
     def response(self) -> dict[str, Any]:
+        fields = self._response_fields | ({"usageMetadata": self._usage} if self._usage else {})
         if self._candidate is None:
-            return dict(self._response_fields)
+            return fields
         parts = [fields if text is None else {"text": text.getvalue()} | fields for fields, text in self._parts]
         content = {"role": "model", "parts": parts}
-        return self._response_fields | {"candidates": [{"content": content} | self._candidate]}
+        return fields | {"candidates": [{"content": content} | self._candidate]}
 
 
 def set_argument(call: dict[str, Any], fragment: dict[str, Any]) -> None:

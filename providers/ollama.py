@@ -37,6 +37,7 @@ from ask.parsing import (
     decode_arguments,
     format_error_message,
     merge_fields,
+    merge_usage,
     parse_event,
     read_dict,
     read_int,
@@ -209,6 +210,9 @@ class Ollama(Provider):
         return [parse_model(entry) for entry in entries if read_str(entry.get("name")) and can_chat(entry)]
 
 
+COUNT_FIELDS = ("prompt_eval_count", "eval_count", "prompt_eval_cached_count")
+
+
 class OllamaStreamReader:
     """Reads one stream; see `ask.StreamReader`."""
 
@@ -223,7 +227,10 @@ class OllamaStreamReader:
         line = read_dict(parse_event(event.data, event.event, after_end=self.complete))
         message = read_dict(line.get("message"))
         # After the end, there may still be the usage, but no error that matters.
-        merge_fields(self._response_fields, line, "message", *(("error",) if self.complete else ()))
+        ignored = ("error",) if self.complete else ()
+        merge_fields(self._response_fields, line, "message", *ignored, *COUNT_FIELDS)
+        counts = {name: line[name] for name in COUNT_FIELDS if name in line}
+        merge_usage(self._response_fields, counts, is_final=line.get("done") is True)
         # Some servers send the reason for the end with `"done": false`.
         self.complete = self.complete or any(line.get(name) for name in ("done", "done_reason", "error"))
         deltas: list[Delta] = []

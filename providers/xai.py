@@ -46,6 +46,7 @@ PROFILES = (
     # The alias moves from model to model; all of them accept these.
     ModelProfile("grok-latest", REASONING_PAGE, UP_TO_HIGH),
     ModelProfile("grok-3-mini*", REASONING_PAGE, ("low", "high")),
+    ModelProfile("grok-2*|grok-3*|grok-beta*", MODELS_PAGE, ()),
     ModelProfile("grok-build*", REASONING_PAGE, ("high",), {"high": {}}),
     ModelProfile("grok-{4+}*|grok-latest|grok-3-mini*|grok-code*|grok-build*", REASONING_PAGE, refused_options=REFUSED),
     ModelProfile("grok-2*vision*", MODELS_PAGE, attachments=IMAGE_TYPES),

@@ -1,4 +1,4 @@
-"""The part of a long conversation that goes into a request: size estimates, and what to leave out.
+"""The part of a long conversation that goes into a request: size estimates, and what to leave out or shorten.
 
 Sizes are estimates in tokens, corrected by the usage that the provider reports. The saved conversation is not changed.
 """
@@ -6,11 +6,12 @@ Sizes are estimates in tokens, corrected by the usage that the provider reports.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 from ask.messages import SUMMARY_PREFIX, Message, ToolSpec, merge_user_messages
+from ask.profiles import TOKEN_LIMIT_OPTIONS
 
 BYTES_PER_TOKEN = 3
 """UTF-8 bytes per token, a cautious estimate: 3 Latin letters, 1.5 Cyrillic letters or 1 Chinese character."""
@@ -22,9 +23,11 @@ MIN_RATIO, MAX_RATIO = 0.3, 4.0
 Beyond these, a provider leaves out cached tokens, or counts more than text.
 """
 MAX_OUTPUT_RESERVE = 32_000
+MIN_RESULT_TOKENS = 200
+"""Results of tool calls are not shortened below this."""
+SHORTENED_NOTE = "\n[... {:,} bytes left out, because they do not fit the context window ...]\n"
 OUTPUT_RESERVE_DIVISOR = 5
 """A fifth of the context is reserved for the answer if no maximum is set."""
-MAX_TOKENS_OPTIONS = ("max_tokens", "max_completion_tokens")
 
 
 def estimate_text_tokens(*texts: str) -> int:
@@ -49,7 +52,7 @@ def estimate_tool_tokens(tools: Sequence[ToolSpec]) -> int:
 
 def calculate_input_limit(context_limit: int, options: Mapping[str, Any]) -> int:
     """Return how many tokens a request may have, leaving space for the answer."""
-    max_output = next((options[name] for name in MAX_TOKENS_OPTIONS if isinstance(options.get(name), int)), None)
+    max_output = next((options[name] for name in TOKEN_LIMIT_OPTIONS if isinstance(options.get(name), int)), None)
     default_reserve = min(context_limit // OUTPUT_RESERVE_DIVISOR, MAX_OUTPUT_RESERVE)
     return context_limit - (default_reserve if max_output is None else min(max(max_output, 0), context_limit // 2))
 
@@ -92,6 +95,26 @@ def select_kept_indexes(
     return [index for index in range(len(messages)) if index not in removed]
 
 
+def shorten_result(text: str, max_tokens: int) -> str:
+    """Return the head and the tail of a result, around a note that says how much is missing."""
+    data = text.encode("utf-8", "replace")
+    kept = max(max_tokens, MIN_RESULT_TOKENS) * BYTES_PER_TOKEN
+    head, tail = data[: kept * 2 // 3], data[len(data) - kept // 3 :]
+    note = SHORTENED_NOTE.format(len(data) - len(head) - len(tail))
+    return head.decode("utf-8", "ignore") + note + tail.decode("utf-8", "ignore")
+
+
+def find_result_limit(sizes: Iterable[int], total: int) -> int:
+    """Return the limit for each result with which all together have at most `total` tokens; the small ones stay."""
+    remaining, ascending = total, sorted(sizes)
+    for position, size in enumerate(ascending):
+        share = remaining // (len(ascending) - position)
+        if size > share:
+            return share
+        remaining -= size
+    return total
+
+
 class ContextWindow:
     """The part of a growing conversation that is sent in requests.
 
@@ -108,7 +131,14 @@ class ContextWindow:
         self._max_tokens: int | None = None
         self._estimates: list[int] = []
         self._removed_indexes: set[int] = set()
+        self._shortened: dict[int, str] = {}
+        """The results that are sent in a shorter form, by their positions."""
         self._truncated_before = 0
+
+    @property
+    def shortened_count(self) -> int:
+        """How many results of tool calls are shortened in requests."""
+        return len(self._shortened.keys() - self._removed_indexes)
 
     def select_messages(self, messages: Sequence[Message]) -> list[Message]:
         """Return the messages for the next request."""
@@ -119,7 +149,8 @@ class ContextWindow:
             state = message.provider_state
             if state and index < self._truncated_before:
                 state = state._replace(context_truncated=True)
-            selected.append(message._replace(provider_state=state))
+            content = self._shortened.get(index, message.content)
+            selected.append(message._replace(content=content, provider_state=state))
         return merge_user_messages(selected)
 
     def calibrate(self, messages: Sequence[Message], reported_tokens: int | None) -> None:
@@ -135,9 +166,9 @@ class ContextWindow:
         return self._scaled_overhead + sum(self._estimate_kept(messages).values())
 
     def shrink(self, messages: Sequence[Message], max_tokens: int) -> int:
-        """Leave out the oldest messages if the next request would exceed `max_tokens`.
+        """Leave out the oldest messages, and shorten results, if the next request would exceed `max_tokens`.
 
-        Returns how many are left out.
+        Returns how many messages are left out.
         """
         if self._max_tokens is not None:
             max_tokens = min(max_tokens, self._max_tokens)
@@ -151,6 +182,8 @@ class ContextWindow:
         return self._truncate(messages, 0, size // 2 - self._scaled_overhead)
 
     def _truncate(self, messages: Sequence[Message], max_tokens: int, target_tokens: int) -> int:
+        if sum(self._estimate_kept(messages).values()) > max_tokens:
+            self._shorten_results(messages, max(target_tokens, 0) // 2)
         sizes = self._estimate_kept(messages)
         indexes = [*sizes]
         kept = select_kept_indexes([messages[index] for index in indexes], [*sizes.values()], max_tokens, target_tokens)
@@ -158,7 +191,25 @@ class ContextWindow:
         if removed:
             self._removed_indexes |= removed
             self._truncated_before = len(messages)
+        sizes = self._estimate_kept(messages)
+        excess = sum(sizes.values()) - target_tokens
+        if sum(sizes.values()) > max(max_tokens, target_tokens):
+            results = [size for index, size in sizes.items() if messages[index].role == "tool"]
+            self._shorten_results(messages, find_result_limit(results, max(sum(results) - excess, 0)))
         return len(removed)
+
+    def _shorten_results(self, messages: Sequence[Message], max_tokens: int) -> None:
+        """Shorten the results that have more tokens than that."""
+        max_tokens = max(max_tokens, MIN_RESULT_TOKENS)
+        for index, size in self._estimate_kept(messages).items():
+            # A result just above the limit would become hardly shorter.
+            if messages[index].role == "tool" and size > max_tokens + 2 * MESSAGE_OVERHEAD_TOKENS + MIN_RESULT_TOKENS:
+                scaled = max_tokens * self._estimates[index] // size
+                shortened = messages[index]._replace(content=shorten_result(messages[index].content, scaled))
+                self._shortened[index] = shortened.content
+                self._estimates[index] = estimate_message_tokens(shortened)
+                if any(message.role == "assistant" for message in messages[index + 1 :]):
+                    self._truncated_before = len(messages)
 
     @property
     def _scaled_overhead(self) -> int:
@@ -175,6 +226,12 @@ class ContextWindow:
         }
 
 
-def format_removed_messages(count: int) -> str:
-    """Describe to the user how many messages are left out."""
-    return "without its oldest message" if count == 1 else f"without its oldest {count} messages"
+def format_reduction(removed_count: int, shortened_count: int) -> str:
+    """Describe to the user how many messages are left out, and how many results are shortened."""
+    parts = []
+    if removed_count:
+        oldest = "oldest message" if removed_count == 1 else f"oldest {removed_count} messages"
+        parts.append(f"without its {oldest}")
+    if shortened_count:
+        parts.append(f"with {shortened_count} shortened tool result{'' if shortened_count == 1 else 's'}")
+    return " and ".join(parts)

@@ -22,6 +22,7 @@ from ask.secrets import KEYRING, NO_SECRETS, Redactor, find_key_problem, format_
 from ask.settings import Settings
 
 if TYPE_CHECKING:
+    from ask.client.adjustments import RequestAdjustments
     from ask.client.chat_fallback import ChatFallback
     from ask.client.preconnect import Preconnection
     from ask.client.transport import Transport
@@ -386,6 +387,7 @@ def create_client(
     *,
     output_format: str = "",
     shows_text: bool = True,
+    adjustments: RequestAdjustments | None = None,
 ) -> ProviderClient:
     """Create a client for an endpoint, which records requests or replays a recording if the settings say so.
 
@@ -397,6 +399,7 @@ def create_client(
         on_headers: called with the headers of each response.
         output_format: the format of the answers, as in `RunRequest`, for a recording.
         shows_text: whether the text of an answer is shown while it arrives.
+        adjustments: what refusals have shown about the model, if several clients share it.
     """
     client_class: Callable[..., ProviderClient] = ProviderClient
     if settings.record or settings.replay:
@@ -424,6 +427,8 @@ def create_client(
         chat_fallback=endpoint.chat_fallback,
         on_headers=on_headers,
         shows_text=shows_text,
+        given_options=settings.given_options,
+        adjustments=adjustments,
     )
 
 

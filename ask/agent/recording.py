@@ -125,7 +125,7 @@ class ReplayClient(DescribingClient):
         refuse_network()
 
     def _send(
-        self, request: ChatRequest, on_delta: Callable[[Delta], None], tools: Sequence[ToolSpec]
+        self, request: ChatRequest, on_delta: Callable[[Delta], None], tools: Sequence[ToolSpec], adjusted: int = 0
     ) -> RequestResult:
         prepared = self._prepare(request, tools)
         response = find_response(self._file, self.describe_request(request, tools))

@@ -406,12 +406,16 @@ def read_settings(
         raise UsageError(f"{' and '.join(format_options)} cannot be combined", "use one of them")
     if flags["context"] and flags["no_context"]:
         raise UsageError("--context and --no-context cannot be combined", "use one of them")
-    options = {
-        **(template.options if template else {}),
-        **parse_model_options(map(decode_argument, flags["options"])),
-    }
+    given_options = parse_model_options(map(decode_argument, flags["options"]))
+    options = {**(template.options if template else {}), **given_options}
     no_tools = flags["no_tools"] or flags["cmd"]
-    parsed_flags = {**flags, "option": options, "system": extra_system_prompt, "no_tools": no_tools}
+    parsed_flags = {
+        **flags,
+        "option": options,
+        "given_options": given_options,
+        "system": extra_system_prompt,
+        "no_tools": no_tools,
+    }
     settings = resolve_settings(parsed_flags, app.environment, app.config)
     for flag in ("allow_dirs", "allow_hosts", "allow_tools"):
         if flags[flag] and not settings.safe:

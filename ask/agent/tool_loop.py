@@ -17,7 +17,7 @@ from ask.agent.context_window import (
     calculate_input_limit,
     estimate_text_tokens,
     estimate_tool_tokens,
-    format_removed_messages,
+    format_reduction,
 )
 from ask.agent.model_selection import ModelEndpoint, create_client, fetch_first_model
 from ask.agent.request import RunRequest, check_attachments_supported
@@ -42,6 +42,7 @@ from ask.plugin_api.provider import ChatRequest, Delta, TextDelta
 if TYPE_CHECKING:
     from ask.agent.tool_runner import ToolRunner
     from ask.client.cost import Cost
+    from ask.client.stated_limits import StatedLimit
     from ask.safety.approval import ApprovalResponse
     from ask.safety.policy import PendingToolCall
 
@@ -63,6 +64,8 @@ LOOKUP_THRESHOLD, CONTINUED_LOOKUP_THRESHOLD = 12_000, 3_000
 For a new conversation this is more than the longest tool result, since hardly any service has a model with a smaller
 context, and the request takes time. A continued conversation will grow.
 """
+MAX_SHORTER_REQUESTS = 2
+"""How often a request that was refused as too long is sent again with less."""
 COMPACTION_HINT = " (the saved conversation is complete; ask compact summarizes older messages)"
 
 
@@ -238,6 +241,10 @@ class ToolLoop:
         self._tagged_answers = {}
         self._listed_limits: list[int | None] = []
         """The model's context limit according to the provider's list, once that was read."""
+        self._stated_limit: int | None = None
+        """The context limit that the service stated when it refused a request."""
+        self._refusal_count = 0
+        """How often requests were refused as too long since the last answer."""
         self._truncation_reported = False
         tools = [tool.spec for tool in self._request.tools]
         if tools and not client.provider.supports_tools(endpoint.model):
@@ -268,6 +275,7 @@ class ToolLoop:
             result.requests.append((self._endpoint, response.answer.usage))
             if response.error is not None and self._switch_model(response.error):
                 continue
+            self._refusal_count = 0
             response = self._show_held_deltas(response)
             result.finish_reason = response.answer.finish_reason
             self._context_window.calibrate(self._list_sent_messages(), response.answer.usage.input_tokens)
@@ -379,21 +387,29 @@ class ToolLoop:
         """
         window, settings, messages = self._context_window, self._request.settings, self._list_sent_messages()
         num_ctx = settings.options.get("num_ctx")  # Ollama's and LM Studio's option
-        limits = [limit for limit in (settings.context_limit, num_ctx) if isinstance(limit, int) and limit > 0]
+        documented = self._endpoint.provider.find_profile(self._endpoint.model).context_length
+        values = (settings.context_limit, num_ctx, self._stated_limit, None if self._listed_limits else documented)
+        limits = [limit for limit in values if isinstance(limit, int) and limit > 0]
         threshold = CONTINUED_LOOKUP_THRESHOLD if self._request.message_history else LOOKUP_THRESHOLD
-        if not self._listed_limits and window.estimate_size(messages) > min([threshold, *limits]):
+        needs_list = not self._listed_limits and self._stated_limit is None
+        if needs_list and window.estimate_size(messages) > min([threshold, *limits]):
             from ask.agent.context_limit import read_listed_limit
 
             self._listed_limits = [read_listed_limit(self._endpoint, self._app.app_dirs.cache, settings)]
         limits += filter(None, self._listed_limits)
         if not limits:
             return
-        removed_count = window.shrink(messages, calculate_input_limit(min(limits), settings.options))
-        if removed_count and not self._truncation_reported:
+        shortened_count, limit = window.shortened_count, min(limits)
+        removed_count = window.shrink(messages, calculate_input_limit(limit, settings.options))
+        reduction = format_reduction(removed_count, max(window.shortened_count - shortened_count, 0))
+        size = window.estimate_size(messages)
+        if (reduction or size > limit) and not self._truncation_reported:
             self._truncation_reported = True
-            problem = f"the conversation does not fit the context window of {min(limits):,} tokens"
-            hint = COMPACTION_HINT if settings.save else ""
-            self._notify(f"{problem}; continuing {format_removed_messages(removed_count)}{hint}")
+            problem = f"the conversation does not fit the context window of {limit:,} tokens"
+            hint = COMPACTION_HINT if settings.save and removed_count else ""
+            if size > limit:
+                reduction = f"with about {size:,} tokens that cannot be left out" + (reduction and f", {reduction}")
+            self._notify(f"{problem}; continuing {reduction}{hint}")
 
     def _adapt_request(self, error: ProviderError, response: RequestResult) -> bool:
         """Drop from the next request what the provider rejected; return whether it should be sent."""
@@ -407,14 +423,60 @@ class ToolLoop:
             return True
         if response.answer.text or response.answer.reasoning:
             return False
+        return self._reduce_request(error)
+
+    def _reduce_request(self, error: ProviderError) -> bool:
+        """Drop or shorten what the messages and tools have too much of; return whether the request should be sent."""
+        from ask.client.stated_limits import find_stated_limit
+
         if error.retry_action is RetryAction.WITHOUT_REASONING:
             return self._drop_reasoning(error)
+        limit = find_stated_limit(error)
+        if limit is not None and limit.kind == "tools":
+            return self._drop_tools(error, limit.limit)
         if error.retry_action is not RetryAction.SHORTER:
-            return self._drop_earlier_files(error)
-        removed_count = self._context_window.halve(self._list_sent_messages())
-        if removed_count:
-            self._notify(f"{error.summary}; trying once more {format_removed_messages(removed_count)}")
-        return removed_count > 0
+            return self._drop_earlier_files(error, limit.limit if limit and limit.kind == "images" else 0)
+        is_size = error.status == 413 and (limit is None or limit.kind == "bytes")
+        return (is_size and self._drop_earlier_files(error)) or self._shorten_conversation(error, limit)
+
+    def _shorten_conversation(self, error: ProviderError, limit: StatedLimit | None) -> bool:
+        """Leave messages out, and shorten results, after a request was refused as too long.
+
+        It is done twice in a row at most. Returns whether the next request is shorter.
+        """
+        window, messages = self._context_window, self._list_sent_messages()
+        self._refusal_count += 1
+        if self._refusal_count > MAX_SHORTER_REQUESTS:
+            return False
+        removed_count, shortened_count, hint = 0, window.shortened_count, ""
+        if limit is not None and limit.kind != "bytes":
+            window.calibrate(messages, limit.input or limit.requested)
+        size_before = window.estimate_size(messages)
+        if limit is not None and limit.kind != "bytes":
+            input_limit = calculate_input_limit(limit.limit, self._request.settings.options)
+            removed_count = window.shrink(messages, input_limit)
+            self._stated_limit = min(limit.limit, self._stated_limit or limit.limit)
+            hint = f" (context_limit = {self._stated_limit} in config.toml avoids this)"
+        if not removed_count and window.shortened_count == shortened_count:
+            removed_count = window.halve(messages)
+        reduction = format_reduction(removed_count, max(window.shortened_count - shortened_count, 0))
+        if reduction:
+            self._notify(f"{error.summary}; trying once more {reduction}{hint}")
+            return True
+        if window.estimate_size(messages) < size_before:  # results that were already shortened
+            return True
+        error.hint = f"what cannot be left out has about {size_before:,} tokens: {error.hint}"
+        return False
+
+    def _drop_tools(self, error: ProviderError, limit: int) -> bool:
+        """Offer only as many tools as a service accepts; return whether there are more."""
+        if len(self._tools) <= limit:
+            return False
+        left_out = len(self._tools) - limit
+        hint = "tools.disabled in config.toml chooses which"
+        self._notify(f"{error.summary}; trying once more without the last {left_out} of the tools ({hint})")
+        self._offer_tools(self._tools[:limit])
+        return True
 
     def _switch_model(self, error: AskError) -> bool:
         """Continue with the next usable fallback if the model cannot answer; return whether there is one.
@@ -457,13 +519,18 @@ class ToolLoop:
         messages = self._result.messages
         if not (self._tagged_answers or any(message.provider_state for message in messages)):
             return False
-        self._notify(f"{error.summary}; trying once more without earlier reasoning")
+        endpoint = self._endpoint
+        setting = f"efforts = [] for {endpoint.model} in [[providers.{endpoint.provider_name}.models]]"
+        self._notify(f"{error.summary}; trying once more without earlier reasoning ({setting} always leaves it out)")
         messages[:] = [message._replace(provider_state=None) for message in messages]
         self._tagged_answers = {}
         return True
 
-    def _drop_earlier_files(self, error: ProviderError) -> bool:
-        """Drop the files of earlier messages, which another model may have accepted; return whether there were any."""
+    def _drop_earlier_files(self, error: ProviderError, limit: int = 0) -> bool:
+        """Drop the files of earlier messages, which another model may have accepted; return whether there were any.
+
+        The newest messages keep theirs as long as all messages have at most `limit` files.
+        """
         from ask.client.error_classification import is_message_refused
 
         messages, count = self._result.messages, self._result.question_index
@@ -471,8 +538,16 @@ class ToolLoop:
             return False
         from ask.attachments import replace_unsupported_attachments
 
+        kept_from = count
+        file_count = sum(len(message.attachments) for message in messages[count:])
+        while kept_from > 0 and file_count + len(messages[kept_from - 1].attachments) <= limit:
+            kept_from -= 1
+            file_count += len(messages[kept_from].attachments)
+        older = messages[:kept_from]
+        if not any(message.attachments for message in older):
+            return False
         self._notify(f"{error.summary}; trying once more without the files of earlier messages")
-        messages[:count] = replace_unsupported_attachments(messages[:count], lambda media_type: False)
+        messages[:kept_from] = replace_unsupported_attachments(older, lambda media_type: False)
         return True
 
     def _request_correction(self) -> bool:

@@ -87,7 +87,8 @@ def prepare_requests(
     request = request._replace(user_message=message, fallbacks=())
     requests = add_models(request, flags["models"][1:], options, app)
     # The models may accept different parameters, so the judge gets only those of the configuration.
-    own = request._replace(settings=request.settings._replace(options=app.config.options))
+    own_settings = request.settings._replace(options=app.config.options, given_options=frozenset())
+    own = request._replace(settings=own_settings)
     judge, combiner = (
         add_models(own, [flags[name]], options, app)[1] if flags[name] else None for name in ("judge", "combine")
     )

@@ -419,7 +419,14 @@ class MapCommand:
         }
         arguments = [f"{option}={text}" for option, text in texts.items() if text]
         arguments.append("--context" if flags["context"] else "--no-context")
-        arguments += [f"-o{name}={json.dumps(value)}" for name, value in request.settings.options.items()]
+        options, configured = request.settings.options, self.app.config.options
+        # The others are read from config.toml, too, so that a model that refuses one goes on without it.
+        arguments += [
+            f"-o{name}={json.dumps(value)}"
+            for name, value in options.items()
+            if name in request.settings.given_options or configured.get(name) != value
+        ]
+        arguments += [f"-o{name}=" for name in configured.keys() - options.keys()]
         # Safe rows always run in a copy, because rows that run at the same time must not share files.
         safe_option = get_safe_option(flags)
         arguments += filter(None, [safe_option])

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ask.client.stated_limits import REQUEST_LIMITS, find_stated_limit
 from ask.errors import AskError, NetworkError, ParameterError, ProviderError, RetryAction
 from ask.messages import ToolSpec
 from ask.plugin_api.provider import ChatRequest
@@ -38,10 +39,15 @@ REASONING_REJECTED_PATTERN = re.compile(
     r"encrypted[ _]content\b.* could not be |could not decrypt the provided encrypted_content"
     r"|(?:invalid|corrupted) thought signature|thought signature is (?:not valid|invalid)"
     r"|invalid .?signature.? in .?thinking|thinking.? blocks .*cannot be modified"
-    r"|item with id '?rs_\S+ not found|duplicate item found with id|without its required .{0,12}item",
+    r"|item with id '?rs_\S+ not found|duplicate item found with id|without its required .{0,12}item"
+    # A model that does not reason: https://github.com/openai/openai-agents-python/issues/569
+    r"|reasoning (?:input )?items\b|encrypted[ _](?:content|reasoning)\b.* (?:not supported|unsupported)"
+    r"|\b(?:reasoning(?:_content|_details)?|thinking)['\"`]? (?:is|are) (?:not supported|unsupported|not allowed)"
+    # https://github.com/NousResearch/hermes-agent/issues/11089, https://github.com/Kilo-Org/kilocode/issues/10375
+    r"|messages?\b.*\b(?:reasoning(?:_content|_details)?|thinking)\b.*(?:unsupported|not permitted|not allowed)",
     re.IGNORECASE | re.DOTALL,
 )
-"""Messages that the reasoning of an earlier answer cannot be read, as worded by various services."""
+"""Messages that the reasoning of an earlier answer is refused, as worded by various services."""
 
 CREDIT_EXHAUSTED_PATTERN = re.compile(r"credit|quota|balance|billing|(?:spend|spending|usage) limit", re.IGNORECASE)
 """Messages that an account is out of credit, among the errors after which another key may help."""
@@ -99,18 +105,31 @@ _OPTION_NAME_PATTERN = (
 """How messages name a rejected parameter: quoted, with a colon, as the subject, or after a word like "parameter"."""
 
 
+LIMIT_HINTS = {
+    "context": "send less, or use a model with a larger context window",
+    "rate": "send less, or raise the account's limit of tokens per minute",
+    "bytes": "send less, or smaller files",
+    "output": "lower it with -o max_tokens=N",
+    "images": "attach fewer images, or start a new conversation",
+    "tools": "disable some with --disable-tool or tools.disabled",
+}
+
+
 def classify_error(error: ProviderError) -> ProviderError:
     """Derive an error's missing remedy and hint from its text and status.
 
     The error is changed in place and returned.
     """
-    hint, is_final = "", error.retry_action == RetryAction.NONE
+    hint, is_final, limit = "", error.retry_action == RetryAction.NONE, find_stated_limit(error)
     if is_final and error.status in (400, 404, 422) and TOOLS_UNSUPPORTED_PATTERN.search(error.message):
         error.retry_action, hint = RetryAction.WITHOUT_TOOLS, "use --no-tools, or a model that can call tools"
-    elif is_final and error.status in (None, 400, 404) and REASONING_REJECTED_PATTERN.search(error.message):
+    elif is_final and error.status in (None, 400, 404, 422) and REASONING_REJECTED_PATTERN.search(error.message):
         error.retry_action = RetryAction.WITHOUT_REASONING
+    elif limit is not None:  # whatever the status is: the same request would be refused again
+        error.retry_action = RetryAction.SHORTER if limit.kind in REQUEST_LIMITS else RetryAction.NONE
+        hint = LIMIT_HINTS[limit.kind]
     elif is_final and (error.status == 413 or is_context_exceeded(error)):
-        error.retry_action, hint = RetryAction.SHORTER, "send less, or use a model with a larger context window"
+        error.retry_action, hint = RetryAction.SHORTER, LIMIT_HINTS["context"]
     elif error.retry_action.kind == "retry" and INPUT_UNSUPPORTED_PATTERN.search(error.message):
         error.retry_action, hint = RetryAction.NONE, "use a model that accepts such files"
     error.hint = error.hint or hint or choose_hint(error)
@@ -119,7 +138,7 @@ def classify_error(error: ProviderError) -> ProviderError:
 
 def find_rejected_tool(error: ProviderError, tools: Sequence[ToolSpec]) -> str:
     """Return the name of the tool that caused a request to be rejected, or ""."""
-    if error.status not in (400, 422) or error.retry_action != RetryAction.NONE:
+    if error.status not in (400, 422) or error.retry_action != RetryAction.NONE or find_stated_limit(error):
         return ""
     text = f"{error.parameter or ''} {error.message}"
     for pattern in TOOL_INDEX_PATTERNS:
@@ -156,8 +175,9 @@ def is_message_refused(error: AskError) -> bool:
     """
     if not isinstance(error, ProviderError):
         return False
-    if error.retry_action == RetryAction.SHORTER:
-        return True
+    limit = find_stated_limit(error)
+    if error.retry_action == RetryAction.SHORTER or limit is not None:
+        return limit is None or limit.kind in ("context", "bytes", "images")
     if error.retry_action != RetryAction.NONE or TOOLS_OR_SCHEMA_PATTERN.search(error.message):
         return False
     is_about_content = CONTENT_REFUSED_PATTERN.search(error.message) is not None
@@ -188,10 +208,17 @@ def convert_to_parameter_error(error: ProviderError, options: Mapping[str, Any])
 
     Otherwise `error` itself is returned.
     """
-    rejected = next((o for o in options if o == error.parameter or is_option_named(o, error.message)), "")
-    if not rejected or error.status not in (400, 422):
+    rejected = find_rejected_option(error, options)
+    if not rejected:
         return error
     return ParameterError(error.summary, f"remove or change {rejected}")
+
+
+def find_rejected_option(error: ProviderError, options: Iterable[str]) -> str:
+    """Return the name of the option that caused a request to be rejected, or ""."""
+    if error.status not in (400, 422):
+        return ""
+    return next((o for o in options if o == error.parameter or is_option_named(o, error.message)), "")
 
 
 def is_option_named(option: str, message: str) -> bool:

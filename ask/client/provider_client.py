@@ -34,7 +34,7 @@ from ask.plugin_api.provider import (
     ToolCallDelta,
     format_tool_results,
 )
-from ask.profiles import adapt_options
+from ask.profiles import ModelProfile, adapt_options
 from ask.records import NamedTuple
 from ask.secrets import NO_SECRETS, Redactor
 from ask.text import SurrogateJoiner, format_one_line, repair_surrogates
@@ -42,6 +42,7 @@ from ask.text import SurrogateJoiner, format_one_line, repair_surrogates
 if TYPE_CHECKING:
     from typing import TypeAlias
 
+    from ask.client.adjustments import RequestAdjustments
     from ask.client.chat_fallback import ChatFallback
     from ask.client.transport import HttpResponse, Transport
 
@@ -90,6 +91,9 @@ RETRY_HINT = "ask again"
 
 NEXT_KEY_STATUSES = (401, 402, 429)
 """HTTP statuses for an invalid key or exhausted account, after which another key may work."""
+
+MAX_ADJUSTMENTS = 2
+"""How often a request is sent again with other options."""
 
 MAX_ANSWER_CHARACTERS = 24_000_000
 """The limit for a streamed answer, in characters of text, reasoning and tool call arguments."""
@@ -155,6 +159,9 @@ class ProviderClient:
         chat_fallback: the provider on Chat Completions, for a base URL that may not have the Responses API.
         on_headers: called with the headers of each response.
         shows_text: whether the text of a streamed answer is shown while it arrives.
+        given_options: the names of the options that are not left out or changed, because the command line sets them;
+            None for all.
+        adjustments: what refusals have shown about the model, if several clients share it.
     """
 
     def __init__(
@@ -170,6 +177,8 @@ class ProviderClient:
         chat_fallback: ChatFallback | None = None,
         on_headers: Callable[[Mapping[str, str]], None] | None = None,
         shows_text: bool = True,
+        given_options: Collection[str] | None = None,
+        adjustments: RequestAdjustments | None = None,
     ) -> None:
         self.provider = chat_fallback.provider if chat_fallback and chat_fallback.is_active else provider
         self._chat_fallback = chat_fallback
@@ -183,6 +192,8 @@ class ProviderClient:
         self._on_notice = on_notice
         self._on_headers = on_headers
         self._shows_text = shows_text
+        self._given_options = given_options
+        self._adjustments = adjustments
         self._notices: set[str] = set()
 
     def send(
@@ -212,8 +223,9 @@ class ProviderClient:
         """
         redactor, provider = self.redactor, self.provider
         profile = provider.find_profile(request.model)
-        options = adapt_options(profile, request.model, request.options, self._notify_once) if request.options else {}
-        messages = format_tool_results(map(redactor.redact_message, request.messages), provider.hooks)
+        options = self._adapt_options(request, profile)
+        messages = request.messages if profile.can_reason else self._drop_reasoning(request.messages)
+        messages = format_tool_results(map(redactor.redact_message, messages), provider.hooks)
         redacted_tools = [
             ToolSpec(tool.name, redactor.redact(tool.description), redactor.redact_value(tool.parameters))
             for tool in tools
@@ -221,24 +233,45 @@ class ProviderClient:
         formatted_tools = provider.hooks.provider_format_tools(tools=redacted_tools) if redacted_tools else ()
         return request._replace(messages=messages, tools=formatted_tools, options=options, profile=profile)
 
+    def _adapt_options(self, request: ChatRequest, profile: ModelProfile) -> Mapping[str, Any]:
+        options, given, notify = request.options, self._given_options, self._notify_once
+        if self._adjustments:
+            options, notify = self._adjustments.apply(options, given), self._adjustments.notify
+        return adapt_options(profile, request.model, options, notify, given) if options else options
+
+    def _drop_reasoning(self, messages: Sequence[Message]) -> list[Message]:
+        """Leave out what models that reason have added to messages; models that do not refuse it."""
+        find_profile = self.provider.find_profile
+        return [
+            message._replace(provider_state=None)
+            if message.provider_state and find_profile(message.provider_state.model).can_reason
+            else message
+            for message in messages
+        ]
+
     def _notify_once(self, text: str) -> None:
         if text not in self._notices:
             self._notices.add(text)
             self._on_notice(text)
 
     def _send(
-        self, request: ChatRequest, on_delta: Callable[[Delta], None], tools: Sequence[ToolSpec]
+        self, request: ChatRequest, on_delta: Callable[[Delta], None], tools: Sequence[ToolSpec], adjusted: int = 0
     ) -> RequestResult:
+        """Send a request, again if its options were refused; `adjusted` says how often that was."""
         prepared = self._prepare(request, tools)
         try:
             result = self._retry(partial(self._send_once, prepared, on_delta))
         except MissingApiError:
-            return self._send(request, on_delta, tools)
+            return self._send(request, on_delta, tools, adjusted)
         except ProviderError as error:
             from ask.client.error_classification import explain_rejection
 
-            answer = (error.partial_response or ModelResponse())._replace(finish_reason=FinishReason.ERROR)
+            received = error.partial_response or ModelResponse()
+            is_shown = received.text or received.reasoning
+            if adjusted < MAX_ADJUSTMENTS and not is_shown and self._adjust(error, request, prepared):
+                return self._send(request, on_delta, tools, adjusted + 1)
             rejection = explain_rejection(self._classify_error(error), request, tools)
+            answer = received._replace(finish_reason=FinishReason.ERROR)
             result = self.separate_reasoning(prepared, RequestResult(answer, error=rejection))
             self._emit_answer(result.answer, on_delta)
             return result
@@ -248,6 +281,14 @@ class ProviderClient:
         if notice := notice or ("" if result.tool_calls else describe_missing_call(result.answer, tools)):
             self._on_notice(notice)
         return result
+
+    def _adjust(self, error: ProviderError, request: ChatRequest, sent: ChatRequest) -> bool:
+        """Adjust the options of the next requests after a refusal; return whether they differ from those sent."""
+        from ask.client.adjustments import RequestAdjustments
+
+        self._adjustments = self._adjustments or RequestAdjustments(self._on_notice)
+        self._adjustments.learn(error, request.options, self._given_options)
+        return self._adapt_options(request, sent.profile) != sent.options
 
     def list_models(self) -> list[ModelInfo]:
         """Fetch the provider's models list; return [] if it has none."""
@@ -520,8 +561,8 @@ class ProviderClient:
             calls = self.provider.parse_tool_calls(response)
         except ProviderError as error:
             raise self._classify_error(error) from None
-        negative = (name for name, amount in answer.usage._asdict().items() if (amount or 0) < 0)
-        usage = answer.usage._replace(**dict.fromkeys(negative))
+        has_content = bool(answer.text or answer.reasoning or calls)
+        usage = answer.usage.remove_impossible(has_content=has_content, is_cut_off=stream_error is not None)
         answer = answer._replace(
             text=repair_surrogates(answer.text), reasoning=repair_surrogates(answer.reasoning), usage=usage
         )

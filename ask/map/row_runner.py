@@ -9,6 +9,7 @@ from ask.agent.app_context import AppContext
 from ask.agent.model_selection import create_client
 from ask.agent.request import RunRequest
 from ask.agent.tool_loop import ToolLoop, get_last_answer
+from ask.client.adjustments import RequestAdjustments
 from ask.client.provider_client import ProviderClient
 from ask.map.job import RowTask, TaskResult
 from ask.map.ledger import RowResult
@@ -30,6 +31,7 @@ class RowRunner:
             request._replace(settings=request.settings._replace(tries=1, max_cost=None)) for request in requests
         ]
         self._app = app
+        self._adjustments = [RequestAdjustments(app.console.print_notice) for _ in requests]
         self._local = threading.local()
         """The clients of a thread, and the headers of the last response that one of them received."""
 
@@ -37,7 +39,7 @@ class RowRunner:
         """Answer a row."""
         local, number = self._local, task.model_number
         if not hasattr(local, "clients"):
-            local.clients = list(map(self._create_client, self._requests))
+            local.clients = list(map(self._create_client, self._requests, self._adjustments))
         request = self._requests[number]._replace(user_message=task.message)
         local.headers = EMPTY_MAPPING
         # Events are for displaying a run.
@@ -48,7 +50,7 @@ class RowRunner:
         row_result = RowResult("answered", schema.extract_json(answer) if schema else answer, result.finish_reason)
         return TaskResult(row_result, None, result.usage, local.headers)
 
-    def _create_client(self, request: RunRequest) -> ProviderClient:
+    def _create_client(self, request: RunRequest, adjustments: RequestAdjustments) -> ProviderClient:
         return create_client(
             request.endpoint,
             discard_notice,
@@ -57,6 +59,7 @@ class RowRunner:
             on_headers=self._keep_headers,
             output_format=request.output_format,
             shows_text=False,
+            adjustments=adjustments,
         )
 
     def _keep_headers(self, headers: Mapping[str, str]) -> None:

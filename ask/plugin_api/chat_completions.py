@@ -21,6 +21,7 @@ from ask.parsing import (
     decode_arguments,
     find_error,
     merge_fields,
+    merge_usage,
     parse_event,
     read_dict,
     read_first_choice,
@@ -63,6 +64,7 @@ class ChatStreamReader:
         """
         self._top_level_fields: dict[str, Any] = {}
         self._choice_fields: dict[str, Any] = {}
+        self._usage: dict[str, Any] = {}
         self._texts: dict[str, StringIO] = {}
         self._calls: list[PartialToolCall] = []
         self._calls_by_index: dict[int, PartialToolCall] = {}
@@ -74,14 +76,17 @@ class ChatStreamReader:
         chunk = parse_event(event.data, event.event, after_end=self.complete)
         error = find_error(chunk)
         chunk = read_dict(chunk)
-        merge_fields(self._top_level_fields, chunk, "choices", "error")
+        merge_fields(self._top_level_fields, chunk, "choices", "error", "usage")
         if error is not None:
             self._top_level_fields["error"] = error
             self.complete = True
         choices = to_object_list(chunk.get("choices"))
         has_usage = not choices and bool(read_dict(chunk.get("usage")))
         self.may_end = not self._calls and (has_usage or (self.may_end and not choices)) and self._has_text()
-        return [delta for choice in choices for delta in self._read_choice(read_dict(choice))]
+        deltas = [delta for choice in choices for delta in self._read_choice(read_dict(choice))]
+        if "usage" in chunk:
+            merge_usage(self._usage, chunk["usage"], is_final=self.complete or not choices)
+        return deltas
 
     def _has_text(self) -> bool:
         return any(self._texts[name].tell() for name in ("content", "refusal") if name in self._texts)
@@ -99,8 +104,11 @@ class ChatStreamReader:
         for fragment in to_object_list(delta.get("tool_calls")):
             deltas += self._add_call_fragment(read_dict(fragment))
         finish_reason = choice.get("finish_reason") or None  # MiniMax sends "" until the answer ends
-        merge_fields(self._choice_fields, choice | {"finish_reason": finish_reason}, "delta", "message", "index")
+        fields = choice | {"finish_reason": finish_reason}
+        merge_fields(self._choice_fields, fields, "delta", "message", "index", "usage")
         self.complete = self.complete or finish_reason is not None
+        if "usage" in choice:  # Moonshot
+            merge_usage(self._usage, choice["usage"], is_final=self.complete)
         return deltas
 
     def _remove_streamed(self, message: dict[str, Any]) -> dict[str, Any]:
@@ -203,7 +211,8 @@ class ChatStreamReader:
         if self._calls:
             message["tool_calls"] = [call.to_dict() for call in self._calls]
         choice = {"index": 0, "finish_reason": None} | self._choice_fields | {"message": message}
-        return self._top_level_fields | {"object": "chat.completion", "choices": [choice]}
+        usage = {"usage": self._usage} if self._usage else {}
+        return self._top_level_fields | usage | {"object": "chat.completion", "choices": [choice]}
 
 
 class PartialToolCall:

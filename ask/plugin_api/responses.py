@@ -21,6 +21,7 @@ from ask.parsing import (
     CallIdMap,
     decode_arguments,
     find_error,
+    merge_usage,
     parse_event,
     read_dict,
     read_int,
@@ -42,7 +43,7 @@ from ask.plugin_api.provider import (
     ToolCallDelta,
     format_tool_results,
 )
-from ask.profiles import ModelProfile, merge_options
+from ask.profiles import TOKEN_LIMIT_OPTIONS, ModelProfile, merge_options
 
 if TYPE_CHECKING:
     from ask.plugin_api.batches import BatchApi
@@ -106,7 +107,7 @@ class ResponsesStreamReader:
             self.size += len(event.data)
             return self._add_item(fields, is_done=event_type.endswith("done"))
         elif "response" in fields:
-            self._response = read_dict(fields["response"])
+            self._set_response(read_dict(fields["response"]), is_final=False)
         return []
 
     def response(self) -> dict[str, Any]:
@@ -143,6 +144,11 @@ class ResponsesStreamReader:
         self.complete, self.may_end = reader.complete, getattr(reader, "may_end", False)
         self.size = getattr(reader, "size", self.size + len(event.data))
         return deltas
+
+    def _set_response(self, response: dict[str, Any], *, is_final: bool) -> None:
+        usage = dict(read_dict(self._response.get("usage")))
+        merge_usage(usage, response.get("usage"), is_final=is_final)
+        self._response = response | ({"usage": usage} if usage else {})
 
     def _set_error(self, error: Any) -> None:
         self._error = error
@@ -225,7 +231,7 @@ class ResponsesStreamReader:
     def _finish(self, response: dict[str, Any]) -> list[Delta]:
         """Adopt the complete response, and return the text in it that was not streamed."""
         self.complete = self._final_response_seen = True
-        self._response = response
+        self._set_response(response, is_final=True)
         items = list(read_items(response))
         if not items:  # ChatGPT's own service lists none; they are in the events before
             return []
@@ -277,8 +283,6 @@ CALLS_OF_OTHER_TOOLS = ("custom_tool_call", "local_shell_call", "shell_call", "a
 https://github.com/diegosouzapw/OmniRoute/issues/8946
 """
 ENCRYPTED_REASONING = "reasoning.encrypted_content"
-TOKEN_LIMIT_OPTIONS = ("max_output_tokens", "max_completion_tokens", "max_tokens")
-"""The names under which the user may set the token limit; the first one set applies."""
 OPTION_NAMES = {
     "max_output_tokens": "max_tokens",
     "reasoning.effort": "reasoning_effort",

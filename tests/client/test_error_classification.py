@@ -113,11 +113,28 @@ def test_missing_tool_support_is_recognized(message: str) -> None:
         "Item 'rs_68c4' of type 'reasoning' was provided without its required following item.",
         "Item 'fc_1' of type 'function_call' was provided without its required 'reasoning' item: 'rs_1'.",
         "messages.1.content.0: Invalid `signature` in `thinking` block",
+        "Reasoning input items can only be provided to a reasoning or computer use model. Remove reasoning items.",
+        "the following must be satisfied[('messages.4' : property 'reasoning_content' is unsupported)]",
+        "messages.2.assistant.reasoning_content: property 'messages.2.assistant.reasoning_content' is unsupported",
+        "messages.2.assistant.reasoning_content: Extra inputs are not permitted",
         "messages.1: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified.",
     ],
 )
 def test_rejected_reasoning_is_left_out(message: str) -> None:
     assert classify_error(ProviderError(message, 400)).retry_action is RetryAction.WITHOUT_REASONING
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Unsupported parameter: 'reasoning.effort' is not supported with this model.",
+        "reasoning_effort: Extra inputs are not permitted",
+        "property 'timestamp' is unsupported in messages.2",
+        "messages: at least one message is required",
+    ],
+)
+def test_other_refusals_do_not_concern_earlier_reasoning(message: str) -> None:
+    assert classify_error(ProviderError(message, 400)).retry_action is RetryAction.NONE
 
 
 @pytest.mark.parametrize("input_type", ["image", "audio"])

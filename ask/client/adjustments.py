@@ -1,0 +1,79 @@
+"""What a model's refusals have shown about the options of requests, so that the next requests avoid them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from ask.client.error_classification import find_rejected_option
+from ask.client.stated_limits import StatedLimit, find_stated_limit
+from ask.errors import ProviderError
+from ask.parsing import read_int
+from ask.profiles import TOKEN_LIMIT_OPTIONS, format_left_out
+
+MIN_OUTPUT_TOKENS = 1_024
+"""A lower limit would cut off most answers; it is better to send less of the conversation."""
+
+
+class RequestAdjustments:
+    """The options to leave out or lower in requests to one model. The clients of several threads may share it.
+
+    Args:
+        notify: called with a line for the user about each change.
+    """
+
+    def __init__(self, notify: Callable[[str], None]) -> None:
+        self._notify = notify
+        self._notices: set[str] = set()
+        self._left_out: set[str] = set()
+        self._output_limit: int | None = None
+
+    def notify(self, text: str) -> None:
+        """Print a notice, unless it was printed before."""
+        if text not in self._notices:
+            self._notices.add(text)
+            self._notify(text)
+
+    def apply(self, options: Mapping[str, Any], given: Collection[str] | None) -> dict[str, Any]:
+        """Return options without those that the model refused.
+
+        Those `given` on the command line (None for all) stay unchanged.
+        """
+        given = options if given is None else given
+        adjusted = {name: value for name, value in options.items() if name not in self._left_out or name in given}
+        if self._output_limit is not None and not any(name in given for name in TOKEN_LIMIT_OPTIONS):
+            for name in TOKEN_LIMIT_OPTIONS:
+                adjusted.pop(name, None)
+            adjusted["max_tokens"] = self._output_limit
+        return adjusted
+
+    def learn(self, error: ProviderError, options: Mapping[str, Any], given: Collection[str] | None) -> None:
+        """Learn from the refusal of a request with these options."""
+        given = options if given is None else given
+        limit = find_stated_limit(error)
+        if limit is not None:
+            has_given_limit = any(name in given for name in TOKEN_LIMIT_OPTIONS)
+            output_limit = 0 if has_given_limit else calculate_output_limit(limit, options)
+            self._lower_output_limit(error, output_limit)
+            return
+        option = find_rejected_option(error, options)
+        if option and option not in given and option not in self._left_out:
+            self._left_out.add(option)
+            self.notify(f"{error.summary}; {format_left_out(option)}")
+
+    def _lower_output_limit(self, error: ProviderError, limit: int) -> None:
+        if limit >= MIN_OUTPUT_TOKENS and (self._output_limit is None or limit < self._output_limit):
+            self._output_limit = limit
+            self.notify(f"{error.summary}; limiting answers to {limit:,} tokens (-o max_tokens=N sets another limit)")
+
+
+def calculate_output_limit(limit: StatedLimit, options: Mapping[str, Any]) -> int:
+    """Return the limit of the answer with which a request keeps a stated limit; 0 if that does not depend on it."""
+    if limit.kind == "output":
+        return limit.limit
+    if limit.kind == "context" and limit.input is not None:
+        return limit.limit - limit.input
+    set_limit = next(filter(None, (read_int(options.get(name)) for name in TOKEN_LIMIT_OPTIONS)), None)
+    if limit.kind == "rate" and limit.requested is not None and set_limit is not None:
+        return limit.limit - (limit.requested - set_limit)
+    return 0
