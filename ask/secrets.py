@@ -189,12 +189,14 @@ KEY_QUOTES = "\"'`\u2018\u2019\u201c\u201d\u201e"
 KEY_ADDITIONS = {
     "invisible characters": INVISIBLE_CHARACTERS,
     "quotes": rf"\A[{KEY_QUOTES}]+|[{KEY_QUOTES}]+\Z",
-    "NAME=": r"\A(?:(?:export|set)\s+|\$env:)?(?:[A-Z][A-Z0-9_]*|\w*(?i:key|token|secret))\s*=\s*(?=[^=\s].{7})",
+    "punctuation": r"[,;]+\Z",
+    "NAME=": r"\A(?:(?:export|set)\s+|\$env:)?(?:[A-Z][A-Z0-9_]*|\w*(?i:key|token|secret))[\"']?\s*"
+    r"(?:=\s*(?=[^=\s].{7})|:\s+)",
     "Bearer": r"\A(?i:(?:authorization\s*:\s*)?bearer\s+|(?:authorization|(?:x-)?api-key)\s*:\s*)",
     "a comment": r"[ \t]#.*",
     "spaces": r"[ \u00a0](?!#)",
 }
-"""Patterns of what is copied with a key: from a shell script, an env file, a header. The key may end with "="."""
+"""Patterns of what is copied with a key: from a shell script, an env file, JSON, a header. The key may end with "="."""
 
 
 def repair_key(text: str) -> tuple[str, list[str]]:
@@ -205,7 +207,7 @@ def repair_key(text: str) -> tuple[str, list[str]]:
     removed: dict[str, None] = {}
 
     def repair(key: str) -> str:
-        if key.isascii() and not any(character in key for character in " =:\"'`"):  # almost always
+        if key.isascii() and not any(character in key for character in " =:\"'`,;"):  # almost always
             return key
         previous = None
         while key != previous:
