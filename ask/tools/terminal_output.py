@@ -30,8 +30,18 @@ class TerminalOutputFilter:
         """Add a chunk; return the lines that are now complete."""
         lines, newline, self._line = (self._line + chunk).rpartition("\n")
         self._has_ended_line = self._has_ended_line or bool(newline)
-        too_long = self.finish() if len(self._line) > MAX_LINE_LENGTH else ""
-        return render_lines(lines) + newline + too_long
+        text = render_lines(lines) + newline
+        return text + self._shorten_line() if len(self._line) > MAX_LINE_LENGTH else text
+
+    def _shorten_line(self) -> str:
+        """Forget the overwritten states of a line that has not ended; return what must be shown already."""
+        shown = ""
+        self._line, carriage_return, state = self._line.rpartition("\r")
+        if carriage_return:
+            lines, newline, last = self.finish().rpartition("\n")
+            shown, self._line = lines + newline, f"{last}\r"
+        self._line += state
+        return shown + self.finish() if len(self._line) > MAX_LINE_LENGTH else shown
 
     def finish(self) -> str:
         """Return the line that has not ended."""

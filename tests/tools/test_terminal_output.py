@@ -79,6 +79,23 @@ def test_an_endless_line_is_not_kept_in_memory() -> None:
     assert output_filter.finish() == ""
 
 
+@pytest.mark.parametrize("end", ["", "\n", "\x1b[K\n"])
+def test_endless_progress_is_left_in_its_last_state(end: str) -> None:
+    output_filter = TerminalOutputFilter()
+    states = [f"{number:7} of 20000" for number in range(20_000)]
+    output = "".join(f"{state}\r" for state in states) + states[-1] + end
+    parts = [output_filter.feed(output[place : place + 999]) for place in range(0, len(output), 999)]
+    assert "".join([*parts, output_filter.finish()]) == states[-1] + end.removeprefix("\x1b[K")
+
+
+def test_each_line_of_a_long_file_of_an_old_mac_is_kept() -> None:
+    output_filter = TerminalOutputFilter()
+    lines = [f"line {number}" if number % 3 else "-" for number in range(20_000)]
+    output = "\r".join(lines)
+    parts = [output_filter.feed(output[place : place + 999]) for place in range(0, len(output), 999)]
+    assert "".join([*parts, output_filter.finish()]).split("\n") == lines
+
+
 def test_commands_see_no_editor_or_pager_that_waits(tmp_path: Path) -> None:
     shown: list[str] = []
     environment = {**os.environ, "EDITOR": "vim", "GIT_PAGER": "less", "HOME": str(tmp_path)}
