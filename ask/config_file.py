@@ -57,8 +57,8 @@ def update_config_file(path: Path, parts: tuple[str, ...], value: Any) -> bool:
         new_text, comments_kept = update_toml(text, parts, value)
         values, errors = split_invalid_entries(path, tomllib.loads(new_text))
         check_config(path, values)
-        for key, error in errors.items():
-            if ".".join(parts).startswith(key):  # an invalid entry does not keep the user from changing others
+        for length in range(1, len(parts) + 1):  # an invalid entry does not keep the user from changing others
+            if error := errors.get(".".join(parts[:length])):
                 raise error
         if "\r\n" in text:
             new_text = new_text.replace("\r\n", "\n").replace("\n", "\r\n")

@@ -22,6 +22,9 @@ _HTML_SAFE_ESCAPES = tuple(
 )
 """How Go (and Rails), Gson, and .NET escape characters, so that their JSON can be part of an HTML page."""
 _JSON_ESCAPE = r"(?s)\\u([0-9a-fA-F]{4})|\\(.)"
+_AFTER_ESCAPE = r"(?<=\\[a-z])|(?<=%[0-9a-fA-F]{2})|(?<=\\x[0-9a-fA-F]{2})|(?<=\\u[0-9a-fA-F]{4})|(?<=[\d\[][mK])"
+"""Matches after an escape sequence of JSON, a shell, a URL or a terminal, whose last letter is not part of a word."""
+_MAX_ESCAPE_LENGTH = 6
 
 
 class Redactor:
@@ -43,12 +46,12 @@ class Redactor:
         """Replace the secrets in a text."""
         return self._pattern.sub(REDACTED, text) if any(secret in text for secret in self.secrets) else text
 
-    def find_secrets(self, text: str, previous_character: str = "") -> list[tuple[int, int]]:
-        """Return where the secrets in a text start and end. `previous_character` comes before it; "" for none."""
+    def find_secrets(self, text: str, previous_text: str = "") -> list[tuple[int, int]]:
+        """Return where the secrets in a text start and end. `previous_text` comes before it."""
         if not any(secret in text for secret in self.secrets):
             return []
-        offset = len(previous_character)
-        matches = self._pattern.finditer(previous_character + text, offset)
+        offset = len(previous_text)
+        matches = self._pattern.finditer(previous_text + text, offset)
         return [(match.start() - offset, match.end() - offset) for match in matches]
 
     def redact_json(self, text: str) -> str:
@@ -120,7 +123,7 @@ class StreamRedactor:
         self._redactor = redactor
         self._max_secret_length = max(map(len, redactor.secrets), default=0)
         self._first_characters = {secret[0] for secret in redactor.secrets}
-        self._previous_character = ""
+        self._previous_text = ""
         self._held_back = ""
 
     def feed(self, chunk: str) -> str:
@@ -135,12 +138,12 @@ class StreamRedactor:
     def _redact(self, text: str, end: int) -> str:
         """Return the text up to `end`, or up to the end of a secret that begins before it, and hold back the rest."""
         pieces, position = [], 0
-        for start, match_end in self._redactor.find_secrets(text, self._previous_character):
+        for start, match_end in self._redactor.find_secrets(text, self._previous_text):
             if start < end:
                 pieces += [text[position:start], REDACTED]
                 position, end = match_end, max(end, match_end)
         self._held_back = text[end:]
-        self._previous_character = text[:end][-1:] or self._previous_character
+        self._previous_text = (self._previous_text + text[max(0, end - _MAX_ESCAPE_LENGTH) : end])[-_MAX_ESCAPE_LENGTH:]
         return "".join([*pieces, text[position:end]])
 
     def _count_held_back(self, text: str) -> int:
@@ -171,25 +174,29 @@ def _list_json_forms(secret: str) -> Iterator[str]:
 
 
 def is_word(secret: str) -> bool:
-    """Check whether a secret may occur in ordinary text: letters only, or several such words."""
-    return re.fullmatch(r"[^\W\d_]+(?:[ _-][^\W\d_]+)*", secret) is not None
+    """Check whether a secret may occur in ordinary text: letters only, or several such words, in ordinary case."""
+    if re.fullmatch(r"[^\W\d_]+(?:[ _-][^\W\d_]+)*", secret) is None:
+        return False
+    return all(word[1:].islower() or word.isupper() or word == word.lower() for word in re.split("[ _-]", secret))
 
 
 def _build_secret_pattern(secret: str) -> str:
     escaped = re.escape(secret)
-    return rf"(?<!\w){escaped}(?!\w)" if is_word(secret) else escaped
+    return rf"(?:(?<!\w)|{_AFTER_ESCAPE}){escaped}(?!\w)" if is_word(secret) else escaped
 
 
 KEY_QUOTES = "\"'`\u2018\u2019\u201c\u201d\u201e"
 KEY_ADDITIONS = {
     "invisible characters": INVISIBLE_CHARACTERS,
     "quotes": rf"\A[{KEY_QUOTES}]+|[{KEY_QUOTES}]+\Z",
-    "NAME=": r"\A(?:(?:export|set)\s+|\$env:)?(?:[A-Z][A-Z0-9_]*|\w*(?i:key|token|secret))\s*=\s*(?=[^=\s].{7})",
+    "punctuation": r"[,;]+\Z",
+    "NAME=": r"\A(?:(?:export|set)\s+|\$env:)?(?:[A-Z][A-Z0-9_]*|\w*(?i:key|token|secret))[\"']?\s*"
+    r"(?:=\s*(?=[^=\s].{7})|:\s+)",
     "Bearer": r"\A(?i:(?:authorization\s*:\s*)?bearer\s+|(?:authorization|(?:x-)?api-key)\s*:\s*)",
     "a comment": r"[ \t]#.*",
     "spaces": r"[ \u00a0](?!#)",
 }
-"""Patterns of what is copied with a key: from a shell script, an env file, a header. The key may end with "="."""
+"""Patterns of what is copied with a key: from a shell script, an env file, JSON, a header. The key may end with "="."""
 
 
 def repair_key(text: str) -> tuple[str, list[str]]:
@@ -200,7 +207,7 @@ def repair_key(text: str) -> tuple[str, list[str]]:
     removed: dict[str, None] = {}
 
     def repair(key: str) -> str:
-        if key.isascii() and not any(character in key for character in " =:\"'`"):  # almost always
+        if key.isascii() and not any(character in key for character in " =:\"'`,;"):  # almost always
             return key
         previous = None
         while key != previous:

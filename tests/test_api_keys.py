@@ -18,9 +18,11 @@ from ask.secrets import (
     VENDOR_NAMES,
     KeyStore,
     Secrets,
+    find_key_problem,
     format_variable_prefix,
     is_word,
     list_key_variables,
+    repair_key,
 )
 from tests.program import Ask, Home, Running
 
@@ -257,3 +259,45 @@ def test_invalid_input_is_a_one_line_error(
     assert expected in result.stderr
     assert result.stderr.count("\n") == 1
     assert not home.config.exists()
+
+
+SAVED_KEY = "sk-Ab_9+/c.d:e#f=="
+"""With characters that also separate keys from what is copied with them."""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"{}"',
+        "'{}'",
+        "“{}”",
+        "`{}`",
+        "Bearer {}",
+        "Authorization: Bearer {}",
+        "x-api-key: {}",
+        "OPENAI_API_KEY={}",
+        "export OPENAI_API_KEY='{}'",
+        "export OPENAI_API_KEY={};",
+        '$env:OPENAI_API_KEY = "{}"',
+        "OPENAI_API_KEY: {}",
+        '"OPENAI_API_KEY": "{}",',
+        'apiKey: "{}",',
+        "{}  # work",
+        "\ufeff{}\u200b",
+        "\xa0{}\r",
+        "{}",
+    ],
+)
+def test_what_is_copied_with_a_key_is_removed(text: str) -> None:
+    keys = text.format(SAVED_KEY)
+    assert repair_key(keys)[0] == SAVED_KEY
+    assert repair_key(f"{keys}|{keys}")[0] == f"{SAVED_KEY}|{SAVED_KEY}"
+    assert (find_key_problem(keys.strip()) == "") == (keys.strip() == SAVED_KEY)
+
+
+@given(st.text("".join(map(chr, range(33, 127))), min_size=1).filter(lambda key: key[-1:].isalnum()), st.integers(0, 2))
+def test_a_random_key_is_never_damaged(key: str, padding: int) -> None:
+    """Base64 ends with "=", and some keys contain a user name, a colon or a number sign."""
+    key = "sk-" + key.replace("|", "-") + "=" * padding
+    assert repair_key(key) == (key, [])
+    assert find_key_problem(key) == ""

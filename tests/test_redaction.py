@@ -75,8 +75,44 @@ def test_a_key_that_is_a_word_is_not_cut_out_of_a_longer_one(key: str) -> None:
     assert redact_chunks((key,), [f"({key}", ") ", key]) == f"({REDACTED}) {REDACTED}"
 
 
-def test_a_random_key_is_redacted_inside_a_word() -> None:
-    assert Redactor([KEY]).redact(f"x{KEY}x") == f"x{REDACTED}x"
+@pytest.mark.parametrize(
+    "before",
+    [
+        r"{\"a\": \"line\n",
+        "x%3D",
+        r"\u003d",
+        r"\x1b[1m",
+        r"\x27",
+        "\x1b[31m",
+        "\x1b[m",
+        "\x1b[01;31m\x1b[K",
+        "\x1b[38;5;9m",
+    ],
+)
+@pytest.mark.parametrize("after", ["\x1b[0m", "\\n", "%20", '"', ""])
+def test_a_key_that_is_a_word_is_found_beside_escapes(before: str, after: str) -> None:
+    text = f"{before}placeholder{after}"
+    assert Redactor(["placeholder"]).redact(text) == f"{before}{REDACTED}{after}"
+    for place in range(len(text)):
+        assert redact_chunks(("placeholder",), [text[:place], text[place:]]) == f"{before}{REDACTED}{after}"
+    assert redact_chunks(("placeholder",), [*text]) == f"{before}{REDACTED}{after}"
+
+
+@pytest.mark.parametrize("key", [KEY, "aBcDeFgHiJkLmNoPqRsT"])
+def test_a_random_key_is_redacted_inside_a_word(key: str) -> None:
+    assert Redactor([key]).redact(f"x{key}x") == f"x{REDACTED}x"
+
+
+@pytest.mark.parametrize("key", [KEY, "placeholder"])
+def test_a_key_in_colored_output_is_redacted(tmp_path: Path, key: str) -> None:
+    shown: list[str] = []
+    context = ToolContext(tmp_path, dict(os.environ), 20, tmp_path / "spill", shown.append, redactor=Redactor([key]))
+    parts = [f"\\033[31m{key}", f"{key[:5]}\\033[0m{key[5:]}", f"{key[:5]}-\\b{key[5:]}", f"xx\\r{key}"]
+    command = "; ".join([f"printf ' {part}\\n'" for part in parts] + ["head -c 40000 /dev/zero | tr '\\0' x"])
+    result = BASH.run({"command": command}, context)
+    [spilled] = (tmp_path / "spill").iterdir()
+    for text in (result.text, spilled.read_text()):
+        assert (key in text, text.count(REDACTED)) == (False, len(parts))
 
 
 def test_command_output_is_saved_and_shown_without_keys(tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ LOCAL_DOMAIN_SUFFIXES = (".localhost", ".local", ".internal", ".lan", ".home.arp
 """Domains that do not exist in public DNS: RFC 6761, 6762 and 8375, ICANN, and common router defaults."""
 
 ENDPOINT_PATTERN = (
-    r"(?:/chat/completions|/responses|(?<=/v1)/messages|(?<=/api)/(?:chat|generate|tags)|/models/[^/]+:\w+)$"
+    r"(?:/chat/completions|/responses|(?<=/v1)/(?:messages|completions|models)"
+    r"|(?<=/api)/(?:chat|generate|tags)|/models/[^/]+:\w+)$"
 )
 """Matches the endpoint at the end of a URL, which people copy from documentation together with the base URL."""
 VERSIONED_PATH_PATTERN = r"/(?:upload/)?(?:(api)|v\d\w*)/"

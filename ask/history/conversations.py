@@ -154,10 +154,10 @@ def find_unanswered_questions(runs: Sequence[Run], *, before_answers: bool = Fal
     """
     questions: list[UnansweredQuestion] = []
     for run in reversed(select_unsummarized_runs(runs)):
-        if not run.has_answer and run.entries:
+        if not run.has_answer:
             messages = [entry.message for entry in run.entries if entry.message.role == "user"]
-            [question] = merge_user_messages(messages)
-            questions.insert(0, UnansweredQuestion(question, run.status == REFUSED, run.number))
+            for question in merge_user_messages(messages):  # one, or none if it is damaged
+                questions.insert(0, UnansweredQuestion(question, run.status == REFUSED, run.number))
         elif not before_answers or not all(question.is_refused for question in questions):
             break
     return questions

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 from ask.errors import FileError
 from ask.history.entries import (
     MAX_SQLITE_INTEGER,
+    MERGED,
     ROLES,
     RUN_STATUSES,
     Conversation,
@@ -172,7 +173,19 @@ def from_json_value(value: Any) -> ConversationExport:
             raise FileError(f"run {run.number + 1}: compacts does not refer to a run")
         if run.replaced_by is not None and not run.number < run.replaced_by < len(runs):
             raise FileError(f"run {run.number + 1}: replaced_by does not refer to a later run")
+    if not any("status" in run for run in value["runs"]):
+        runs = _mark_merged_runs(runs)
     return ConversationExport(Conversation(0, *(fields[name] for name in Conversation._fields[1:])), runs)
+
+
+def _mark_merged_runs(runs: Sequence[Run]) -> list[Run]:
+    """Set the status of runs of an earlier version, which had none, as unanswered_questions.sql does."""
+    answered = [run.number for run in runs if run.compacts is None and run.has_answer]
+    last = max(answered, default=0)
+    return [
+        run._replace(status=MERGED) if run.compacts is None and not run.has_answer and run.number < last else run
+        for run in runs
+    ]
 
 
 def _make_run(index: int, usage: dict[str, Any], messages: list[dict[str, Any]], **fields: Any) -> Run:

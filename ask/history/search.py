@@ -30,6 +30,8 @@ IDEOGRAPHIC_SPACE = "\u3000"
 """The space of Japanese and Chinese keyboards, at which no shell separates words."""
 VARIATION_SELECTOR = "\ufe0f"
 """Follows an emoji on some keyboards only."""
+MAX_CONTAINED_LENGTH = 10_000
+"""Characters of a text to find anywhere that are compared: SQLite's LIKE accepts at most 50,000 bytes."""
 MAX_TRIGRAMS = 30
 """Trigrams to look up for a word; more of them exclude hardly any text."""
 
@@ -216,7 +218,7 @@ def _search_unspaced(store: Store, query: SearchQuery, limit: int) -> list[Searc
 
 def _build_containment(spellings: Sequence[str]) -> tuple[str, ...]:
     """Build a condition for messages that contain one of the spellings, and return it with its parameters."""
-    patterns = [f"%{LIKE_WILDCARDS.sub(ESCAPED, spelling)}%" for spelling in spellings]
+    patterns = [f"%{LIKE_WILDCARDS.sub(ESCAPED, spelling[:MAX_CONTAINED_LENGTH])}%" for spelling in spellings]
     return f"({' OR '.join([CONTAINS] * len(patterns))})", *(pattern for pattern in patterns for _ in range(2))
 
 

@@ -3,11 +3,15 @@
 -- conversation, and "merged" says so.
 
 ALTER TABLE runs ADD COLUMN status TEXT NOT NULL DEFAULT '';
+WITH answers AS (
+    SELECT run FROM messages WHERE role = 'assistant' AND (
+        content <> '' OR provider_state IS NOT NULL OR EXISTS (SELECT 1 FROM calls WHERE message = messages.number)
+    )
+)
 UPDATE runs SET status = 'merged'
 WHERE compacts IS NULL
-    AND NOT EXISTS (SELECT 1 FROM messages WHERE run = runs.number AND role = 'assistant')
+    AND number NOT IN (SELECT run FROM answers)
     AND EXISTS (
-        SELECT 1 FROM runs AS later JOIN messages ON messages.run = later.number
-        WHERE later.conversation = runs.conversation AND later.number > runs.number
-            AND later.compacts IS NULL AND role = 'assistant'
+        SELECT 1 FROM runs AS later JOIN answers ON run = later.number
+        WHERE later.conversation = runs.conversation AND later.number > runs.number AND later.compacts IS NULL
     )

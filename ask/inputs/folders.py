@@ -171,7 +171,7 @@ class Repository:
         root = folders[depth]
         self.tracked = list_tracked_files(root, environment)
         self.rules += read_ignore_rules(root, find_global_excludes(root, environment))
-        self.rules += read_ignore_rules(root, root / GIT_FOLDER / "info/exclude")
+        self.rules += read_ignore_rules(root, find_repository_excludes(root, environment))
         for parent in reversed(folders[1 : depth + 1]):
             self.rules += read_ignore_rules(parent)
         if is_ignored(folder, self.rules, is_folder=True):
@@ -241,6 +241,14 @@ def find_global_excludes(root: Path, environment: Mapping[str, str]) -> Path:
     return Path(config_folder, "git/ignore")
 
 
+def find_repository_excludes(root: Path, environment: Mapping[str, str]) -> Path:
+    """Return the file with the rules of a repository that are not part of it."""
+    if (root / GIT_FOLDER).is_file():  # a linked worktree or a submodule
+        path = run_git(root, environment, "rev-parse", "--git-path", "info/exclude").removesuffix(b"\n")
+        return root / os.fsdecode(path)
+    return root / GIT_FOLDER / "info/exclude"
+
+
 def run_git(root: Path, environment: Mapping[str, str], *arguments: str) -> bytes:
     """Run git in a repository; return what it prints, b"" if it fails.
 
@@ -271,11 +279,11 @@ def read_ignore_rules(folder: Path, path: Path | None = None) -> list[IgnoreRule
     if not path.is_file():  # a repository may contain a link to a device, which has no end
         return []
     try:
-        text = path.read_text(encoding="utf-8", errors="surrogateescape")
+        text = path.read_text(encoding="utf-8-sig", errors="surrogateescape")  # git skips a byte order mark, too
     except OSError:
         return []
     # re2 and hyperscan, which pathspec prefers where they are installed, have no atomic groups.
-    spec = GitIgnoreSpec.from_lines(text.splitlines(), LinearPattern, backend="simple")
+    spec = GitIgnoreSpec.from_lines(text.split("\n"), LinearPattern, backend="simple")
     return [(folder.absolute(), spec)]
 
 

@@ -101,6 +101,8 @@ class _OutputStream:
         self.is_closed = False
         self._redactor = context.redactor.open_stream()
         self._filter = TerminalOutputFilter()
+        self._captured_redactor = context.redactor.open_stream()
+        """Redacts a key again that had control sequences inside."""
         self._on_output: Callable[[str], None] = context.on_output
         self._decode = codecs.getincrementaldecoder("utf-8")("backslashreplace").decode
         os.set_blocking(pipe.fileno(), False)
@@ -116,11 +118,11 @@ class _OutputStream:
         """Read the rest, and flush incomplete characters and the redactor."""
         self.read_available()
         self._handle_text(self._redactor.feed(self._decode(b"", True)) + self._redactor.finish())
-        self._capture(self._filter.finish())
+        self._capture(self._captured_redactor.feed(self._filter.finish()) + self._captured_redactor.finish())
 
     def _handle_text(self, text: str) -> None:
         if text:
-            self._capture(self._filter.feed(text))
+            self._capture(self._captured_redactor.feed(self._filter.feed(text)))
             self._on_output(text)
 
     def _capture(self, text: str) -> None:

@@ -13,7 +13,9 @@ ESCAPE_SEQUENCES = re.compile(
 """Matches CSI sequences, with parameters and final byte, and all others of ECMA-48, even at the end of an unfinished
 line."""
 ERASE_END, ERASE_LINE = "\x1b[K", "\x1b[2K"
-LINE_PARTS = re.compile(r"\x1b\[2?K|[\r\b]|[^\r\b\x1b]+")
+ERASE_START = "\x1b["
+"""The beginning of what remains of control sequences within a line."""
+LINE_PARTS = re.compile(r"\x1b\[2?K|\x08|[^\x08\x1b]+")
 
 
 class TerminalOutputFilter:
@@ -22,37 +24,66 @@ class TerminalOutputFilter:
     def __init__(self) -> None:
         self._line = ""
         """The line that has not ended."""
+        self._has_ended_line = False
 
     def feed(self, chunk: str) -> str:
         """Add a chunk; return the lines that are now complete."""
         lines, newline, self._line = (self._line + chunk).rpartition("\n")
-        too_long = self.finish() if len(self._line) > MAX_LINE_LENGTH else ""
-        return render_lines(lines) + newline + too_long
+        self._has_ended_line = self._has_ended_line or bool(newline)
+        text = render_lines(lines) + newline
+        return text + self._shorten_line() if len(self._line) > MAX_LINE_LENGTH else text
+
+    def _shorten_line(self) -> str:
+        """Forget the overwritten states of a line that has not ended; return what must be shown already."""
+        shown = ""
+        self._line, carriage_return, state = self._line.rpartition("\r")
+        if carriage_return:
+            lines, newline, last = self.finish().rpartition("\n")
+            shown, self._line = lines + newline, f"{last}\r"
+        self._line += state
+        return shown + self.finish() if len(self._line) > MAX_LINE_LENGTH else shown
 
     def finish(self) -> str:
         """Return the line that has not ended."""
         line, self._line = self._line.rstrip("\r"), ""
-        return render_lines(line)
+        text = render_lines(line)
+        if "\n" in text and not self._has_ended_line:  # the lines of an old Mac's file, not progress
+            text = "\n".join(map(render_lines, line.split("\r")))
+        return text
 
 
 def render_lines(text: str) -> str:
-    """Return lines as they are left on a screen. Line ends are kept, even those of Windows."""
+    """Return lines as they are left on a screen. Line ends are kept, even those of Windows.
+
+    A text that is overwritten only in part is a line of its own.
+    """
     if not SPECIAL_CHARACTERS.search(text):
         return text
     return "\n".join(map(render_line, text.split("\n")))
 
 
 def render_line(line: str) -> str:
-    """Return a line as it is left on a screen: a carriage return or backspace overwrites what is there."""
+    """Return what is left of a line after carriage returns, backspaces and erasures."""
     end = "\r" if line.endswith("\r") else ""
-    text = ESCAPE_SEQUENCES.sub(_simplify_sequence, line.removesuffix("\r"))
+    lines, last = [], ""
+    for state in ESCAPE_SEQUENCES.sub(_simplify_sequence, line.removesuffix("\r")).split("\r"):
+        text = _render_state(state)
+        if not text and ERASE_START not in state:
+            continue
+        is_overwritten = len(text) >= len(last.rstrip()) and "\t" not in text
+        if last and not is_overwritten and ERASE_START not in state:
+            lines.append(last)
+        last = text
+    return "\n".join([*lines, last]) + end
+
+
+def _render_state(text: str) -> str:
+    """Return what backspaces and erasures leave of a text without carriage returns."""
     cells: list[str] = []
     column = 0
     for match in LINE_PARTS.finditer(text):
         part = match[0]
-        if part == "\r":
-            column = 0
-        elif part == "\b":
+        if part == "\b":
             column = max(0, column - 1)
         elif part == ERASE_END:
             del cells[column:]
@@ -62,7 +93,7 @@ def render_line(line: str) -> str:
             cells += " " * (column - len(cells))
             cells[column : column + len(part)] = part
             column += len(part)
-    return "".join(cells) + end
+    return "".join(cells)
 
 
 def _simplify_sequence(match: re.Match[str]) -> str:

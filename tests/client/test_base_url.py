@@ -29,6 +29,8 @@ UPLOAD = "/upload/v1beta/files"
         ("http://h/v1/chat/completions", CHAT, "http://h/v1/chat/completions"),
         ("http://h/v1/chat/completions/", "/models", "http://h/v1/models"),
         ("http://h/v1/responses", CHAT, "http://h/v1/chat/completions"),
+        ("http://h/v1/models", CHAT, "http://h/v1/chat/completions"),  # what people open to see if a server works
+        ("http://h/v1/completions", CHAT, "http://h/v1/chat/completions"),
         ("http://h/models", CHAT, "http://h/models/chat/completions"),  # Azure's model inference API
         ("http://h/api/v1", CHAT, "http://h/api/v1/chat/completions"),
         ("http://h", MESSAGES, "http://h/v1/messages"),

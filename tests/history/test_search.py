@@ -333,3 +333,12 @@ def test_a_damaged_file_is_told_as_one(tmp_path: Path) -> None:
     connection.close()
     with Store(path) as store, pytest.raises(FileError, match="is damaged"):
         search_conversations(store, ["word"])
+
+
+@pytest.mark.parametrize("text", ["a", "数", "🎉", "%", "é"])
+@pytest.mark.parametrize("length", [9_000, 60_000])
+def test_a_very_long_text_is_found(tmp_path: Path, text: str, length: int) -> None:
+    save(tmp_path / "history.db", "long", user(f"It says {text * length}."), assistant("Yes."))
+    with Store(tmp_path / "history.db") as store:
+        assert found(store, f"*x{text * length}") == []
+        assert found(store, f"*s {text * length}") == ["long"]

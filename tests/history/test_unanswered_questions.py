@@ -394,7 +394,7 @@ def test_each_request_contains_exactly_what_was_answered(kind: str, outcomes: li
 
 def write_earlier_version(file: Path, directory: str) -> None:
     """Write a history of the version before runs had a status, with the conversation `abc`."""
-    runs = [("one", None, 6), ("two", "Hello.", 0), ("bad", None, 6), ("worse", None, None)]
+    runs = [("one", None, 6), ("1b", "", 130), ("two", "Hello.", 0), ("bad", None, 6), ("worse", "", None)]
     file.parent.mkdir(parents=True)
     with closing(sqlite3.connect(file)) as connection, connection:
         for name in MIGRATIONS[:3]:
@@ -407,10 +407,10 @@ def write_earlier_version(file: Path, directory: str) -> None:
                 (number, directory, exit_code),
             )
             for role, text in (("user", question), ("assistant", answer)):
-                if text:
+                if text is not None:  # an empty one is an answer of which only reasoning arrived
                     connection.execute(
                         "INSERT INTO messages (run, time, role, content, tool_call_id, tool_name, whole, reasoning, "
-                        "finish) VALUES (?, 1, ?, ?, '', '', 1, '', '')",
+                        "finish) VALUES (?, 1, ?, ?, '', '', 1, 'Hm.', '')",
                         (number, role, text),
                     )
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
@@ -422,6 +422,32 @@ def test_a_conversation_that_an_earlier_version_poisoned_goes_on(ask: Ask, serve
     server.reply(wire.says("Fine."))
     result: Result = ask("-c", "now?")
     assert (result.text, result.code) == ("Fine.\n", 0)
-    assert sent(server) == ["one\n\ntwo", "Hello.", "now?"]
+    assert sent(server) == ["one\n\n1b\n\ntwo", "Hello.", "now?"]
     assert "2 unanswered questions" in result.stderr
-    assert [run.status for run in read_saved_runs(home)] == ["merged", "", "", "", ""]
+    assert [run.status for run in read_saved_runs(home)] == ["merged", "merged", "", "", "", ""]
+
+
+def test_an_export_of_an_earlier_version_is_imported_alike(ask: Ask, server: ModelServer, home: Home) -> None:
+    write_earlier_version(history_file(home), str(ask.cwd))
+    exported = json.loads(ask("history", "export", "abc", "--format", "json").text)
+    for run in exported["runs"]:
+        del run["status"]
+    text = json.dumps(exported).encode()
+    again = ask("history", "import", stdin=text)
+    assert (again.code, "already" in again.stderr) == (0, True), "it is the same conversation"
+    ask("history", "delete", "-y", "abc")
+    assert ask("history", "import", stdin=text).code == 0
+    server.reply(wire.says("Fine."))
+    assert "2 unanswered questions" in ask("--resume", "abc", "now?").stderr
+    assert sent(server) == ["one\n\n1b\n\ntwo", "Hello.", "now?"]
+    assert [run.status for run in read_saved_runs(home)] == ["merged", "merged", "", "", "", ""]
+
+
+def test_a_damaged_question_with_nothing_but_reasoning_is_left_out(ask: Ask, server: ModelServer, home: Home) -> None:
+    write_earlier_version(history_file(home), str(ask.cwd))
+    with closing(sqlite3.connect(history_file(home))) as connection, connection:
+        connection.execute("UPDATE messages SET role = 'developer' WHERE content = 'worse'")
+    server.reply(wire.says("Fine."))
+    result = ask("-c", "now?")
+    assert (result.text, result.code, "damaged" in result.stderr) == ("Fine.\n", 0, True)
+    assert sent(server) == ["one\n\n1b\n\ntwo", "Hello.", "now?"]

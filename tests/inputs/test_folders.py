@@ -118,6 +118,35 @@ def test_the_rules_of_a_nested_repository_apply_in_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("git")
+def test_the_excluded_files_of_a_repository_are_excluded_in_its_worktrees(tmp_path: Path) -> None:
+    main, worktree, identity = tmp_path / "main", tmp_path / "worktree", ("-c", "user.name=x", "-c", "user.email=x@x")
+    main.mkdir()
+    for command in (["init"], [*identity, "commit", "--allow-empty", "-m", "1"], ["worktree", "add", str(worktree)]):
+        assert run(["git", *command], env=GIT, cwd=main).code == 0
+    (main / ".git/info/exclude").write_text("secret.txt\n")
+    create_files(worktree, "secret.txt", "a.txt")
+    assert {entry.path.name for entry in walk_files(worktree, GIT)} == {"a.txt"} == list_git_files(main, worktree, GIT)
+
+
+@pytest.mark.needs("git")
+@pytest.mark.parametrize(
+    "rules",
+    [
+        b"\xef\xbb\xbfsecret.txt\n",
+        b"\xef\xbb\xbfsecret.txt\r\n",
+        b"#\x0cb.txt\nsecret.txt",
+        b"#\xe2\x80\xa8b.txt\nsecret.txt",
+    ],
+)
+def test_the_lines_of_a_gitignore_are_those_that_git_sees(tmp_path: Path, rules: bytes) -> None:
+    create_files(tmp_path, "secret.txt", "b.txt")
+    assert run(["git", "init", "-q", "."], env=GIT, cwd=tmp_path).code == 0
+    (tmp_path / ".gitignore").write_bytes(rules)
+    found = {entry.path.name for entry in walk_files(tmp_path, GIT)}
+    assert found == {".gitignore", "b.txt"} == list_git_files(tmp_path, tmp_path, GIT)
+
+
+@pytest.mark.needs("git")
 def test_a_program_in_the_configuration_of_a_repository_is_not_run(tmp_path: Path) -> None:
     create_files(tmp_path, "a.py")
     assert run(["git", "init", "-q", "."], env=GIT, cwd=tmp_path).code == 0

@@ -78,6 +78,14 @@ def test_an_invalid_entry_that_is_used_is_an_error(text: str, arguments: list[st
     assert (result.code, "it is 5" in result.stderr) == (4, True)
 
 
+@pytest.mark.parametrize("name", ["bad2", "bad.2"])
+def test_an_entry_whose_name_begins_like_an_invalid_one_can_be_set(name: str, demo: Ask, home: Home) -> None:
+    configure(home, "[aliases]\nbad = 5\n")
+    result = demo("config", "set", f'aliases."{name}"', "openai:gpt-4o")
+    assert result.code == 0, result.stderr
+    assert "bad must be" in demo("hi").stderr
+
+
 @pytest.mark.parametrize("text", ['[tools]\ndeny = "rm"\n', "[safe]\nenabled = 1\n", 'model = ["a"]\n'])
 def test_an_invalid_setting_stays_an_error(text: str, demo: Ask, home: Home) -> None:
     """It may be a restriction (https://github.com/jin-bo/agentao/pull/180: fail closed)."""

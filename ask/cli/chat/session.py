@@ -224,8 +224,11 @@ class ChatSession:
         unanswered = self.request.unanswered
         if unanswered and unanswered[-1].is_refused and not self.has_typeahead():
             turn = self._make_unanswered_turn()
-            has_files = bool(turn.user_message.attachments)
-            self.draft = turn.words.partition("[attached: ")[0].rstrip() if has_files else f"/edit {turn.words}"
+            if not turn.user_message.attachments:
+                self.draft = f"/edit {turn.words}"
+                return
+            words = turn.words.partition("[attached: ")[0].rstrip()
+            self.draft = f"/{words}" if words.startswith("/") else words  # not a command
 
     def show_unanswered(self) -> None:
         """Show the messages of a continued conversation that are not sent again by themselves."""

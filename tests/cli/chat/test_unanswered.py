@@ -59,6 +59,16 @@ def test_a_refused_file_is_not_offered_again(ask: Ask, server: ModelServer, home
     assert list_questions(home) == [("what is it", "refused"), ("what is it?", "")]
 
 
+def test_the_words_beside_a_refused_file_do_not_become_a_command(ask: Ask, server: ModelServer) -> None:
+    (ask.cwd / "photo.png").write_bytes(PHOTO.data)
+    server.reply(wire.fails(400, "invalid image"), wire.says("I see none."))
+    with Chat(ask, "-m", "openai/gpt-4o") as chat:
+        chat.send("/file photo.png")
+        chat.send("//cost of this")
+        assert "I see none." in chat.send("?")
+    assert read_last_conversation(server) == ["/cost of this?"]
+
+
 @pytest.mark.parametrize("options", [(), ("--no-save",)], ids=["saved", "not saved"])
 def test_drop_removes_the_message_that_it_names(
     ask: Ask, server: ModelServer, home: Home, options: tuple[str, ...]
