@@ -12,10 +12,15 @@ from ask.plugin_api.provider import ChatRequest
 
 TOOLS_UNSUPPORTED_PATTERN = re.compile(
     r"not support (?:the use of )?(?:tools?|tool use|tool calling|function calling)\b"
-    r"|(?:tools?|tool use|tool calling|function calling)`? (?:is|are) not (?:supported|enabled)",
+    r"|(?:tools?|tool use|tool calling|function calling)`? (?:is|are) not (?:supported|enabled)"
+    r"|--enable-auto-tool-choice|tools param requires --jinja",
     re.IGNORECASE,
 )
-"""Messages that a model cannot call tools, as worded by various services."""
+"""Messages that a model cannot call tools, as worded by various services.
+
+vLLM and llama-server name the option with which they must be started: https://github.com/vllm-project/vllm/issues/9986,
+https://github.com/defilantech/LLMKube/issues/126
+"""
 
 SCHEMA_REJECTED_PATTERN = re.compile(
     r"schema|response.?(?:format|mime)|text\.format|structured.?output|formatted output|output_(?:config|format)"
@@ -105,7 +110,11 @@ def classify_error(error: ProviderError) -> ProviderError:
     The error is changed in place and returned.
     """
     hint, is_final = "", error.retry_action == RetryAction.NONE
-    if is_final and error.status in (400, 404, 422) and TOOLS_UNSUPPORTED_PATTERN.search(error.message):
+    if (
+        (is_final or error.status == 500)
+        and error.status in (400, 404, 422, 500)
+        and TOOLS_UNSUPPORTED_PATTERN.search(error.message)
+    ):
         error.retry_action, hint = RetryAction.WITHOUT_TOOLS, "use --no-tools, or a model that can call tools"
     elif is_final and error.status in (None, 400, 404) and REASONING_REJECTED_PATTERN.search(error.message):
         error.retry_action = RetryAction.WITHOUT_REASONING

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from ask.client.chat_fallback import ChatFallback
+    from ask.client.request_changes import RequestChange
     from ask.client.transport import HttpResponse, Transport
 
     Response: TypeAlias = "HttpResponse | PluginResponse"
@@ -184,6 +185,8 @@ class ProviderClient:
         self._on_headers = on_headers
         self._shows_text = shows_text
         self._notices: set[str] = set()
+        self._changes: list[RequestChange] = []
+        """The changes to requests without which the service has refused one."""
 
     def send(
         self, request: ChatRequest, on_delta: Callable[[Delta], None], tools: Sequence[ToolSpec] = ()
@@ -366,12 +369,32 @@ class ProviderClient:
         )
 
     def _send_once(self, request: ChatRequest, on_delta: Callable[[Delta], None]) -> RequestResult:
-        """Send the request once.
+        """Send the request once, or again without a part that the service refuses.
 
         Raises:
             AskError: it failed before the first delta; later errors are part of the result.
         """
+        for change in self._changes:
+            request = change.change_request(request)
         http_request = self.provider.hooks.provider_build_request(request=request, key=self._keys[0])
+        for change in self._changes if http_request.body else ():
+            http_request = http_request._replace(body=change.change_body(http_request.body or {}))
+        try:
+            return self._exchange(request, http_request, on_delta)
+        except ProviderError as error:
+            from ask.client.request_changes import find_change
+
+            change = find_change(error, request, http_request.body or {})
+            if change is None:
+                raise
+            self._changes.append(change)
+            self._notify_once(f"{error.summary}; trying once more {change.description}")
+        return self._send_once(request, on_delta)
+
+    def _exchange(
+        self, request: ChatRequest, http_request: HttpRequest, on_delta: Callable[[Delta], None]
+    ) -> RequestResult:
+        """Send a request and read its response, with the errors of `_send_once`."""
         with self._open_response(http_request) as http_response:
             if self._on_headers:
                 self._on_headers(http_response.headers)
