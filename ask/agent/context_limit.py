@@ -24,9 +24,15 @@ FAILED_LIST_RETRY_DELAY = 600.0
 
 
 def read_listed_limit(endpoint: ModelEndpoint, cache_directory: Path, settings: Settings) -> int | None:
-    """Return the model's context limit, in tokens; None if it is unknown.
+    """Return the model's context limit, in tokens; None if it is unknown."""
+    models = read_models_list(endpoint, cache_directory, settings)
+    return add_listed_model(endpoint, models).provider.find_profile(endpoint.model).context_length
 
-    The provider's models list is fetched if the cached one is too old. If that fails, the old one is used.
+
+def read_models_list(endpoint: ModelEndpoint, cache_directory: Path, settings: Settings) -> Sequence[ModelInfo]:
+    """Return the provider's models list, which is fetched if the cached one is too old.
+
+    If that fails, the old one is used.
     """
     file = get_cache_file(cache_directory, endpoint.provider_name, endpoint.base_url)
     models, age = read_models(file)
@@ -36,7 +42,7 @@ def read_listed_limit(endpoint: ModelEndpoint, cache_directory: Path, settings: 
             models = fetch_models_list(endpoint, cache_directory, settings)
         except AskError:
             write_models(file, models, max(max_age - FAILED_LIST_RETRY_DELAY, 0))
-    return add_listed_model(endpoint, models).provider.find_profile(endpoint.model).context_length
+    return models
 
 
 def add_cached_model(endpoint: ModelEndpoint, cache_directory: Path) -> ModelEndpoint:

@@ -266,7 +266,9 @@ class ToolLoop:
             if isinstance(response.error, ProviderError) and self._adapt_request(response.error, response):
                 continue
             result.requests.append((self._endpoint, response.answer.usage))
-            if response.error is not None and self._switch_model(response.error):
+            if response.error is not None and (
+                self._correct_model(response.error) or self._switch_model(response.error)
+            ):
                 continue
             response = self._show_held_deltas(response)
             result.finish_reason = response.answer.finish_reason
@@ -450,6 +452,30 @@ class ToolLoop:
         if len(self._tried_endpoints) > 1:
             names = ", ".join(endpoint.full_name for endpoint in self._tried_endpoints)
             error.message = f"none of {names} can answer: {error.message}"
+        return False
+
+    def _correct_model(self, error: AskError) -> bool:
+        """Continue with the listed model that is meant by an unknown name; return whether there is one.
+
+        Otherwise, the error's hint suggests models with similar names.
+        """
+        from ask.client.error_classification import is_model_unknown
+
+        endpoint, settings = self._endpoint, self._request.settings
+        if not is_model_unknown(error) or settings.replay:
+            return False
+        from ask.agent.context_limit import read_models_list
+        from ask.client.models_cache import find_same_model
+        from ask.suggestions import find_similar
+
+        models = read_models_list(endpoint, self._app.app_dirs.cache, settings)
+        if model := find_same_model(models, endpoint.model):
+            self._notify(f"{endpoint.provider_name} has no model {endpoint.model!r}; continuing with {model}")
+            self._on_event(FallbackStarted(endpoint.provider_name, model))
+            self._use_model(endpoint._replace(model=model), self._client)
+            return True
+        if similar := find_similar(endpoint.model, [model.id for model in models], 3):
+            error.hint = f"did you mean {' or '.join(similar)}? {error.hint}"
         return False
 
     def _drop_reasoning(self, error: ProviderError) -> bool:

@@ -96,6 +96,17 @@ def split_server_url(url: str, schemes: Collection[str]) -> SplitResult | None:
     return parts if is_valid else None
 
 
+def repair_base_url(url: str) -> str:
+    """Return a URL without the quotes, brackets and blanks around it, and with the scheme that it lacks.
+
+    Quotes come from docker's env files: https://github.com/bosnet/sebak/pull/148
+    """
+    url = url.strip("\"'`<> \t\r\n\ufeff\u200b")
+    if not url or "://" in url or not re.match(r"[\w.-]+(?::\d+)?(?:/|$)|\[[\da-fA-F:]+\]", url):
+        return url
+    return f"http://{url}" if is_local_url(f"http://{url}") else f"https://{url}"
+
+
 def add_default_path(url: str, default_url: str) -> str:
     """Add the path of a provider's default URL, such as /v1, to a URL of its server or of its kind of local server.
 

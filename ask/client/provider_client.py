@@ -19,7 +19,7 @@ from ask.errors import (
     RetryAction,
     RunInterruptedError,
 )
-from ask.messages import FinishReason, Message, ModelResponse, ProviderState, ToolCall, ToolSpec
+from ask.messages import FinishReason, Message, ModelResponse, ProviderState, ToolCall, ToolSpec, Usage
 from ask.parsing import DONE_DATA, find_error, parse_event, parse_json
 from ask.plugin_api.loaded_provider import LoadedProvider, PluginResponse
 from ask.plugin_api.provider import (
@@ -36,7 +36,7 @@ from ask.plugin_api.provider import (
 )
 from ask.profiles import adapt_options
 from ask.records import NamedTuple
-from ask.secrets import NO_SECRETS, Redactor
+from ask.secrets import NO_SECRETS, Redactor, format_key_advice
 from ask.text import SurrogateJoiner, format_one_line, repair_surrogates
 
 if TYPE_CHECKING:
@@ -103,6 +103,8 @@ WRONG_URL_STATUSES = (404, 405)
 MAX_DOCUMENT_BYTES = 200_000_000
 """The limit for a response with the results of a batch."""
 
+ANSWER_FIELDS = {"choices", "output", "content", "candidates", "promptFeedback", "message", "id", "object", "model"}
+"""The fields of which an empty answer of some API has at least one; other JSON is from another program."""
 MISSING_END_NOTICE = "the service did not report why the answer ended, so it may be incomplete"
 
 MAX_EXCERPT_LENGTH = 200
@@ -149,6 +151,7 @@ class ProviderClient:
         provider: the loaded plugin.
         open_transport: creates the HTTP transport for the provider's base URL, when the first request needs it.
         key: the API key, or "" for none. Several keys, separated by "|", are tried in turn.
+        key_origin: where the key is set, as messages name it.
         tries: the maximum number of attempts per request.
         backoff: the seconds before the second attempt, doubled for each further one.
         on_notice: called with a line for the user before each retry.
@@ -164,6 +167,7 @@ class ProviderClient:
         open_transport: Callable[[], Transport],
         key: str,
         *,
+        key_origin: str = "",
         tries: int,
         backoff: float,
         on_notice: Callable[[str], None],
@@ -179,6 +183,7 @@ class ProviderClient:
         self._get_transport = cache(open_transport)
         self._keys = [each.strip() for each in key.split("|")]
         """The keys that have not failed. The first is used; it is "" without a key."""
+        self._key_origin = key_origin
         self._tries = tries
         self._backoff = backoff
         self._on_notice = on_notice
@@ -408,7 +413,11 @@ class ProviderClient:
                 self._chat_fallback.remember()
             if http_response.is_stream(request.stream):
                 return self._read_stream(request, http_response, on_delta)
-            result = self._build_result(request, self._parse_body(http_response), None)
+            response = self._parse_body(http_response)
+            result = self._build_result(request, response, None)
+            is_empty = result.answer.finish_reason is FinishReason.EMPTY and result.answer.usage == Usage()
+            if is_empty and not ANSWER_FIELDS & response.keys():
+                raise self._make_unexpected_body_error(http_response, json.dumps(response))
         try:
             self._emit_answer(result.answer, on_delta)
         except AskError as error:
@@ -615,30 +624,34 @@ class ProviderClient:
         """Parse the error in a response; a redirect counts as one."""
         if 300 <= http_response.status < 400:
             location = http_response.headers.get("Location", "another place")
-            error = ProviderError(f"redirected to {location}", http_response.status, hint="update the base URL")
-            return self._classify_error(error)
+            hint = f"update the base URL (sent to {http_response.format_shown_url()})"
+            return self._classify_error(ProviderError(f"redirected to {location}", http_response.status, hint=hint))
         parse_error = self.provider.hooks.provider_parse_error
         error = parse_error(status=http_response.status, headers=http_response.headers, body=body)
         self._classify_error(error)
-        if http_response.status in WRONG_URL_STATUSES and error.retry_action == RetryAction.NONE:
+        if body.lstrip().startswith("<") and error.retry_action == RetryAction.NONE:
+            # A login page, a filter of the network, or another program on the port
+            error.message = f"a web page came instead of an answer: {error.message}"
+            error.hint = f"check the network, the proxy and the base URL (sent to {http_response.format_shown_url()})"
+        elif http_response.status in WRONG_URL_STATUSES and error.retry_action == RetryAction.NONE:
             error.hint = f"{error.hint} (sent to {http_response.format_shown_url()})"
         return error
 
     def _make_unexpected_body_error(self, http_response: Response, text: str) -> ProviderError:
         """Return the error for a response that is not from the API, such as a proxy's page."""
         if text.startswith("<"):
-            error = self._parse_error(http_response, text)
-        else:
-            error = self._classify_error(
-                ProviderError(f"unexpected response: {format_one_line(text, MAX_EXCERPT_LENGTH)}")
-            )
-        error.hint = "check the base URL"
-        return error
+            return self._parse_error(http_response, text)
+        error = ProviderError(f"unexpected response: {format_one_line(text, MAX_EXCERPT_LENGTH)}")
+        error.hint = f"check the base URL (sent to {http_response.format_shown_url()})"
+        return self._classify_error(error)
 
     def _classify_error(self, error: ProviderError) -> ProviderError:
-        from ask.client.error_classification import classify_error
+        from ask.client.error_classification import KEY_REJECTED_PATTERN, classify_error
 
         error.provider = self.provider.info.name
+        is_about_key = error.status == 401 or KEY_REJECTED_PATTERN.search(error.message)
+        if is_about_key and self._keys[0] and (not error.hint or error.hint.startswith("check the key")):
+            error.hint = format_key_advice(error.provider, self._keys[0], self._key_origin)
         return classify_error(error)
 
 

@@ -90,16 +90,18 @@ https://github.com/anomalyco/opencode/issues/4698
 """
 
 CHANGES = (
-    # Alibaba: https://github.com/QwenLM/Qwen-Agent; OpenAI's Codex service
+    # Alibaba: https://github.com/infiniflow/ragflow/issues/5912, https://github.com/codexu/note-gen/issues/319
     RequestChange(
         "with streaming",
-        r"only supports? stream|stream must be (?:set to )?true|stream(?:ing)? (?:mode )?is required",
+        r"only supports? stream|for non-streaming calls|stream must be (?:set to )?true"
+        r"|stream(?:ing)? (?:mode )?is required",
         lambda request: request._replace(stream=True),
     ),
     # https://github.com/charmbracelet/crush/issues/422
     RequestChange(
         "without streaming",
-        rf"verified to stream|\bstream(?:ing)?\b[^.]* {NOT_SUPPORTED}|not support stream",
+        r"verified to stream|'stream' does not support true|not support stream"
+        rf"|\bstream(?:ing)?\b[^.]* {NOT_SUPPORTED}",
         lambda request: request._replace(stream=False),
     ),
     RequestChange(
