@@ -391,7 +391,7 @@ def find_base_url(app: AppContext, info: ProviderInfo, option: str = "") -> tupl
             return complete_base_url(value, info.base_url), variable
     if value := app.config.get_provider(info.name).get("base_url", ""):
         return repair_base_url(value), f"base_url in [providers.{info.name}] of config.toml"
-    return info.base_url, "the base URL"
+    return info.base_url, ""
 
 
 def create_client(

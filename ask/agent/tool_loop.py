@@ -455,28 +455,17 @@ class ToolLoop:
         return False
 
     def _correct_model(self, error: AskError) -> bool:
-        """Continue with the listed model that is meant by an unknown name; return whether there is one.
-
-        Otherwise, the error's hint suggests models with similar names.
-        """
-        from ask.client.error_classification import is_model_unknown
+        """Continue with the listed model that is meant by an unknown name; return whether there is one."""
+        from ask.agent.context_limit import find_intended_model
 
         endpoint, settings = self._endpoint, self._request.settings
-        if not is_model_unknown(error) or settings.replay:
+        model = "" if settings.replay else find_intended_model(error, endpoint, self._app.app_dirs.cache, settings)
+        if not model:
             return False
-        from ask.agent.context_limit import read_models_list
-        from ask.client.models_cache import find_same_model
-        from ask.suggestions import find_similar
-
-        models = read_models_list(endpoint, self._app.app_dirs.cache, settings)
-        if model := find_same_model(models, endpoint.model):
-            self._notify(f"{endpoint.provider_name} has no model {endpoint.model!r}; continuing with {model}")
-            self._on_event(FallbackStarted(endpoint.provider_name, model))
-            self._use_model(endpoint._replace(model=model), self._client)
-            return True
-        if similar := find_similar(endpoint.model, [model.id for model in models], 3):
-            error.hint = f"did you mean {' or '.join(similar)}? {error.hint}"
-        return False
+        self._notify(f"{endpoint.provider_name} has no model {endpoint.model!r}; continuing with {model}")
+        self._on_event(FallbackStarted(endpoint.provider_name, model))
+        self._use_model(endpoint._replace(model=model), self._client)
+        return True
 
     def _drop_reasoning(self, error: ProviderError) -> bool:
         """Drop the reasoning of earlier answers from this run's messages; return whether there was any."""

@@ -24,6 +24,8 @@ VERSIONED_PATH_PATTERN = r"/(?:upload/)?(?:(api)|v\d\w*)/"
 """Matches the beginning of a request's path that contains the version of the API, as Anthropic's, Gemini's and
 Ollama's do. Their base URLs have none, unlike those of OpenAI's APIs."""
 DEFAULT_VERSION_PATH = "/v1"
+HOST_PATTERN = r"(?:localhost|[\w-]+(?:\.[\w-]+)+|[\w-]+(?=:\d)|\[[\da-fA-F:]+\])(?::\d+)?(?:/|$)"
+"""Matches the beginning of a URL without its scheme. A single word without a port is more likely a mistake."""
 VERSION_SUFFIX_PATTERN = r"/v\d\w*(?:/openai)?$"
 API_SUFFIX_PATTERN = r"(?:/v1|/api)$"
 """Ollama's own API is at /api, its OpenAI-compatible one at /v1: https://docs.ollama.com/api/openai-compatibility."""
@@ -102,7 +104,7 @@ def repair_base_url(url: str) -> str:
     Quotes come from docker's env files: https://github.com/bosnet/sebak/pull/148
     """
     url = url.strip("\"'`<> \t\r\n\ufeff\u200b")
-    if not url or "://" in url or not re.match(r"[\w.-]+(?::\d+)?(?:/|$)|\[[\da-fA-F:]+\]", url):
+    if "://" in url or not re.match(HOST_PATTERN, url):
         return url
     return f"http://{url}" if is_local_url(f"http://{url}") else f"https://{url}"
 

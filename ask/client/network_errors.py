@@ -211,9 +211,10 @@ def make_proxy_credentials_error(proxy: ProxySetting) -> NetworkError:
     return NetworkError(message, hint)
 
 
-def make_invalid_base_url_error(base_url: str, origin: str = "the base URL") -> ConfigError:
+def make_invalid_base_url_error(base_url: str, origin: str = "") -> ConfigError:
     """Return the error for an invalid base URL, without any password in it, that names where it is set."""
-    return ConfigError(f"{mask_password(base_url)!r} is not an http(s) address", f"correct {origin}")
+    hint = "correct the base URL" + (f" ({origin})" if origin else "")
+    return ConfigError(f"{mask_password(base_url)!r} is not an http(s) address", hint)
 
 
 def make_https_required_error(address: str) -> ConfigError:

@@ -389,11 +389,11 @@ class ProviderClient:
         except ProviderError as error:
             from ask.client.request_changes import find_change
 
-            change = find_change(error, request, http_request.body or {})
-            if change is None:
+            needed = find_change(error, request, http_request.body or {})
+            if needed is None:
                 raise
-            self._changes.append(change)
-            self._notify_once(f"{error.summary}; trying once more {change.description}")
+            self._changes.append(needed)
+            self._notify_once(f"{error.summary}; trying once more {needed.description}")
         return self._send_once(request, on_delta)
 
     def _exchange(
@@ -632,7 +632,7 @@ class ProviderClient:
         if body.lstrip().startswith("<") and error.retry_action == RetryAction.NONE:
             # A login page, a filter of the network, or another program on the port
             error.message = f"a web page came instead of an answer: {error.message}"
-            error.hint = f"check the network, the proxy and the base URL (sent to {http_response.format_shown_url()})"
+            error.hint = f"check the base URL, the network and the proxy (sent to {http_response.format_shown_url()})"
         elif http_response.status in WRONG_URL_STATUSES and error.retry_action == RetryAction.NONE:
             error.hint = f"{error.hint} (sent to {http_response.format_shown_url()})"
         return error
