@@ -416,7 +416,7 @@ class ProviderClient:
             response = self._parse_body(http_response)
             result = self._build_result(request, response, None)
             is_empty = result.answer.finish_reason is FinishReason.EMPTY and result.answer.usage == Usage()
-            if is_empty and not ANSWER_FIELDS & response.keys():
+            if is_empty and response and not ANSWER_FIELDS & response.keys():
                 raise self._make_unexpected_body_error(http_response, json.dumps(response))
         try:
             self._emit_answer(result.answer, on_delta)

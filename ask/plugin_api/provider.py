@@ -264,7 +264,7 @@ LOADING_DELAY = 10.0
 COMMON_ERROR_RULES: tuple[tuple[str, RetryAction, str], ...] = (
     # Other services than OpenAI also use 429 for this: https://github.com/openai/codex/pull/6340
     (
-        "^429 .*(?i:insufficient.?(?:quota|balance|credit)|billing.?(?:hard.?)?limit|please recharge)",
+        "^429 .*(?i:insufficient.?(?:quota|balance|credit)|余额不足|billing.?(?:hard.?)?limit|please recharge)",
         RetryAction.NEXT_KEY,
         "add credit to the account, or use another key or service",
     ),
