@@ -367,6 +367,38 @@ def list_key_variables(name: str) -> tuple[str, str]:
     return f"{format_variable_prefix(name)}_API_KEY", f"AI_{format_variable_prefix(name)}_API_KEY"
 
 
+KEY_PREFIXES = {
+    "sk-or-": "openrouter",
+    "sk-ant-": "anthropic",
+    "sk-proj-": "openai",
+    "sk-svcacct-": "openai",
+    "AIza": "gemini",
+    "xai-": "xai",
+    "gsk_": "groq",
+    "pplx-": "perplexity",
+    "nvapi-": "nvidia",
+    "hf_": "huggingface",
+}
+"""The services whose keys begin in a certain way."""
+
+
+def format_key_advice(provider_name: str, key: str, origin: str) -> str:
+    """Return what to do about a key that a service has rejected.
+
+    Args:
+        provider_name: the provider.
+        key: the key.
+        origin: where the key is set, as `KeyStore.find` returns it; "" if that is unknown.
+    """
+    owner = next((owner for prefix, owner in KEY_PREFIXES.items() if key.startswith(prefix)), provider_name)
+    place = f" in {origin}" if origin else ""
+    if owner != provider_name:
+        return f"the key{place} looks like one of {owner}: use -p {owner}, or set a key of {provider_name}"
+    if origin.isupper():  # a variable, which precedes a saved key
+        return f"check the key in {origin}, or unset it and run `ask keys set {provider_name}`"
+    return f"check the key{place} (ask keys set {provider_name})"
+
+
 MIN_SECRET_LENGTH = 8
 SECRET_NAME_PATTERN = re.compile(r"TOKEN|SECRET|PASSWORD|_KEY$", re.IGNORECASE)
 """Matches the names of environment variables that look like secrets."""

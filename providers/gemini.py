@@ -77,6 +77,7 @@ TOP_LEVEL_PARAMETERS = ("safetySettings", "cachedContent", "serviceTier")
 """Parameters that belong in the body itself, not in its generationConfig."""
 MIME_TYPE_NAMES = {"audio/mpeg": "audio/mp3"}
 """MIME types for which Gemini uses another name."""
+NO_FREE_QUOTA_HINT = "this model is not in the free tier: enable billing, or use another model"
 DAILY_QUOTA_HINT = "the daily quota is used up: use another model or key, or try again tomorrow"
 NO_TOOLS_HINT = "use --no-tools, or a model that can call tools"
 
@@ -88,6 +89,8 @@ class Gemini(Provider):
     error_rules = (
         ("API_KEY_INVALID|key was reported as leaked", RetryAction.NEXT_KEY, "check the key (ask keys set gemini)"),
         ("credits are depleted", RetryAction.NEXT_KEY, "add credits at https://ai.studio/projects, or use another key"),
+        # https://github.com/Gitlawb/openclaude/pull/249
+        (r"^429 .*\blimit: 0\b", RetryAction.NEXT_KEY, NO_FREE_QUOTA_HINT),
         (r'"quotaId":\s*"[^"]*PerDay', RetryAction.NEXT_KEY, DAILY_QUOTA_HINT),
         ("Function calling is not enabled", RetryAction.WITHOUT_TOOLS, NO_TOOLS_HINT),
         ("Tool use with function calling is unsupported", RetryAction.WITHOUT_TOOLS, NO_TOOLS_HINT),

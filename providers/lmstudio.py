@@ -17,6 +17,7 @@ IMAGE_TYPES = ("image/png", "image/jpeg")
 """Its own API also accepts WebP, but this endpoint does not:
 https://github.com/lmstudio-ai/lmstudio-bug-tracker/issues/1752
 """
+LOAD_HINT = "load one with lms load MODEL, or in the app"
 EMBEDDING_PREFIX = "text-embedding-"
 """Name prefix of models that only create embeddings; LM Studio ships with one."""
 
@@ -25,6 +26,10 @@ class LMStudio(ChatCompletions):
     """LM Studio, with its models list and its notices."""
 
     profiles = (ModelProfile("*", "https://lmstudio.ai/docs/developer", ("none", "low", "medium", "high")),)
+    error_rules = (
+        ("insufficient system resources", None, "unload another model, or use a smaller one"),
+        ("(?i:no models? loaded|model is not loaded|failed to load model|unload models)", None, LOAD_HINT),
+    )
 
     def provider_notice(self, request: ChatRequest, answer: ModelResponse) -> str:
         """Return a notice if the response shows an underlying problem, otherwise ""."""
@@ -67,5 +72,5 @@ provider = LMStudio(
     attachments=IMAGE_TYPES,
     docs="https://lmstudio.ai/docs/developer",
     offline_hint="start its server with lms server start, or set LMSTUDIO_BASE_URL to its URL",
-    no_models_hint="load one with lms load MODEL, or in the app",
+    no_models_hint=LOAD_HINT,
 )

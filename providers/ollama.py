@@ -86,7 +86,11 @@ class Ollama(Provider):
         ("error parsing tool call", RetryAction.retry(), ""),  # https://github.com/ollama/ollama/issues/12884
         ("does not support thinking", None, "leave out think and reasoning_effort"),
         ("(?i:grammar|(?:invalid|in|for) format|JSON schema)", RetryAction.WITHOUT_SCHEMA, ""),
-        ("more system memory", RetryAction.NONE, "use a smaller model, or a smaller context (-o num_ctx=N)"),
+        (
+            "more system memory|out of memory|failed to allocate",
+            RetryAction.NONE,
+            "use a smaller model, or a smaller context (-o num_ctx=N)",
+        ),
         ("^401 ", None, "run ollama signin, or set OLLAMA_API_KEY"),
     )
 

@@ -102,6 +102,7 @@ class OpenAIChat(ChatCompletions):
         # More tokens than the account may use in a minute: no wait helps.
         ("Request too large", RetryAction.SHORTER, "send less, or raise the account's limit of tokens per minute"),
         ("must be verified to stream", None, "use --no-stream, or verify the organization"),
+        ("incorrect_hostname", None, "set OPENAI_BASE_URL to that host, with /v1 at its end"),
         ("reasoning_effort", None, NO_REASONING_HINT),
     )
 

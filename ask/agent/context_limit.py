@@ -1,6 +1,7 @@
-"""What the provider's models list says about a model, above all the length of its context.
+"""What the provider's models list says about a model: the length of its context, or that its name is another.
 
-The list is fetched only for long conversations, at most once a day, with a short timeout: a run works without it.
+The list is fetched only for long conversations and unknown models, at most once a day, with a short timeout: a run
+works without it.
 """
 
 from __future__ import annotations
@@ -9,24 +10,33 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ask.agent.model_selection import ModelEndpoint, create_client
-from ask.client.models_cache import find_model, get_cache_file, read_models, write_models
+from ask.client.error_classification import is_model_unknown
+from ask.client.models_cache import find_model, find_same_model, get_cache_file, read_models, write_models
 from ask.errors import AskError
 from ask.plugin_api.loaded_provider import discard_notice
 from ask.plugin_api.provider import ModelInfo
 from ask.settings import Settings
+from ask.suggestions import find_similar
 
 REMOTE_LIST_MAX_AGE, LOCAL_LIST_MAX_AGE = 86_400.0, 60.0
 """Seconds for which a list is valid: that of a service, and of a local server, which may load models at any time."""
 LIST_REQUEST_TIMEOUT = 3.0
 """Seconds without a byte after which the request is given up."""
+MAX_SUGGESTIONS = 3
 FAILED_LIST_RETRY_DELAY = 600.0
 """Seconds after a failed request before the list is requested again."""
 
 
 def read_listed_limit(endpoint: ModelEndpoint, cache_directory: Path, settings: Settings) -> int | None:
-    """Return the model's context limit, in tokens; None if it is unknown.
+    """Return the model's context limit, in tokens; None if it is unknown."""
+    models = read_models_list(endpoint, cache_directory, settings)
+    return add_listed_model(endpoint, models).provider.find_profile(endpoint.model).context_length
 
-    The provider's models list is fetched if the cached one is too old. If that fails, the old one is used.
+
+def read_models_list(endpoint: ModelEndpoint, cache_directory: Path, settings: Settings) -> Sequence[ModelInfo]:
+    """Return the provider's models list, which is fetched if the cached one is too old.
+
+    If that fails, the old one is used.
     """
     file = get_cache_file(cache_directory, endpoint.provider_name, endpoint.base_url)
     models, age = read_models(file)
@@ -36,7 +46,22 @@ def read_listed_limit(endpoint: ModelEndpoint, cache_directory: Path, settings: 
             models = fetch_models_list(endpoint, cache_directory, settings)
         except AskError:
             write_models(file, models, max(max_age - FAILED_LIST_RETRY_DELAY, 0))
-    return add_listed_model(endpoint, models).provider.find_profile(endpoint.model).context_length
+    return models
+
+
+def find_intended_model(error: AskError, endpoint: ModelEndpoint, cache_directory: Path, settings: Settings) -> str:
+    """Return the listed model that is meant by a name that the service does not know; "" if there is none.
+
+    Then the error's hint suggests models with similar names.
+    """
+    if not is_model_unknown(error):
+        return ""
+    models = read_models_list(endpoint, cache_directory, settings)
+    if model := find_same_model(models, endpoint.model):
+        return model
+    if similar := find_similar(endpoint.model, [model.id for model in models], MAX_SUGGESTIONS):
+        error.hint = f"did you mean {' or '.join(similar)}? {error.hint}"
+    return ""
 
 
 def add_cached_model(endpoint: ModelEndpoint, cache_directory: Path) -> ModelEndpoint:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ask.agent.app_context import AppContext
-from ask.client.base_url import add_default_path, complete_base_url, is_local_url
+from ask.client.base_url import add_default_path, complete_base_url, is_local_url, repair_base_url, split_base_url
 from ask.client.provider_client import ProviderClient
 from ask.errors import ConfigError
 from ask.plugin_api.loaded_provider import LoadedProvider
@@ -39,6 +39,7 @@ class ModelEndpoint(NamedTuple):
         base_url: the base URL of requests.
         key: the API key; "" for none, or several separated by "|".
         preconnection: the first connection, if it is already being opened.
+        key_origin: where the key is set, as messages name it.
         chat_fallback: the provider on Chat Completions, if the base URL may not have the Responses API.
     """
 
@@ -47,6 +48,7 @@ class ModelEndpoint(NamedTuple):
     base_url: str
     key: str
     preconnection: Preconnection | None = None
+    key_origin: str = ""
     chat_fallback: ChatFallback | None = None
 
     @property
@@ -88,15 +90,21 @@ def resolve_endpoint(app: AppContext, selection: ModelSelection) -> ModelEndpoin
     name, model = resolve_provider_and_model(app, selection)
     provider = load_provider(app, name)
     model = model or app.config.get_provider(provider.info.name).get("model") or provider.info.default_model
-    base_url = add_default_path(selection.base_url or resolve_base_url(app, provider.info), provider.info.base_url)
+    base_url, base_url_origin = find_base_url(app, provider.info, selection.base_url or "")
+    if base_url and split_base_url(base_url) is None and not app.replay_file:
+        from ask.client.network_errors import make_invalid_base_url_error
+
+        raise make_invalid_base_url_error(base_url, base_url_origin)
+    base_url = add_default_path(base_url, provider.info.base_url)
     if selection.key:
-        key = remove_unusable_keys(app, provider.info.name, selection.key, "--key")
+        key, key_origin = remove_unusable_keys(app, provider.info.name, selection.key, "--key"), "--key"
     else:
         key = resolve_key(app, provider.info, base_url)
+        key_origin = app.key_store.find_origin(provider.info.name, provider.info.key_env) if key else ""
     app.used_keys.add(key)
     if is_local_url(base_url):
         app.local_keys.add(key)
-    endpoint = ModelEndpoint(provider, model, base_url, key)
+    endpoint = ModelEndpoint(provider, model, base_url, key, key_origin=key_origin)
     is_own_url = base_url.rstrip("/") == provider.info.base_url
     if is_own_url or not hasattr(provider.plugin, "chat") or "api" in app.config.get_provider(provider.info.name):
         return endpoint
@@ -109,6 +117,7 @@ def resolve_other_endpoint(app: AppContext, selection: ModelSelection, current: 
     """Resolve an endpoint like `resolve_endpoint`. Another model of the current provider uses its base URL and key."""
     if resolve_provider_and_model(app, selection)[0] == current.provider_name:
         selection = selection._replace(base_url=current.base_url, key=current.key)
+        return resolve_endpoint(app, selection)._replace(key_origin=current.key_origin)
     return resolve_endpoint(app, selection)
 
 
@@ -367,15 +376,23 @@ def format_key_hint(provider_name: str, variable: str = "", *_: str) -> str:
 
 def resolve_base_url(app: AppContext, info: ProviderInfo) -> str:
     """Return a provider's base URL from environment, configuration or its own default."""
+    return find_base_url(app, info)[0]
+
+
+def find_base_url(app: AppContext, info: ProviderInfo, option: str = "") -> tuple[str, str]:
+    """Return a provider's base URL and where it is set, as messages name it."""
     environment, prefix = app.environment, format_variable_prefix(info.name)
+    variable = f"{prefix}_BASE_URL"
+    for origin, value in (("--base-url", option), (variable, environment.get(variable, ""))):
+        if value.strip():
+            return repair_base_url(value), origin
     # The second is the name in older SDKs and in LiteLLM.
-    addresses = (environment.get(variable, "").strip() for variable in (*info.base_url_env, f"{prefix}_API_BASE"))
-    return (
-        environment.get(f"{prefix}_BASE_URL")
-        or next((complete_base_url(value, info.base_url) for value in addresses if value), "")
-        or app.config.get_provider(info.name).get("base_url")
-        or info.base_url
-    )
+    for variable in (*info.base_url_env, f"{prefix}_API_BASE"):
+        if value := environment.get(variable, "").strip():
+            return complete_base_url(value, info.base_url), variable
+    if value := app.config.get_provider(info.name).get("base_url", ""):
+        return repair_base_url(value), f"base_url in [providers.{info.name}] of config.toml"
+    return info.base_url, ""
 
 
 def create_client(
@@ -420,6 +437,7 @@ def create_client(
         endpoint.provider.with_limits(timeout, notify),
         open_transport,
         endpoint.key,
+        key_origin=endpoint.key_origin,
         tries=settings.tries,
         backoff=settings.backoff,
         on_notice=notify,

@@ -273,7 +273,9 @@ class ToolLoop:
             if isinstance(response.error, ProviderError) and self._adapt_request(response.error, response):
                 continue
             result.requests.append((self._endpoint, response.answer.usage))
-            if response.error is not None and self._switch_model(response.error):
+            if response.error is not None and (
+                self._correct_model(response.error) or self._switch_model(response.error)
+            ):
                 continue
             self._refusal_count = 0
             response = self._show_held_deltas(response)
@@ -513,6 +515,19 @@ class ToolLoop:
             names = ", ".join(endpoint.full_name for endpoint in self._tried_endpoints)
             error.message = f"none of {names} can answer: {error.message}"
         return False
+
+    def _correct_model(self, error: AskError) -> bool:
+        """Continue with the listed model that is meant by an unknown name; return whether there is one."""
+        from ask.agent.context_limit import find_intended_model
+
+        endpoint, settings = self._endpoint, self._request.settings
+        model = "" if settings.replay else find_intended_model(error, endpoint, self._app.app_dirs.cache, settings)
+        if not model:
+            return False
+        self._notify(f"{endpoint.provider_name} has no model {endpoint.model!r}; continuing with {model}")
+        self._on_event(FallbackStarted(endpoint.provider_name, model))
+        self._use_model(endpoint._replace(model=model), self._client)
+        return True
 
     def _drop_reasoning(self, error: ProviderError) -> bool:
         """Drop the reasoning of earlier answers from this run's messages; return whether there was any."""

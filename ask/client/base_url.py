@@ -25,6 +25,8 @@ VERSIONED_PATH_PATTERN = r"/(?:upload/)?(?:(api)|v\d\w*)/"
 """Matches the beginning of a request's path that contains the version of the API, as Anthropic's, Gemini's and
 Ollama's do. Their base URLs have none, unlike those of OpenAI's APIs."""
 DEFAULT_VERSION_PATH = "/v1"
+HOST_PATTERN = r"(?:localhost|[\w-]+(?:\.[\w-]+)+|[\w-]+(?=:\d)|\[[\da-fA-F:]+\])(?::\d+)?(?:/|$)"
+"""Matches the beginning of a URL without its scheme. A single word without a port is more likely a mistake."""
 VERSION_SUFFIX_PATTERN = r"/v\d\w*(?:/openai)?$"
 API_SUFFIX_PATTERN = r"(?:/v1|/api)$"
 """Ollama's own API is at /api, its OpenAI-compatible one at /v1: https://docs.ollama.com/api/openai-compatibility."""
@@ -95,6 +97,17 @@ def split_server_url(url: str, schemes: Collection[str]) -> SplitResult | None:
     except ValueError:
         return None
     return parts if is_valid else None
+
+
+def repair_base_url(url: str) -> str:
+    """Return a URL without the quotes, brackets and blanks around it, and with the scheme that it lacks.
+
+    Quotes come from docker's env files: https://github.com/bosnet/sebak/pull/148
+    """
+    url = url.strip("\"'`<> \t\r\n\ufeff\u200b")
+    if "://" in url or not re.match(HOST_PATTERN, url):
+        return url
+    return f"http://{url}" if is_local_url(f"http://{url}") else f"https://{url}"
 
 
 def add_default_path(url: str, default_url: str) -> str:

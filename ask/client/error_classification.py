@@ -13,10 +13,15 @@ from ask.plugin_api.provider import ChatRequest
 
 TOOLS_UNSUPPORTED_PATTERN = re.compile(
     r"not support (?:the use of )?(?:tools?|tool use|tool calling|function calling)\b"
-    r"|(?:tools?|tool use|tool calling|function calling)`? (?:is|are) not (?:supported|enabled)",
+    r"|(?:tools?|tool use|tool calling|function calling)`? (?:is|are) not (?:supported|enabled)"
+    r"|--enable-auto-tool-choice|tools param requires --jinja",
     re.IGNORECASE,
 )
-"""Messages that a model cannot call tools, as worded by various services."""
+"""Messages that a model cannot call tools, as worded by various services.
+
+vLLM and llama-server name the option with which they must be started: https://github.com/vllm-project/vllm/issues/9986,
+https://github.com/defilantech/LLMKube/issues/126
+"""
 
 SCHEMA_REJECTED_PATTERN = re.compile(
     r"schema|response.?(?:format|mime)|text\.format|structured.?output|formatted output|output_(?:config|format)"
@@ -48,6 +53,9 @@ REASONING_REJECTED_PATTERN = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 """Messages that the reasoning of an earlier answer is refused, as worded by various services."""
+
+KEY_REJECTED_PATTERN = re.compile(r"api.?key not valid|(?:invalid|incorrect) api.?key", re.IGNORECASE)
+"""Messages about the key that do not have the status 401."""
 
 CREDIT_EXHAUSTED_PATTERN = re.compile(r"credit|quota|balance|billing|(?:spend|spending|usage) limit", re.IGNORECASE)
 """Messages that an account is out of credit, among the errors after which another key may help."""
@@ -95,6 +103,12 @@ MODEL_OR_OPTION_PATTERN = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 """Messages about the model, an option or the account, not about what a message contains."""
+UNKNOWN_MODEL_PATTERN = re.compile(
+    r"model_not_found|(?:invalid|unknown|no such) model|not a valid model|not found: model"
+    r"|model\b.{0,100}\b(?:not (?:found|exist)|does not exist|deprecated|decommissioned|retired)",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Messages that there is no model of that name, or no longer, as worded by various services."""
 MESSAGE_PARAMETER_PATTERN = re.compile(r"(?:messages|input|contents?|prompt|system)\b")
 """The parameters of requests that contain the messages."""
 
@@ -121,7 +135,11 @@ def classify_error(error: ProviderError) -> ProviderError:
     The error is changed in place and returned.
     """
     hint, is_final, limit = "", error.retry_action == RetryAction.NONE, find_stated_limit(error)
-    if is_final and error.status in (400, 404, 422) and TOOLS_UNSUPPORTED_PATTERN.search(error.message):
+    if (
+        (is_final or error.status == 500)
+        and error.status in (400, 404, 422, 500)
+        and TOOLS_UNSUPPORTED_PATTERN.search(error.message)
+    ):
         error.retry_action, hint = RetryAction.WITHOUT_TOOLS, "use --no-tools, or a model that can call tools"
     elif is_final and error.status in (None, 400, 404, 422) and REASONING_REJECTED_PATTERN.search(error.message):
         error.retry_action = RetryAction.WITHOUT_REASONING
@@ -129,7 +147,9 @@ def classify_error(error: ProviderError) -> ProviderError:
         error.retry_action = RetryAction.SHORTER if limit.kind in REQUEST_LIMITS else RetryAction.NONE
         hint = LIMIT_HINTS[limit.kind]
     elif is_final and (error.status == 413 or is_context_exceeded(error)):
-        error.retry_action, hint = RetryAction.SHORTER, LIMIT_HINTS["context"]
+        is_from_proxy = "entity too large" in error.message.lower()  # nginx's client_max_body_size
+        hint = "send less, or raise the limit of the proxy" if is_from_proxy else LIMIT_HINTS["context"]
+        error.retry_action = RetryAction.SHORTER
     elif error.retry_action.kind == "retry" and INPUT_UNSUPPORTED_PATTERN.search(error.message):
         error.retry_action, hint = RetryAction.NONE, "use a model that accepts such files"
     error.hint = error.hint or hint or choose_hint(error)
@@ -157,6 +177,11 @@ def explain_rejection(error: ProviderError, request: ChatRequest, tools: Sequenc
         error.message = f"the provider rejected the tool {tool}: {error.message}"
         error.hint = f"--disable-tool {tool} disables it"
         return error
+    files = request.messages[-1].attachments if request.messages else ()
+    is_about_files = error.status in REQUEST_REFUSED_STATUSES and CONTENT_REFUSED_PATTERN.search(error.message)
+    if files and is_about_files and find_stated_limit(error) is None:
+        names = ", ".join(dict.fromkeys(attachment.name for attachment in files))
+        error.hint = f"leave out or change {names}"  # services name only the position of a file
     if request.schema is not None and error.status in (400, 404, 422) and SCHEMA_REJECTED_PATTERN.search(error.message):
         error.retry_action = RetryAction.WITHOUT_SCHEMA
     return convert_to_parameter_error(error, request.options)
@@ -187,6 +212,12 @@ def is_message_refused(error: AskError) -> bool:
     if error.status in REQUEST_REFUSED_STATUSES:
         return is_about_content or not is_about_setting
     return is_about_content and not is_about_setting and error.status in OTHER_REFUSED_STATUSES
+
+
+def is_model_unknown(error: AskError | None) -> bool:
+    """Check whether a service does not know the model by its name."""
+    is_rejected = isinstance(error, ProviderError) and error.status in (400, 404)
+    return is_rejected and UNKNOWN_MODEL_PATTERN.search(str(error)) is not None
 
 
 def can_other_model_help(error: AskError) -> bool:
@@ -231,8 +262,26 @@ def is_option_named(option: str, message: str) -> bool:
     return re.search(pattern, message, re.IGNORECASE | re.MULTILINE) is not None
 
 
+HINTS_BY_TEXT = (
+    (
+        r"(?:country|region|territory|location)\b.{0,40}\bnot supported",
+        "the service refuses this country: use another one (-p)",
+    ),
+    (r"only (?:supported )?in v1/responses", 'set api = "responses" in [providers.{provider}] of config.toml'),
+    (
+        r"not a chat model|not support(?:ed for)? (?:chat|generateContent|generate)\b",
+        "use a model that can chat (ask models -p {provider})",
+    ),
+    (r"chat template", "use a model that is trained for chat, or start the server with a chat template"),
+)
+"""Hints for errors whose status says too little."""
+
+
 def choose_hint(error: ProviderError) -> str:
-    """Return the hint that helps with most errors of that status."""
+    """Return the hint that helps with most errors of that text or status."""
+    for pattern, hint in HINTS_BY_TEXT:
+        if re.search(pattern, error.message, re.IGNORECASE):
+            return hint.format(provider=error.provider)
     if error.status in (400, 404) and "model" in error.message.lower():
         return f"ask models -p {error.provider} lists the models"
     hints = {
@@ -241,6 +290,7 @@ def choose_hint(error: ProviderError) -> str:
         402: "add credits to your account",
         403: "use another key or model",
         404: "check the model and the base URL",
+        405: "check the base URL",
         422: "change the prompt, the options (-o) or the model (-m)",
         429: "wait a while, or use another model",
     }

@@ -142,6 +142,8 @@ def explain_server_error(error: Exception, base_url: BaseUrl, shown_url: str, *,
         is_local = base_url.socket_path or is_loopback(urlsplit(base_url.origin).hostname or "")
         retryable = not (is_local and reason in ("connection refused", *SOCKET_REASONS.values()))
         message, hint = f"cannot connect to {shown_url} ({reason})", "check the network and the base URL"
+        if reason == "unknown host" and base_url.address.partition(":")[0].endswith(".docker.internal"):
+            hint = "outside of a container, use localhost in the base URL"
         return NetworkError(message, hint, retryable=retryable, offline=True)
     if base_url.scheme == "http" and direct and not base_url.socket_path and is_tls_server(base_url.origin):
         return make_https_required_error(base_url.address)
@@ -209,9 +211,10 @@ def make_proxy_credentials_error(proxy: ProxySetting) -> NetworkError:
     return NetworkError(message, hint)
 
 
-def make_invalid_base_url_error(base_url: str) -> ConfigError:
-    """Return the error for an invalid base URL, without any password in it."""
-    return ConfigError(f"{mask_password(base_url)!r} is not an http(s) address", "correct the base URL")
+def make_invalid_base_url_error(base_url: str, origin: str = "") -> ConfigError:
+    """Return the error for an invalid base URL, without any password in it, that names where it is set."""
+    hint = "correct the base URL" + (f" ({origin})" if origin else "")
+    return ConfigError(f"{mask_password(base_url)!r} is not an http(s) address", hint)
 
 
 def make_https_required_error(address: str) -> ConfigError:

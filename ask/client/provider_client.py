@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache, partial
-from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ask.client.deltas import DeltaRedactor, discard_delta, merge_deltas
 from ask.client.reasoning_tags import ReasoningSplitter, separate_reasoning
 from ask.errors import (
     AskError,
@@ -19,7 +19,7 @@ from ask.errors import (
     RetryAction,
     RunInterruptedError,
 )
-from ask.messages import FinishReason, Message, ModelResponse, ProviderState, ToolCall, ToolSpec
+from ask.messages import FinishReason, Message, ModelResponse, ProviderState, ToolCall, ToolSpec, Usage
 from ask.parsing import DONE_DATA, find_error, parse_event, parse_json
 from ask.plugin_api.loaded_provider import LoadedProvider, PluginResponse
 from ask.plugin_api.provider import (
@@ -36,14 +36,15 @@ from ask.plugin_api.provider import (
 )
 from ask.profiles import ModelProfile, adapt_options
 from ask.records import NamedTuple
-from ask.secrets import NO_SECRETS, Redactor
-from ask.text import SurrogateJoiner, format_one_line, repair_surrogates
+from ask.secrets import NO_SECRETS, Redactor, format_key_advice
+from ask.text import format_one_line, repair_surrogates
 
 if TYPE_CHECKING:
     from typing import TypeAlias
 
     from ask.client.adjustments import RequestAdjustments
     from ask.client.chat_fallback import ChatFallback
+    from ask.client.request_changes import RequestChange
     from ask.client.transport import HttpResponse, Transport
 
     Response: TypeAlias = "HttpResponse | PluginResponse"
@@ -58,31 +59,6 @@ def redact_answer(redactor: Redactor, answer: ModelResponse) -> ModelResponse:
         provider_state=message.provider_state,
         finish_message=redactor.redact(answer.finish_message),
     )
-
-
-class DeltaRedactor:
-    """Forwards the deltas of an answer without secrets; characters and secrets may be split between two deltas."""
-
-    def __init__(self, redactor: Redactor, on_delta: Callable[[Delta], None]) -> None:
-        self._redact = redactor.redact
-        self._on_delta = on_delta
-        text_types: tuple[type[ReasoningDelta | TextDelta], ...] = (ReasoningDelta, TextDelta)
-        self._joiners = {delta_type: SurrogateJoiner() for delta_type in text_types}
-        self._redactors = {delta_type: redactor.open_stream() for delta_type in text_types}
-
-    def feed(self, delta: Delta) -> None:
-        """Forward as much of the text as cannot be part of a secret."""
-        if isinstance(delta, ToolCallDelta):
-            self._on_delta(ToolCallDelta(delta.index, self._redact(delta.name)))
-        else:
-            text = self._joiners[type(delta)].feed(delta.text)
-            self._on_delta(type(delta)(self._redactors[type(delta)].feed(text)))
-
-    def finish(self) -> None:
-        """Forward the text that was held back."""
-        for delta_type, redactor in self._redactors.items():
-            if text := redactor.feed(self._joiners[delta_type].finish()) + redactor.finish():
-                self._on_delta(delta_type(text))
 
 
 T = TypeVar("T")
@@ -106,6 +82,8 @@ WRONG_URL_STATUSES = (404, 405)
 MAX_DOCUMENT_BYTES = 200_000_000
 """The limit for a response with the results of a batch."""
 
+ANSWER_FIELDS = {"choices", "output", "content", "candidates", "promptFeedback", "message", "id", "object", "model"}
+"""The fields of which an empty answer of some API has at least one; other JSON is from another program."""
 MISSING_END_NOTICE = "the service did not report why the answer ended, so it may be incomplete"
 
 MAX_EXCERPT_LENGTH = 200
@@ -152,6 +130,7 @@ class ProviderClient:
         provider: the loaded plugin.
         open_transport: creates the HTTP transport for the provider's base URL, when the first request needs it.
         key: the API key, or "" for none. Several keys, separated by "|", are tried in turn.
+        key_origin: where the key is set, as messages name it.
         tries: the maximum number of attempts per request.
         backoff: the seconds before the second attempt, doubled for each further one.
         on_notice: called with a line for the user before each retry.
@@ -170,6 +149,7 @@ class ProviderClient:
         open_transport: Callable[[], Transport],
         key: str,
         *,
+        key_origin: str = "",
         tries: int,
         backoff: float,
         on_notice: Callable[[str], None],
@@ -187,6 +167,7 @@ class ProviderClient:
         self._get_transport = cache(open_transport)
         self._keys = [each.strip() for each in key.split("|")]
         """The keys that have not failed. The first is used; it is "" without a key."""
+        self._key_origin = key_origin
         self._tries = tries
         self._backoff = backoff
         self._on_notice = on_notice
@@ -195,6 +176,8 @@ class ProviderClient:
         self._given_options = given_options
         self._adjustments = adjustments
         self._notices: set[str] = set()
+        self._changes: list[RequestChange] = []
+        """The changes to requests without which the service has refused one."""
 
     def send(
         self, request: ChatRequest, on_delta: Callable[[Delta], None], tools: Sequence[ToolSpec] = ()
@@ -407,12 +390,32 @@ class ProviderClient:
         )
 
     def _send_once(self, request: ChatRequest, on_delta: Callable[[Delta], None]) -> RequestResult:
-        """Send the request once.
+        """Send the request once, or again without a part that the service refuses.
 
         Raises:
             AskError: it failed before the first delta; later errors are part of the result.
         """
+        for change in self._changes:
+            request = change.change_request(request)
         http_request = self.provider.hooks.provider_build_request(request=request, key=self._keys[0])
+        for change in self._changes if http_request.body else ():
+            http_request = http_request._replace(body=change.change_body(http_request.body or {}))
+        try:
+            return self._exchange(request, http_request, on_delta)
+        except ProviderError as error:
+            from ask.client.request_changes import find_change
+
+            needed = find_change(error, request, http_request.body or {})
+            if needed is None:
+                raise
+            self._changes.append(needed)
+            self._notify_once(f"{error.summary}; trying once more {needed.description}")
+        return self._send_once(request, on_delta)
+
+    def _exchange(
+        self, request: ChatRequest, http_request: HttpRequest, on_delta: Callable[[Delta], None]
+    ) -> RequestResult:
+        """Send a request and read its response, with the errors of `_send_once`."""
         with self._open_response(http_request) as http_response:
             if self._on_headers:
                 self._on_headers(http_response.headers)
@@ -426,7 +429,11 @@ class ProviderClient:
                 self._chat_fallback.remember()
             if http_response.is_stream(request.stream):
                 return self._read_stream(request, http_response, on_delta)
-            result = self._build_result(request, self._parse_body(http_response), None)
+            response = self._parse_body(http_response)
+            result = self._build_result(request, response, None)
+            is_empty = result.answer.finish_reason is FinishReason.EMPTY and result.answer.usage == Usage()
+            if is_empty and response and not ANSWER_FIELDS & response.keys():
+                raise self._make_unexpected_body_error(http_response, json.dumps(response))
         try:
             self._emit_answer(result.answer, on_delta)
         except AskError as error:
@@ -633,40 +640,40 @@ class ProviderClient:
         """Parse the error in a response; a redirect counts as one."""
         if 300 <= http_response.status < 400:
             location = http_response.headers.get("Location", "another place")
-            error = ProviderError(f"redirected to {location}", http_response.status, hint="update the base URL")
-            return self._classify_error(error)
+            hint = f"update the base URL (sent to {http_response.format_shown_url()})"
+            return self._classify_error(ProviderError(f"redirected to {location}", http_response.status, hint=hint))
         parse_error = self.provider.hooks.provider_parse_error
         error = parse_error(status=http_response.status, headers=http_response.headers, body=body)
         self._classify_error(error)
-        if http_response.status in WRONG_URL_STATUSES and error.retry_action == RetryAction.NONE:
+        if body.lstrip().startswith("<") and error.retry_action == RetryAction.NONE:
+            # A login page, a filter of the network, or another program on the port
+            error.message = f"a web page came instead of an answer: {error.message}"
+            error.hint = f"check the base URL, the network and the proxy (sent to {http_response.format_shown_url()})"
+        elif http_response.status in WRONG_URL_STATUSES and error.retry_action == RetryAction.NONE:
             error.hint = f"{error.hint} (sent to {http_response.format_shown_url()})"
         return error
 
     def _make_unexpected_body_error(self, http_response: Response, text: str) -> ProviderError:
         """Return the error for a response that is not from the API, such as a proxy's page."""
         if text.startswith("<"):
-            error = self._parse_error(http_response, text)
-        else:
-            error = self._classify_error(
-                ProviderError(f"unexpected response: {format_one_line(text, MAX_EXCERPT_LENGTH)}")
-            )
-        error.hint = "check the base URL"
-        return error
+            return self._parse_error(http_response, text)
+        error = ProviderError(f"unexpected response: {format_one_line(text, MAX_EXCERPT_LENGTH)}")
+        error.hint = f"check the base URL (sent to {http_response.format_shown_url()})"
+        return self._classify_error(error)
 
     def _classify_error(self, error: ProviderError) -> ProviderError:
-        from ask.client.error_classification import classify_error
+        from ask.client.error_classification import KEY_REJECTED_PATTERN, classify_error
 
         error.provider = self.provider.info.name
+        is_about_key = error.status == 401 or KEY_REJECTED_PATTERN.search(error.message)
+        if is_about_key and self._keys[0] and (not error.hint or error.hint.startswith("check the key")):
+            error.hint = format_key_advice(error.provider, self._keys[0], self._key_origin)
         return classify_error(error)
 
 
 def is_continuation(request: ChatRequest) -> bool:
     """Check whether the model continues an answer, so that its text does not begin at the start of one."""
     return bool(request.messages) and request.messages[-1].role == "assistant"
-
-
-def discard_delta(_: Delta) -> None:
-    """Ignore a delta of an answer that is shown once it is complete."""
 
 
 TEXT_CALL_MARKERS = ("<tool_call", "<|tool_call", "<function=", "<invoke ", "[TOOL_REQUEST]", "to=functions.")
@@ -689,12 +696,3 @@ def describe_missing_call(answer: ModelResponse, tools: Sequence[ToolSpec]) -> s
     if tools and answer.finish_reason is FinishReason.TOOL_CALLS:
         return "the model stopped to call a tool, but its answer contains no call"
     return ""
-
-
-def merge_deltas(deltas: Iterable[Delta]) -> Iterator[Delta]:
-    """Merge consecutive deltas of the same type."""
-    for delta_type, group in groupby(deltas, type):
-        if delta_type is ToolCallDelta:
-            yield from group
-        else:
-            yield delta_type("".join(delta.text for delta in group))  # type: ignore[union-attr]  # not a ToolCallDelta

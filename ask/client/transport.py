@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from http.client import HTTPException, IncompleteRead
 from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urljoin
 
 from ask import __version__
 from ask.client.base_url import DEFAULT_VERSION_PATH, BaseUrl, split_base_url
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
 _import_lock = threading.Lock()
 
+REPEATED_REDIRECT_STATUSES = (307, 308)
+"""Redirects after which the same request is sent again; others would turn it into a GET."""
 GRACE_PERIOD = 2.0
 """Seconds to wait after the end marker for a usage chunk or the end of the body."""
 FINAL_GRACE_PERIOD = 0.1
@@ -109,7 +112,7 @@ class Transport:
         """Send a request and return the response as soon as its headers have arrived.
 
         If a base URL without a path has no such API, the request is sent again with the path /v1, which people leave
-        out.
+        out. One redirect within the server is followed.
 
         Raises:
             NetworkError: the connection failed, or the response did not begin in time or cannot be decoded.
@@ -117,6 +120,11 @@ class Transport:
         """
         parts = self._parts
         response = self._request(request, parts)
+        if response.status_code in REPEATED_REDIRECT_STATUSES and (path := find_own_path(parts, response)):
+            response.close()
+            request, parts = request._replace(path=path), parts._replace(path="", query="")
+            response = self._request(request, parts)
+            return HttpResponse(response, self, stream_format, partial(parts.format_shown_url, path))
         if response.status_code == 404 and parts.may_lack_version(request.path):
             parts = parts._replace(path=DEFAULT_VERSION_PATH)
             retried = self._request(request, parts)
@@ -435,6 +443,15 @@ class HttpResponse:
             self._raw_response.close()
             self._response.raw.release_conn()
         return body
+
+
+def find_own_path(parts: BaseUrl, response: requests.Response) -> str:
+    """Return the path and query that a redirect leads to; "" if it leads to another server, which must not get the key.
+
+    https://github.com/songquanpeng/one-api/issues/533
+    """
+    url = urljoin(response.url or "", response.headers.get("Location", ""))
+    return url.removeprefix(parts.origin) if url.startswith(f"{parts.origin}/") else ""
 
 
 def is_json(response: requests.Response) -> bool:

@@ -259,6 +259,20 @@ class StreamReader(Protocol):
         ...
 
 
+LOADING_DELAY = 10.0
+"""Seconds until the next try while a server loads a model, which takes much longer than an overload."""
+COMMON_ERROR_RULES: tuple[tuple[str, RetryAction, str], ...] = (
+    # Other services than OpenAI also use 429 for this: https://github.com/openai/codex/pull/6340
+    (
+        "^429 .*(?i:insufficient.?(?:quota|balance|credit)|余额不足|billing.?(?:hard.?)?limit|please recharge)",
+        RetryAction.NEXT_KEY,
+        "add credit to the account, or use another key or service",
+    ),
+    # llama-server: https://github.com/mostlygeek/llama-swap/issues/146
+    ("^503 .*(?i:loading model|model .{0,100}is (?:currently |still )?loading)", RetryAction.retry(LOADING_DELAY), ""),
+)
+"""Rules for all services, after those of the provider."""
+
 REQUIRED_HOOKS = ("provider_build_request", "provider_stream_reader", "provider_parse_response")
 """The hooks without a default implementation."""
 MODULE_HOOKS = ("provider_info", "provider_supports_tools")
@@ -393,7 +407,7 @@ class Provider:
             choose_retry_action(status, headers),
             parameter=read_str(read_dict(error).get("param")) or None,
         )
-        for pattern, retry_action, hint in self.error_rules:
+        for pattern, retry_action, hint in (*self.error_rules, *COMMON_ERROR_RULES):
             if re.search(pattern, f"{status} {provider_error.message} {body}", re.DOTALL):
                 provider_error.retry_action = retry_action or provider_error.retry_action
                 provider_error.hint = hint

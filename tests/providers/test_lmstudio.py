@@ -104,7 +104,7 @@ def test_error_message_is_shown(server: ModelServer, error: Any) -> None:
     server.reply(Reply([json.dumps({"error": error}).encode()], 404))
     message = str(send_request(lmstudio, server, REQUEST, [LIST]).result.error)
     assert message.startswith("No models loaded")
-    assert "(lmstudio, 404): ask models -p lmstudio lists the models" in message
+    assert "(lmstudio, 404): load one with lms load MODEL" in message
 
 
 # Models

@@ -138,11 +138,11 @@ def test_next_key_is_tried_after_an_empty_account(server: ModelServer) -> None:
     assert [one.headers["Authorization"] for one in server.requests] == ["Bearer empty", "Bearer full"]
 
 
-def test_unverified_organization_may_not_stream(server: ModelServer) -> None:
+def test_an_organization_that_is_not_verified_gets_the_answer_without_streaming(server: ModelServer) -> None:
     message = "Your organization must be verified to stream this model."
     exchange = ask_refused(server, 400, {"message": message, "param": "stream", "code": "unsupported_value"})
-    assert isinstance(exchange.result.error, ProviderError)
-    assert "--no-stream" in exchange.result.error.hint
+    assert (exchange.result.answer.text, len(exchange.notices)) == ("Hello.", 1)
+    assert "stream" not in server.requests[-1].json
 
 
 def test_rate_limit_is_waited_for(server: ModelServer) -> None:

@@ -1,0 +1,162 @@
+"""Changes to requests: parts that ask adds by itself and a service refuses, although it would answer without them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ask.client.error_classification import is_option_named
+from ask.errors import ProviderError, RetryAction
+from ask.messages import Message
+from ask.plugin_api.provider import ChatRequest
+from ask.records import NamedTuple
+
+Body = Mapping[str, Any]
+
+
+def keep_request(request: ChatRequest) -> ChatRequest:
+    return request
+
+
+def keep_body(body: Body) -> Body:
+    return body
+
+
+class RequestChange(NamedTuple):
+    """A part of a request that may be refused, and what to send in its place.
+
+    Attributes:
+        description: what the notice says about the next request.
+        pattern: how services word the refusal; the parameter that it names comes first.
+        change_request: returns the changed request.
+        change_body: returns the changed JSON body of the request.
+    """
+
+    description: str
+    pattern: str
+    change_request: Callable[[ChatRequest], ChatRequest] = keep_request
+    change_body: Callable[[Body], Body] = keep_body
+
+
+def fold_system_prompt(request: ChatRequest) -> ChatRequest:
+    """Send the system prompt at the beginning of the first user message, and let the roles alternate."""
+    if all(message.role != "system" for message in request.messages):
+        return request
+    prompts = [message._replace(role="user") for message in request.messages if message.role == "system"]
+    others = [message for message in request.messages if message.role != "system"]
+    messages: list[Message] = []
+    for message in (*prompts, *others):
+        is_second = bool(messages) and messages[-1].role == message.role == "user"
+        messages.append(join_messages(messages.pop(), message) if is_second else message)
+    return request._replace(messages=messages)
+
+
+def join_messages(first: Message, second: Message) -> Message:
+    """Join two messages of the user."""
+    text = "\n\n".join(filter(None, (first.content, second.content)))
+    return second._replace(content=text, attachments=(*first.attachments, *second.attachments))
+
+
+def drop_uncallable_tools(request: ChatRequest) -> ChatRequest:
+    """Drop the tools if none may be called, because nothing else would prevent a call."""
+    return request._replace(tools=()) if request.tool_choice == "none" else request
+
+
+def fill_empty_content(body: Body) -> Body:
+    """Replace the `null` in messages that consist of calls."""
+    messages = body.get("messages")
+    if not isinstance(messages, list):
+        return body
+    filled = [message | {"content": ""} if message.get("content", "") is None else message for message in messages]
+    return {**body, "messages": filled}
+
+
+def drop(dropped_name: str) -> Callable[[Body], Body]:
+    """Return a function that drops a field of a body."""
+    return lambda body: {name: value for name, value in body.items() if name != dropped_name}
+
+
+def rename(old_name: str, new_name: str) -> Callable[[Body], Body]:
+    """Return a function that renames a field of a body."""
+    return lambda body: {new_name if name == old_name else name: value for name, value in body.items()}
+
+
+NOT_SUPPORTED = r"(?:not (?:\w+ ){0,2}(?:supported|enabled|allowed|permitted|available)|unsupported)"
+OPTIONAL_FIELDS = ("stream_options", "prompt_cache_key", "session_id", "store", "include", "tool_choice")
+"""Fields that ask adds to bodies and that an answer does not need.
+
+https://github.com/anomalyco/opencode/issues/4698
+"""
+
+CHANGES = (
+    # Alibaba: https://github.com/infiniflow/ragflow/issues/5912, https://github.com/codexu/note-gen/issues/319
+    RequestChange(
+        "with streaming",
+        r"only supports? stream|for non-streaming calls|stream must be (?:set to )?true"
+        r"|stream(?:ing)? (?:mode )?is required",
+        lambda request: request._replace(stream=True),
+    ),
+    # https://github.com/charmbracelet/crush/issues/422
+    RequestChange(
+        "without streaming",
+        r"verified to stream|'stream' does not support true|not support stream"
+        rf"|\bstream(?:ing)?\b[^.]* {NOT_SUPPORTED}",
+        lambda request: request._replace(stream=False),
+    ),
+    RequestChange(
+        "without a summary of the reasoning",
+        rf"verified to generate reasoning summar|reasoning\.summary\b.*{NOT_SUPPORTED}",
+        lambda request: request._replace(show_reasoning=False),
+    ),
+    RequestChange(
+        "with the system prompt in the first message",
+        rf"\b(?:system|developer) (?:role|message|prompt|instruction)s?\b[^.]* {NOT_SUPPORTED}"
+        r"|roles must alternate|only user(?:,| and) assistant",
+        fold_system_prompt,
+    ),
+    # https://github.com/anomalyco/opencode/issues/37964
+    RequestChange(
+        "with max_completion_tokens in place of max_tokens",
+        r"use .?max_completion_tokens",
+        change_body=rename("max_tokens", "max_completion_tokens"),
+    ),
+    RequestChange(
+        "with max_tokens in place of max_completion_tokens",
+        rf"\bmax_completion_tokens\b.*{NOT_SUPPORTED}|(?:{NOT_SUPPORTED}|unrecognized|unknown|extra).*\bmax_completion_tokens\b"
+        r"|^max_completion_tokens: extra",
+        change_body=rename("max_completion_tokens", "max_tokens"),
+    ),
+    RequestChange(
+        "with empty text in place of null",
+        r"\bcontent\b.*\b(?:null|none|nil)\b|\b(?:null|none|nil)\b.*\bcontent\b",
+        change_body=fill_empty_content,
+    ),
+)
+CHANGE_STATUSES = (400, 404, 422, 500)
+"""llama-server and others answer 500 if a chat template refuses the roles."""
+
+
+def find_change(error: ProviderError, request: ChatRequest, body: Body) -> RequestChange | None:
+    """Return the change that removes what a service has refused; None if there is none.
+
+    What the user has set with an option is never removed, only renamed.
+    """
+    is_refusal = error.retry_action == RetryAction.NONE or error.status == 500
+    if error.status not in CHANGE_STATUSES or not is_refusal:
+        return None
+    for name in OPTIONAL_FIELDS:
+        is_own = name in body and name not in request.options
+        if is_own and (error.parameter == name or is_option_named(name, error.message)):
+            change_request = drop_uncallable_tools if name == "tool_choice" else keep_request
+            return RequestChange(f"without {name}", "", change_request, drop(name))
+    text = f"{error.parameter}: {error.message}"
+    matching = (change for change in CHANGES if re.search(change.pattern, text, re.IGNORECASE | re.DOTALL))
+    return next(
+        (
+            change
+            for change in matching
+            if change.change_request(request) != request or change.change_body(body) != body
+        ),
+        None,
+    )

@@ -1,0 +1,307 @@
+"""Reports about refusals that no user caused: the request is changed, or the message names what caused it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ask import ChatCompletions
+from tests import responses_wire, wire
+from tests.model_server import ModelServer, Reply, Request
+from tests.program import Ask, Home, Result
+from tests.providers import gemini_wire
+from tests.sample_files import png
+
+SERVICE = ["-p", "custom", "-m", "test/model"]
+OPENAI = ["-p", "openai", "-m", "o3"]
+GEMINI = ["-p", "gemini", "-m", "gemma-3-27b-it"]
+CALL = wire.calls(("bash", {"command": "echo ok"}))
+
+
+@pytest.fixture
+def ask(ask: Ask, home: Home, server: ModelServer) -> Ask:
+    config = f'[network]\nbackoff = 0.001\n[providers.custom]\nbase_url = "{server.base_url}"\nkey_env = "CUSTOM_KEY"\n'
+    (home.config / "config.toml").write_text(config)
+    return Ask({**ask.env, "CUSTOM_KEY": "key-of-the-service"}, ask.cwd)
+
+
+def refuse(status: int, message: str, **fields: Any) -> Reply:
+    return wire.whole_reply({"error": {"message": message, **fields}}, status)
+
+
+def answer(request: Request) -> Reply:
+    """Answer a request in its format."""
+    body = request.json
+    if request.path.endswith("/responses"):
+        return responses_wire.says("Hello", stream=bool(body.get("stream")))
+    if "generateContent" in request.path.replace("streamG", "g"):
+        return gemini_wire.streamed(*gemini_wire.chunks({"text": "Hello"}))
+    return wire.says("Hello", whole=not body.get("stream"))
+
+
+def ask_strict(
+    ask: Ask, server: ModelServer, is_refused: Callable[[Any], Any], refusal: Reply, *arguments: str
+) -> Result:
+    """Ask a service that refuses some requests and answers all others."""
+    server.reply(lambda request: refusal if is_refused(request.json) else answer(request))
+    return ask(*arguments, "go")
+
+
+def has(name: str) -> Callable[[Any], bool]:
+    return lambda body: name in body
+
+
+def has_system_message(body: Any) -> bool:
+    return any(message["role"] == "system" for message in body["messages"])
+
+
+VERIFY = "Your organization must be verified to {}. Please go to: https://platform.openai.com/settings"
+REFUSED_PARTS = [
+    # https://github.com/anomalyco/opencode/issues/4698
+    (SERVICE, has("stream_options"), refuse(400, "Unrecognized request argument supplied: stream_options")),
+    # https://github.com/charmbracelet/crush/issues/422
+    (OPENAI, lambda body: body.get("stream"), refuse(400, VERIFY.format("stream this model"), param="stream")),
+    (SERVICE, lambda body: body.get("stream"), refuse(400, "Streaming is not supported for this model")),
+    (
+        [*OPENAI, "-v"],
+        lambda body: "summary" in body.get("reasoning", {}),
+        refuse(400, VERIFY.format("generate reasoning summaries"), param="reasoning.summary"),
+    ),
+    (
+        [*SERVICE, "--no-stream"],
+        lambda body: not body.get("stream"),
+        refuse(400, "This model only support stream mode"),
+    ),
+    (SERVICE, has("tool_choice"), refuse(400, "Unsupported parameter: 'tool_choice'", param="tool_choice")),
+    # https://github.com/vllm-project/vllm/issues/9986
+    (SERVICE, has("tools"), refuse(400, '"auto" tool choice requires --enable-auto-tool-choice to be set')),
+    # https://github.com/defilantech/LLMKube/issues/126, https://github.com/microsoft/autogen/issues/1037
+    (SERVICE, has("tools"), refuse(500, "tools param requires --jinja flag")),
+    (SERVICE, has_system_message, refuse(500, "System role not supported")),
+    (SERVICE, has_system_message, refuse(400, "Conversation roles must alternate user/assistant/user/assistant/...")),
+    (GEMINI, has("systemInstruction"), refuse(400, "Developer instruction is not enabled for models/gemma-3-27b-it")),
+    # https://github.com/anomalyco/opencode/issues/37964
+    (
+        [*SERVICE, "-o", "max_tokens=100"],
+        has("max_tokens"),
+        refuse(400, "'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."),
+    ),
+    (
+        [*OPENAI[:2], "-m", "gpt-4o-audio-preview", "-o", "max_tokens=100"],
+        has("max_completion_tokens"),
+        refuse(400, "Unrecognized request argument supplied: max_completion_tokens"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("arguments", "is_refused", "refusal"), REFUSED_PARTS)
+def test_a_part_that_the_service_refuses_is_left_out_or_replaced(
+    ask: Ask, server: ModelServer, arguments: list[str], is_refused: Callable[[Any], Any], refusal: Reply
+) -> None:
+    result = ask_strict(ask, server, is_refused, refusal, *arguments)
+    assert (result.code, result.text) == (0, "Hello\n"), result.stderr
+    assert result.stderr.count("trying once more") == 1
+    assert len(server.requests) == 2
+
+
+def test_the_system_prompt_is_still_sent_if_its_role_is_refused(ask: Ask, server: ModelServer) -> None:
+    result = ask_strict(ask, server, has_system_message, refuse(400, "System role not supported"), *SERVICE)
+    assert result.code == 0, result.stderr
+    first, second = (request.json["messages"] for request in server.requests)
+    assert second == [{"role": "user", "content": f"{first[0]['content']}\n\n{first[1]['content']}"}]
+
+
+def test_max_tokens_keeps_its_value_under_its_other_name(ask: Ask, server: ModelServer) -> None:
+    refusal = refuse(400, "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.")
+    assert ask_strict(ask, server, has("max_tokens"), refusal, *SERVICE, "-o", "max_tokens=100").code == 0
+    assert server.requests[-1].json["max_completion_tokens"] == 100
+
+
+def test_no_tools_are_sent_where_none_may_be_called_and_tool_choice_is_refused(ask: Ask, server: ModelServer) -> None:
+    def reply(request: Request) -> Reply:
+        choice = request.json.get("tool_choice")
+        return CALL if choice == "auto" else refuse(400, "tool_choice 'none' is invalid") if choice else answer(request)
+
+    server.reply(reply)
+    result = ask(*SERVICE, "--max-rounds", "1", "go")
+    assert (result.code, result.text) == (11, "Hello\n"), result.stderr
+    assert "tools" not in server.requests[-1].json
+
+
+def test_null_in_a_message_of_calls_becomes_empty_text(ask: Ask, server: ModelServer) -> None:
+    # https://github.com/docker/docker-agent/issues/63
+    def reply(request: Request) -> Reply:
+        contents = [message["content"] for message in request.json["messages"]]
+        if None in contents:
+            return refuse(400, "Invalid value for 'content': expected a string, got null.")
+        return CALL if len(contents) < 3 else answer(request)
+
+    server.reply(reply)
+    assert ask(*SERVICE, "go").text == "Hello\n"
+    assert server.requests[-1].json["messages"][2]["content"] == ""
+
+
+def test_a_change_applies_to_all_later_requests_of_a_run(ask: Ask, server: ModelServer) -> None:
+    def reply(request: Request) -> Reply:
+        body = request.json
+        if "stream_options" in body:
+            return refuse(400, "stream_options: Extra inputs are not permitted")
+        return CALL if len(body["messages"]) < 3 else answer(request)
+
+    server.reply(reply)
+    assert ask(*SERVICE, "go").code == 0
+    assert ["stream_options" in request.json for request in server.requests] == [True, False, False]
+
+
+@pytest.mark.parametrize("option", ["stream_options={}", "tool_choice=auto", "store=true"])
+def test_an_option_of_the_user_is_not_left_out(ask: Ask, server: ModelServer, option: str) -> None:
+    name = option.partition("=")[0]
+    result = ask_strict(ask, server, has(name), refuse(400, f"Unknown parameter: {name}"), *SERVICE, "-o", option)
+    assert (result.code, name in result.stderr, len(server.requests)) == (7, True, 1)
+
+
+def test_a_refusal_of_everything_ends_the_run(ask: Ask, server: ModelServer) -> None:
+    for message in ("stream_options and tool_choice", "Streaming is not supported; system role not supported"):
+        result = ask_strict(ask, server, lambda body: True, refuse(400, message), *SERVICE)
+        assert (result.code, len(server.requests) <= 8) == (6, True)
+
+
+# What the account, the key, the model or a file is refused for
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        {"code": "insufficient_quota", "message": "You exceeded your current quota"},  # openai/codex#6340
+        {"code": "1113", "message": "Insufficient balance or no resource package. Please recharge."},  # Z.ai
+        {"type": "insufficient_quota", "message": "No credits"},
+    ],
+)
+def test_a_429_about_credit_is_not_sent_again(ask: Ask, server: ModelServer, error: Any) -> None:
+    # https://github.com/openai/codex/pull/6340, https://github.com/vybestack/llxprt-code/issues/3140
+    server.reply(wire.whole_reply({"error": error}, 429))
+    result = ask(*SERVICE, "go")
+    assert (result.code, len(server.requests), "credit" in result.stderr) == (6, 1, True)
+
+
+def test_a_quota_of_zero_is_not_waited_for(ask: Ask, server: ModelServer) -> None:
+    # https://github.com/Gitlawb/openclaude/pull/249
+    message = "You exceeded your current quota. * Quota exceeded for metric: requests, limit: 0, model: x"
+    retry = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "36s"}
+    server.reply(wire.whole_reply({"error": {"code": 429, "message": message, "details": [retry]}}, 429))
+    result = ask(*GEMINI, "go")
+    assert (result.code, len(server.requests), "free tier" in result.stderr) == (6, 1, True)
+
+
+@pytest.mark.parametrize("message", ["Loading model", "Model org/name is currently loading"])
+def test_a_server_that_loads_a_model_is_waited_for(message: str) -> None:
+    # https://github.com/mostlygeek/llama-swap/issues/146
+    parse_error = ChatCompletions(name="local", base_url="http://localhost/v1").provider_parse_error
+    loading, overloaded = (
+        parse_error(503, {}, json.dumps({"error": {"message": text}})).retry_action for text in (message, "overloaded")
+    )
+    assert (loading.kind, overloaded.kind, overloaded.delay) == ("retry", "retry", None)
+    assert loading.delay is not None and loading.delay >= 5
+
+
+@pytest.mark.parametrize(
+    ("provider", "key", "owner"),
+    [
+        ("openai", "sk-or-v1-0123456789abcdef", "openrouter"),
+        ("anthropic", "sk-proj-0123456789abcdef", "openai"),
+        ("openrouter", "sk-ant-api03-0123456789", "anthropic"),
+        ("gemini", "xai-0123456789abcdefghij", "xai"),
+    ],
+)
+def test_a_key_of_another_service_is_recognized(
+    ask: Ask, server: ModelServer, provider: str, key: str, owner: str
+) -> None:
+    # https://github.com/topoteretes/cognee/issues/1311, https://github.com/FerroxLabs/wayland/issues/9
+    server.reply(refuse(401, "invalid key"))
+    variable = f"{provider.upper()}_API_KEY"
+    result = ask("-p", provider, "-m", "x", "go", env={variable: key})
+    assert (result.code, variable in result.stderr, f"-p {owner}" in result.stderr) == (6, True, True)
+    own = ask("-p", provider, "-m", "x", "go")
+    assert (variable in own.stderr, f"-p {owner}" in own.stderr) == (True, False)
+
+
+MODELS = {"data": [{"id": name} for name in ("gpt-5", "gpt-5-mini", "claude-sonnet-4-5", "meta/llama-4")]}
+
+
+@pytest.mark.parametrize(
+    ("written", "listed"),
+    [
+        ("openai/gpt-5", "gpt-5"),
+        ("GPT-5", "gpt-5"),
+        ("gpt-5 ", "gpt-5"),
+        ("claude-sonnet-4.5", "claude-sonnet-4-5"),
+        ("llama-4", "meta/llama-4"),
+    ],
+)
+def test_an_unknown_model_that_is_listed_in_another_form_is_used(
+    ask: Ask, server: ModelServer, written: str, listed: str
+) -> None:
+    # https://github.com/open-jarvis/OpenJarvis/pull/672
+    def reply(request: Request) -> Reply:
+        if request.method == "GET":
+            return wire.whole_reply(MODELS)
+        unknown = refuse(404, f"The model `{request.json['model']}` does not exist", code="model_not_found")
+        return answer(request) if request.json["model"] == listed else unknown
+
+    server.reply(reply)
+    result = ask("-p", "custom", "-m", written, "go")
+    assert (result.code, result.text) == (0, "Hello\n"), result.stderr
+    assert listed in result.stderr
+
+
+@pytest.mark.parametrize("written", ["gpt-5-mni", "gpt-6", "nothing-like-it", "gpt-5"])
+def test_other_unknown_models_are_errors_with_suggestions(ask: Ask, server: ModelServer, written: str) -> None:
+    server.reply(
+        lambda request: (
+            wire.whole_reply(MODELS)
+            if request.method == "GET"
+            else refuse(404, f"The model `{request.json['model']}` has been deprecated", code="model_not_found")
+        )
+    )
+    result = ask("-p", "custom", "-m", written, "go")
+    assert (result.code, sum(request.method == "POST" for request in server.requests)) == (6, 1)
+    assert ("did you mean gpt-5" in result.stderr) == written.startswith("gpt")
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "advice"),
+    [
+        (404, "This model is only supported in v1/responses and not in v1/chat/completions.", 'api = "responses"'),
+        (404, "This is not a chat model and thus not supported", "can chat"),
+        (403, "Country, region, or territory not supported", "country"),
+        (400, "User location is not supported for the API use.", "country"),
+        (400, "default chat template is no longer allowed", "trained for chat"),
+    ],
+)
+def test_the_advice_fits_the_refusal(ask: Ask, server: ModelServer, status: int, message: str, advice: str) -> None:
+    server.reply(refuse(status, message))
+    result = ask(*SERVICE, "go")
+    assert (result.code, advice in result.stderr) == (6, True), result.stderr
+
+
+@pytest.mark.parametrize("message", ["image exceeds 5 MB maximum", "image dimensions exceed max allowed size: 8000"])
+def test_a_refused_file_is_named(ask: Ask, server: ModelServer, message: str) -> None:
+    # https://github.com/lobehub/lobehub/pull/14711
+    (ask.cwd / "photo.png").write_bytes(png())
+    server.reply(refuse(400, f"messages.0.content.0.image.source.base64: {message}"))
+    result = ask(*SERVICE, "-f", "photo.png", "go")
+    assert (result.code, "photo.png" in result.stderr) == (6, True), result.stderr
+
+
+def test_lmstudio_without_a_model_says_how_to_load_one(ask: Ask, server: ModelServer) -> None:
+    server.reply(refuse(400, "No models loaded. Please load a model in the developer page.", param="model"))
+    assert "lms load" in ask("-p", "lmstudio", "-m", "x", "go").stderr
+
+
+def test_a_model_that_does_not_fit_into_memory_is_not_tried_again(ask: Ask, server: ModelServer) -> None:
+    server.reply(refuse(500, "llama runner process has terminated: cudaMalloc failed: out of memory"))
+    result = ask("-p", "ollama", "-m", "x", "go")
+    assert (len(server.requests), "smaller model" in result.stderr) == (1, True)
