@@ -85,7 +85,7 @@ class Gemini(Provider):
 
     profiles = PROFILES
     error_rules = (
-        ("API_KEY_INVALID|key was reported as leaked", RetryAction.NEXT_KEY, "check the key (ask keys set gemini)"),
+        ("API_KEY_INVALID|key was reported as leaked", RetryAction.NEXT_KEY, "check the key (see ask keys)"),
         ("credits are depleted", RetryAction.NEXT_KEY, "add credits at https://ai.studio/projects, or use another key"),
         (r'"quotaId":\s*"[^"]*PerDay', RetryAction.NEXT_KEY, DAILY_QUOTA_HINT),
         ("Function calling is not enabled", RetryAction.WITHOUT_TOOLS, NO_TOOLS_HINT),

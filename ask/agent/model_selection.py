@@ -135,7 +135,7 @@ def resolve_fallbacks(
 def _resolve_fallback(app: AppContext, model: str, endpoint: ModelEndpoint) -> ModelEndpoint:
     if model in app.provider_names and model not in app.config.aliases:
         raise ConfigError(
-            f"the fallback {model} is a provider, not a model",
+            f"the fallback {model!r} is a provider, not a model",
             f"pass a model, or {model}: for the provider's default",
         )
     try:
@@ -143,7 +143,7 @@ def _resolve_fallback(app: AppContext, model: str, endpoint: ModelEndpoint) -> M
             app, ModelSelection(model=model, conversation_model=(endpoint.provider_name, "")), endpoint
         )
     except ConfigError as error:
-        error.message = f"cannot use the fallback {model}: {error.message}"
+        error.message = f"cannot use the fallback {model!r}: {error.message}"
         raise
 
 
@@ -367,10 +367,10 @@ def format_key_hint(provider_name: str, variable: str = "", *_: str) -> str:
 def resolve_base_url(app: AppContext, info: ProviderInfo) -> str:
     """Return a provider's base URL from environment, configuration or its own default."""
     environment, prefix = app.environment, format_variable_prefix(info.name)
-    # The second is the name in older SDKs and in LiteLLM.
-    addresses = (environment.get(variable, "").strip() for variable in (*info.base_url_env, f"{prefix}_API_BASE"))
+    addresses = (environment.get(variable, "").strip() for variable in info.base_url_env)
     return (
         environment.get(f"{prefix}_BASE_URL")
+        or environment.get(f"{prefix}_API_BASE")  # in older SDKs and in LiteLLM
         or next((complete_base_url(value, info.base_url) for value in addresses if value), "")
         or app.config.get_provider(info.name).get("base_url")
         or info.base_url

@@ -224,7 +224,7 @@ def test_a_configured_fallback_that_cannot_be_used_is_left_out(
     configure(home, f'fallback = ["{model}", "openrouter:test/other"]\n[network]\ntries = 1\n')
     server.reply(wire.fails(503), wire.says("Hello."))
     result = ask("-p", "openrouter", "-m", "test/model", "hi")
-    assert (result.code, result.text, f"fallback {model}" in result.stderr) == (0, "Hello.\n", True)
+    assert (result.code, result.text, f"fallback '{model}'" in result.stderr) == (0, "Hello.\n", True)
     assert server.requests[-1].json["model"] == "test/other"
     assert ask("-p", "openrouter", "-m", "test/model", "--fallback", model, "hi").code == 4
 
