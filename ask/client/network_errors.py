@@ -211,7 +211,9 @@ def make_proxy_credentials_error(proxy: ProxySetting) -> NetworkError:
 
 def make_invalid_base_url_error(base_url: str) -> ConfigError:
     """Return the error for an invalid base URL, without any password in it."""
-    return ConfigError(f"{mask_password(base_url)!r} is not an http(s) address", "write the base URL as https://HOST/PATH")
+    return ConfigError(
+        f"{mask_password(base_url)!r} is not an http(s) address", "write the base URL as https://HOST/PATH"
+    )
 
 
 def make_https_required_error(address: str) -> ConfigError:

@@ -425,3 +425,12 @@ def test_a_conversation_that_an_earlier_version_poisoned_goes_on(ask: Ask, serve
     assert sent(server) == ["one\n\ntwo", "Hello.", "now?"]
     assert "2 unanswered questions" in result.stderr
     assert [run.status for run in read_saved_runs(home)] == ["merged", "", "", "", ""]
+
+
+def test_an_unanswered_question_belongs_to_a_conversation(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.fails(401, "no"))
+    ask("-p", "openrouter", "-m", "test/model", "first")
+    alone = ask("--unanswered", "second")
+    assert (alone.code, "-c" in alone.stderr) == (2, True)
+    shown = ask("-c", "--no-stdin")
+    assert (shown.code, "--unanswered" in shown.stderr) == (2, True)
