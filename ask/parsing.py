@@ -280,7 +280,7 @@ def parse_event(data: str, event_type: str | None = None, *, after_end: bool = F
     if isinstance(value, dict | list):
         return value
     if value is None and data.lstrip().startswith("{") and not after_end:
-        return {"error": {"message": f"an event that is not valid JSON: {data[:200]}"}}
+        return {"error": {"message": f"received an event that is not valid JSON: {data[:200]}"}}
     return {}
 
 

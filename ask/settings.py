@@ -151,7 +151,7 @@ class Config:
     Attributes:
         values: all of it.
         warnings: lines about unknown keys.
-        errors: the errors in aliases, providers and MCP servers, by their keys; `values` does not contain these.
+        errors: those in aliases, providers, MCP servers and `tools.allow`, by key; `values` does not contain these.
         aliases: the names that `-m` accepts in place of a model's name.
         options: the model parameters for every request.
         providers: the tables `[providers.NAME]`.
@@ -244,7 +244,7 @@ def read_config(path: Path) -> Config:
 
 
 def split_invalid_entries(path: Path, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, ConfigError]]:
-    """Return the content of config.toml without invalid aliases, providers and MCP servers, and their errors by key."""
+    """Return the content of config.toml without the entries that are invalid and not restrictions, and their errors."""
     errors: dict[str, ConfigError] = {}
 
     def select_valid(parts: tuple[str, ...], table: Any) -> Any:
@@ -270,7 +270,20 @@ def split_invalid_entries(path: Path, values: Mapping[str, Any]) -> tuple[dict[s
         checked[section] = select_valid((section,), checked[section])
     if isinstance(mcp := checked.get("mcp"), dict) and "servers" in mcp:
         checked["mcp"] = {**mcp, "servers": select_valid(("mcp", "servers"), mcp["servers"])}
-    return checked, errors
+    return _remove_invalid_rules(path, checked, errors), errors
+
+
+def _remove_invalid_rules(path: Path, values: dict[str, Any], errors: dict[str, ConfigError]) -> dict[str, Any]:
+    """Return the values without the entries of `tools.allow` that are not strings; add an error for the first one."""
+    tools = values.get("tools")
+    if not isinstance(tools, dict) or not isinstance(rules := tools.get("allow"), list):
+        return values
+    valid_rules = [rule for rule in rules if isinstance(rule, str)]
+    if len(valid_rules) < len(rules):
+        invalid_rule = next(rule for rule in rules if not isinstance(rule, str))
+        problem = f"{path}: tools.allow contains {invalid_rule!r}, which is not a string"
+        errors["tools.allow"] = ConfigError(problem)
+    return {**values, "tools": {**tools, "allow": valid_rules}}
 
 
 def check_config(path: Path, values: Mapping[str, Any]) -> list[str]:

@@ -25,7 +25,7 @@ _ask_arguments() {  # COMMAND
         '(-c --continue)-c[Continue this terminal'"'"'s last conversation]' \
         '(-c --continue)--continue[Continue this terminal'"'"'s last conversation]' \
         '(--resume)--resume=[Continue a conversation (see ask history)]:ID:_ask_conversation' \
-        '(--unanswered)--unanswered[With -c or --resume\: send the unanswered question again, too]' \
+        '(--unanswered)--unanswered[With -c or --resume\: also send the unanswered question]' \
         '(--no-save)--no-save[Do not save the conversation or file backups]' \
         '(--no-tools)--no-tools[Do not offer tools to the model]' \
         '*--disable-tool=[Do not offer these tools]:A,B:_ask_tool' \
@@ -84,7 +84,7 @@ _ask_arguments() {  # COMMAND
         '(-c --continue)-c[Continue this terminal'"'"'s last conversation]' \
         '(-c --continue)--continue[Continue this terminal'"'"'s last conversation]' \
         '(--resume)--resume=[Continue a conversation (see ask history)]:ID:_ask_conversation' \
-        '(--unanswered)--unanswered[With -c or --resume\: send the unanswered question again, too]' \
+        '(--unanswered)--unanswered[With -c or --resume\: also send the unanswered question]' \
         '(--no-save)--no-save[Do not save the conversation or file backups]' \
         '(--no-tools)--no-tools[Do not offer tools to the model]' \
         '*--disable-tool=[Do not offer these tools]:A,B:_ask_tool' \

@@ -87,7 +87,7 @@ class Gemini(Provider):
 
     profiles = PROFILES
     error_rules = (
-        ("API_KEY_INVALID|key was reported as leaked", RetryAction.NEXT_KEY, "check the key (ask keys set gemini)"),
+        ("API_KEY_INVALID|key was reported as leaked", RetryAction.NEXT_KEY, "check the key (see ask keys)"),
         ("credits are depleted", RetryAction.NEXT_KEY, "add credits at https://ai.studio/projects, or use another key"),
         # https://github.com/Gitlawb/openclaude/pull/249
         (r"^429 .*\blimit: 0\b", RetryAction.NEXT_KEY, NO_FREE_QUOTA_HINT),

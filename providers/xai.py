@@ -61,7 +61,7 @@ class XAIChat(ChatCompletions):
 
     profiles = PROFILES
     error_rules = (
-        ("^400 .*API key", RetryAction.NEXT_KEY, "check the key (ask keys set xai)"),
+        ("^400 .*API key", RetryAction.NEXT_KEY, "check the key (see ask keys)"),
         ("credits|spending limit", RetryAction.NEXT_KEY, ADD_CREDITS_HINT),
     )
 

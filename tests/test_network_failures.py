@@ -180,7 +180,7 @@ def test_retries_are_reported_as_events(ask: Ask, server: ModelServer) -> None:
 
 FAILURES = {
     "400": (wire.fails(400, "bad request"), 1, ["bad request (openrouter, 400)"]),
-    "401": (wire.fails(401, "no"), 1, ["no (openrouter, 401)", "ask keys set openrouter"]),
+    "401": (wire.fails(401, "no"), 1, ["no (openrouter, 401)", "ask keys"]),
     "402": (wire.fails(402, "no"), 1, ["no (openrouter, 402)", "https://"]),
     "404": (wire.fails(404, "gone"), 1, ["gone (openrouter, 404)", "base URL"]),
     "404 model": (wire.fails(404, "No such model"), 1, ["No such model (openrouter, 404)", "ask models -p openrouter"]),

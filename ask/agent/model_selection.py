@@ -145,7 +145,7 @@ def resolve_fallbacks(
 def _resolve_fallback(app: AppContext, model: str, endpoint: ModelEndpoint) -> ModelEndpoint:
     if model in app.provider_names and model not in app.config.aliases:
         raise ConfigError(
-            f"the fallback {model} is a provider, not a model",
+            f"the fallback {model!r} is a provider, not a model",
             f"pass a model, or {model}: for the provider's default",
         )
     try:
@@ -153,7 +153,7 @@ def _resolve_fallback(app: AppContext, model: str, endpoint: ModelEndpoint) -> M
             app, ModelSelection(model=model, conversation_model=(endpoint.provider_name, "")), endpoint
         )
     except ConfigError as error:
-        error.message = f"cannot use the fallback {model}: {error.message}"
+        error.message = f"cannot use the fallback {model!r}: {error.message}"
         raise
 
 
@@ -382,12 +382,11 @@ def resolve_base_url(app: AppContext, info: ProviderInfo) -> str:
 def find_base_url(app: AppContext, info: ProviderInfo, option: str = "") -> tuple[str, str]:
     """Return a provider's base URL and where it is set, as messages name it."""
     environment, prefix = app.environment, format_variable_prefix(info.name)
-    variable = f"{prefix}_BASE_URL"
-    for origin, value in (("--base-url", option), (variable, environment.get(variable, ""))):
+    variables = (f"{prefix}_BASE_URL", f"{prefix}_API_BASE")  # the second is the name in older SDKs and in LiteLLM
+    for origin, value in (("--base-url", option), *((name, environment.get(name, "")) for name in variables)):
         if value.strip():
             return repair_base_url(value), origin
-    # The second is the name in older SDKs and in LiteLLM.
-    for variable in (*info.base_url_env, f"{prefix}_API_BASE"):
+    for variable in info.base_url_env:
         if value := environment.get(variable, "").strip():
             return complete_base_url(value, info.base_url), variable
     if value := app.config.get_provider(info.name).get("base_url", ""):

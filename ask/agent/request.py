@@ -132,6 +132,8 @@ def prepare_request(flags: Mapping[str, Any], app: AppContext) -> RunRequest:
             print_unanswered(request, app)
             raise
     if flags["unanswered"]:
+        if flags["resume"] is None and not flags["go_on"]:
+            raise UsageError("--unanswered needs a conversation", "add -c or --resume ID")
         request = add_unanswered(request)
     check_attachments_supported(request.user_message.attachments, request.endpoint)
     warn_on_first_run(request, app)
@@ -156,7 +158,7 @@ def prepare_without_prompt(flags: Mapping[str, Any], app: AppContext, *, has_col
         response_schema = read_response_schema(flags["schema"], app.console.print_notice)
     extra_system_prompt = read_extra_system_prompt(flags["system"], conversation, template, app.console.print_notice)
     settings = read_settings(flags, extra_system_prompt, app, template)
-    for warning in (*app.config.warnings, *app.config.list_skipped("aliases", "providers")):
+    for warning in (*app.config.warnings, *app.config.list_skipped("aliases", "providers", "tools.allow")):
         app.console.print_notice(warning)
     template_model = (template.provider, template.model) if template else ("", "")
     selection = ModelSelection(
@@ -285,7 +287,8 @@ def print_unanswered(request: RunRequest, app: AppContext) -> None:
         from ask.agent.unanswered import describe_question
 
         for question in request.unanswered:
-            app.console.print_notice(f"not sent: {describe_question(question)}")
+            command = "" if question.is_refused else "; --unanswered sends it"
+            app.console.print_notice(f"not sent: {describe_question(question)}{command}")
 
 
 def add_models(

@@ -276,7 +276,7 @@ def parse_comma_list(_: click.Context, __: click.Parameter, value: tuple[str, ..
 @click.option("--var", "variables", metavar="K=V", multiple=True, help="With -t: value for a {{placeholder}}.")
 @click.option("-c", "--continue", "go_on", is_flag=True, help="Continue this terminal's last conversation.")
 @click.option("--resume", metavar="ID", help="Continue a conversation (see ask history).")
-@click.option("--unanswered", is_flag=True, help="With -c or --resume: send the unanswered question again, too.")
+@click.option("--unanswered", is_flag=True, help="With -c or --resume: also send the unanswered question.")
 @click.option("--no-save", is_flag=True, help="Do not save the conversation or file backups.")
 @click.option("--no-tools", is_flag=True, help="Do not offer tools to the model.")
 @click.option(

@@ -43,7 +43,7 @@ from ask.file_names import find_equivalent_path
 from ask.map.engine import Engine, Progress
 from ask.map.job import Job, RowPrompt, RowTask, TaskResult, identify_rows, prepare_job
 from ask.map.ledger import Ledger
-from ask.map.output import OUTPUT_SUFFIXES, TABLE_DELIMITERS, ColumnNames, FileWriter, StdoutWriter
+from ask.map.output import OUTPUT_SUFFIXES, TABLE_DELIMITERS, ColumnNames, FileWriter, RowWriter, StdoutWriter
 from ask.map.rate_limit import MAX_CONCURRENCY, RateLimiter
 from ask.map.rows import (
     INPUT_FORMATS,
@@ -301,7 +301,10 @@ class MapCommand:
             has_patch=has_patch,
             is_table=bool(job.output and job.output.suffix.lower() in TABLE_DELIMITERS),
         )
-        writer = FileWriter(job.output, names, job.id) if job.output else StdoutWriter(names)
+        if job.output:
+            writer: RowWriter = FileWriter(job.output, names, job.id)
+        else:
+            writer = StdoutWriter(names, partial(self.app.console.show_status, ""))
         self.app.cleanup.callback(writer.close)
         endpoints = [request.endpoint for request in job.requests]
         if not all(endpoint.provider.is_builtin for endpoint in endpoints):
@@ -549,10 +552,12 @@ def stop_on_interrupt(engine: Engine, console: StderrConsole) -> Iterator[None]:
 def format_summary(progress: Progress, seconds: float, output: str | None, *, is_announced: bool) -> str:
     """Describe the result of a run on one line; `is_announced` if --fresh was mentioned before."""
     hint = "" if is_announced else "; --fresh asks again"
-    earlier = f" ({progress.resumed:,} earlier{hint})" if progress.resumed else ""
-    parts = [f"{format_count(progress.answered, 'row')} answered{earlier}"]
+    parts = [f"{format_count(progress.answered, 'row')} answered"]
     if progress.failed:
         parts.append(f"{progress.failed:,} failed")
+    if progress.resumed:
+        total = f" of {progress.answered + progress.failed:,}" if progress.failed else ""
+        parts[-1] += f" ({progress.resumed:,}{total} earlier{hint})"
     if progress.cost:
         parts.append(format_dollars(progress.cost))
     parts.append(format_duration(seconds))

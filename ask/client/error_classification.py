@@ -286,7 +286,7 @@ def choose_hint(error: ProviderError) -> str:
         return f"ask models -p {error.provider} lists the models"
     hints = {
         400: "change the prompt, the options (-o) or the model (-m)",
-        401: f"check the key (ask keys set {error.provider})",
+        401: "check the key (see ask keys)",
         402: "add credits to your account",
         403: "use another key or model",
         404: "check the model and the base URL",

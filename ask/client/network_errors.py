@@ -213,7 +213,7 @@ def make_proxy_credentials_error(proxy: ProxySetting) -> NetworkError:
 
 def make_invalid_base_url_error(base_url: str, origin: str = "") -> ConfigError:
     """Return the error for an invalid base URL, without any password in it, that names where it is set."""
-    hint = "correct the base URL" + (f" ({origin})" if origin else "")
+    hint = "write the base URL as https://HOST/PATH" + (f" ({origin})" if origin else "")
     return ConfigError(f"{mask_password(base_url)!r} is not an http(s) address", hint)
 
 

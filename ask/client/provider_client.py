@@ -692,7 +692,7 @@ def describe_missing_call(answer: ModelResponse, tools: Sequence[ToolSpec]) -> s
     is_json_call = text.lstrip().startswith("{") and '"name"' in text and '"arguments"' in text
     is_call = is_json_call or any(marker in text for marker in TEXT_CALL_MARKERS)
     if is_call and any(tool.name in text for tool in tools):
-        return "this model wrote a tool call as text, so nothing was run; use one that is trained to call tools"
+        return "this model wrote a tool call as text, so nothing was run; use a model that is trained to call tools"
     if tools and answer.finish_reason is FinishReason.TOOL_CALLS:
         return "the model stopped to call a tool, but its answer contains no call"
     return ""

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -76,13 +76,15 @@ class ColumnNames:
 
 
 class StdoutWriter:
-    """Writes JSONL to standard output."""
+    """Writes JSONL to standard output; `erase_status` is called before, as both may be the same terminal."""
 
-    def __init__(self, names: ColumnNames) -> None:
+    def __init__(self, names: ColumnNames, erase_status: Callable[[], None]) -> None:
         self.names = names
+        self._erase_status = erase_status
         self._output = StandardOutput(is_exclusive=True)
 
     def write(self, records: Sequence[Mapping[str, Any]]) -> None:
+        self._erase_status()
         self._output.write("".join(encode_json(record) + "\n" for record in records))
 
     def publish(self) -> None:

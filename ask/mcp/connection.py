@@ -367,7 +367,7 @@ def reject_invalid_headers(listings: Sequence[ToolListing], accepted_names: set[
     return [
         listing
         if listing.rejection or listing.name in accepted_names
-        else listing._replace(rejection="their x-mcp-header is invalid")
+        else listing._replace(rejection="the x-mcp-header is invalid")
         for listing in listings
     ]
 

@@ -96,13 +96,13 @@ def parse_tool(entry: object) -> ToolListing:
     fields = read_dict(entry)
     name = fields.get("name")
     if not isinstance(name, str) or not name:
-        return ToolListing("", "", {}, rejection="they cannot be called")
+        return ToolListing("", "", {}, rejection="no name")
     annotations, execution = read_dict(fields.get("annotations")), read_dict(fields.get("execution"))
     texts = (fields.get("description"), fields.get("title"), annotations.get("title"))
     description = next((text for text in texts if isinstance(text, str) and text.strip()), "")
     schema, repair, rejection = parse_input_schema(fields.get("inputSchema"))
     if execution.get("taskSupport") == "required":
-        rejection = "they can be called only as tasks, which ask does not support"
+        rejection = "callable only as tasks, which ask does not support"
     reads_only = annotations.get("readOnlyHint") is True
     return ToolListing(name, description, schema, reads_only, repair=repair, rejection=rejection)
 
@@ -113,31 +113,31 @@ def parse_input_schema(value: object) -> tuple[Mapping[str, Any], str, str]:
     if isinstance(value, str):
         with suppress(ValueError, RecursionError):
             value = json.loads(value)
-            repairs.append("their inputSchema is a text")
+            repairs.append("the inputSchema is a string")
     if value is None or value in ([], {}):
-        return {"type": "object"}, "they have no inputSchema, so they are offered without parameters", ""
+        return {"type": "object"}, "no inputSchema, so no parameters are offered", ""
     if not isinstance(value, dict):
-        return {}, "", "their inputSchema is not an object"
+        return {}, "", "the inputSchema is not an object"
     types = value.get("type", "object")
     type_names = [str(name).lower() for name in (types if isinstance(types, list) else [types])]
     properties = value.get("properties")
     if "object" not in type_names and not (properties and isinstance(properties, dict)):
-        return {}, "", f"their arguments are not an object but {format_one_line(' or '.join(type_names), 40)}"
+        return {}, "", f"the type of the arguments is {format_one_line(' or '.join(type_names), 40)}, not object"
     if properties and not isinstance(properties, dict):
-        return {}, "", "the properties in their inputSchema are not an object"
+        return {}, "", "the properties in the inputSchema are not an object"
     if types != "object" and "type" in value:
-        repairs.append("the type of their inputSchema is not object")
+        repairs.append("the type in the inputSchema is not object")
     if "properties" in value and not isinstance(properties, dict):  # PHP writes an empty object as []
-        repairs.append("the properties in their inputSchema are not an object")
+        repairs.append("the properties in the inputSchema are not an object")
     schema = value
     if "required" in value and not is_list_of_names(value["required"]):
         schema = {key: part for key, part in value.items() if key != "required"}
-        repairs.append("required in their inputSchema is not a list of names")
+        repairs.append("required in the inputSchema is not a list of names")
     try:
         size = len(json.dumps(schema, allow_nan=False))
     except (ValueError, RecursionError):
-        return {}, "", "their inputSchema is not valid JSON, or nested too deeply"
-    rejection = f"their parameters exceed {SCHEMA_LIMIT:,} characters" if size > SCHEMA_LIMIT else ""
+        return {}, "", "the inputSchema is not valid JSON, or is nested too deeply"
+    rejection = f"the parameters exceed {SCHEMA_LIMIT:,} characters" if size > SCHEMA_LIMIT else ""
     return schema, "; ".join(repairs), rejection
 
 
@@ -155,28 +155,29 @@ def select_tools(server: ServerConfig, listings: Sequence[ToolListing]) -> Serve
     chosen = [listing for listing in listings if not server.tools or listing.name in server.tools]
     accepted = [listing for listing in chosen if not listing.rejection]
     rejections = ((listing.name, listing.rejection) for listing in chosen)
-    notes += [f"skipping tools of the MCP server {server.name}, {text}" for text in group_by_reason(rejections)]
+    notes += describe_tools("skipping", server, rejections)
     if len(accepted) > TOOLS_LIMIT:
         notes.append(
             f"the MCP server {server.name} has {len(accepted):,} tools; only the first {TOOLS_LIMIT} are offered "
             f"(choose others with mcp.servers.{server.name}.tools)"
         )
     offered = accepted[:TOOLS_LIMIT]
-    repairs = group_by_reason((listing.name, listing.repair) for listing in offered)
-    repair_notes = tuple(f"repaired tools of the MCP server {server.name}, {text}" for text in repairs)
+    repair_notes = tuple(describe_tools("repaired", server, ((listing.name, listing.repair) for listing in offered)))
     return ServerTools(server, [normalize_listing(server, listing) for listing in offered], notes, repair_notes)
 
 
-def group_by_reason(reasons: Iterable[tuple[str, str]]) -> list[str]:
-    """Format one line for each reason, with the first tool and the number of others; "" is no reason."""
+def describe_tools(action: str, server: ServerConfig, reasons: Iterable[tuple[str, str]]) -> list[str]:
+    """Format one line for each reason, with the number of tools and the first name; "" is no reason."""
     names: dict[str, list[str]] = {}
     for name, reason in reasons:
         if reason:
-            title = repr(format_one_line(repair_surrogates(name), 100)) if name else "one without a name"
-            names.setdefault(reason, []).append(title)
-    return [
-        f"{first}{f' and {len(others)} more' if others else ''}: {reason}" for reason, (first, *others) in names.items()
-    ]
+            names.setdefault(reason, []).append(repr(format_one_line(repair_surrogates(name), 100)) if name else "")
+    lines = []
+    for reason, (first, *others) in names.items():
+        shown = f" ({first}{f' and {len(others)} more' if others else ''})" if first else ""
+        count = f"{1 + len(others)} tools" if others else "1 tool"
+        lines.append(f"{action} {count} of the MCP server {server.name}{shown}: {reason}")
+    return lines
 
 
 def normalize_listing(server: ServerConfig, listing: ToolListing) -> ToolListing:

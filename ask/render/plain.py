@@ -57,8 +57,7 @@ class PlainRenderer:
                 self._end_dim_line()
                 self._output.end_line()
             case Notice(text):
-                self._end_dim_line()
-                self._console.print_notice(text)
+                self._print_notice(text)
 
     def stop(self) -> None:
         """Flush the output."""
@@ -91,6 +90,12 @@ class PlainRenderer:
         """
         self._is_call_printed = True
         self._console.print_dim(f"· {format_call(call)}\n")
+
+    def _print_notice(self, text: str) -> None:
+        self._end_dim_line()
+        if self._output.is_terminal:  # in a pipe, the answer is the model's text, byte for byte
+            self._output.end_line()
+        self._console.print_notice(text)
 
     def _print_reasoning(self, text: str) -> None:
         if self._console.is_terminal:

@@ -424,6 +424,15 @@ def test_progress_is_shown_on_a_terminal(ask: Ask, server: ModelServer, home: Ho
     assert "(41 earlier; --fresh" in piped.stderr
 
 
+def test_rows_and_the_progress_bar_share_a_terminal(ask: Ask, server: ModelServer, home: Home) -> None:
+    SlowServer(server, 0.3)
+    shown = ask.on_terminal(*COMMAND, write_rows(home.work, *make_rows(2))).stdout
+    lines = render_lines(shown, columns=400)
+    assert "░" in shown.decode()
+    assert [line for line in lines if "░" in line] == []
+    assert len([line for line in lines if line.startswith("{")]) == 2
+
+
 def test_ctrl_c_finishes_what_is_in_flight(ask: Ask, server: ModelServer, home: Home) -> None:
     service = SlowServer(server, 0.3)
     file = write_rows(home.work, *make_rows(200))

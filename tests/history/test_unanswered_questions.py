@@ -451,3 +451,12 @@ def test_a_damaged_question_with_nothing_but_reasoning_is_left_out(ask: Ask, ser
     result = ask("-c", "now?")
     assert (result.text, result.code, "damaged" in result.stderr) == ("Fine.\n", 0, True)
     assert sent(server) == ["one\n\n1b\n\ntwo", "Hello.", "now?"]
+
+
+def test_an_unanswered_question_belongs_to_a_conversation(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.fails(401, "no"))
+    ask("-p", "openrouter", "-m", "test/model", "first")
+    alone = ask("--unanswered", "second")
+    assert (alone.code, "-c" in alone.stderr) == (2, True)
+    shown = ask("-c", "--no-stdin")
+    assert (shown.code, "--unanswered" in shown.stderr) == (2, True)

@@ -232,7 +232,7 @@ def test_a_configured_fallback_that_cannot_be_used_is_left_out(
     configure(home, f'fallback = ["{model}", "openrouter:test/other"]\n[network]\ntries = 1\n')
     server.reply(wire.fails(503), wire.says("Hello."))
     result = ask("-p", "openrouter", "-m", "test/model", "hi")
-    assert (result.code, result.text, f"fallback {model}" in result.stderr) == (0, "Hello.\n", True)
+    assert (result.code, result.text, f"fallback '{model}'" in result.stderr) == (0, "Hello.\n", True)
     assert server.requests[-1].json["model"] == "test/other"
     assert ask("-p", "openrouter", "-m", "test/model", "--fallback", model, "hi").code == 4
 
@@ -261,3 +261,25 @@ def test_damaged_distributions_do_not_hide_the_others(home: Home, tmp_path: Path
                 (info / file).write_bytes(content)
     result = Ask({**home.env, "PYTHONPATH": str(site)}, home.work, installed=True)("providers", "--json")
     assert (result.code, "sound" in [row["name"] for row in json.loads(result.text)]) == (0, True)
+
+
+def test_an_entry_of_the_allowlist_that_is_not_a_string_is_left_out(demo: Ask, home: Home) -> None:
+    configure(home, '[tools]\nconfirm = true\nallow = ["echo *", 5]\n')
+    result = demo("run echo 42")
+    assert (result.code, "42" in result.text) == (0, True)
+    assert "tools.allow contains 5" in result.stderr
+
+
+@pytest.mark.parametrize("variable", ["OPENROUTER_BASE_URL", "OPENROUTER_API_BASE"])
+def test_a_base_url_without_a_scheme_is_an_error_in_any_variable(variable: str, ask: Ask) -> None:
+    result = ask("hi", env={"OPENROUTER_BASE_URL": "", variable: "box.example:8000"})
+    assert (result.code, "'box.example:8000'" in result.stderr, "https://" in result.stderr) == (4, True, True)
+
+
+def test_a_wrong_path_is_a_reason_to_check_the_base_url(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.fails(405, "Method Not Allowed"))
+    result = ask("-m", "test/model", "hi")
+    assert ("check the base URL" in result.stderr, f"{server.base_url}/chat/completions" in result.stderr) == (
+        True,
+        True,
+    )

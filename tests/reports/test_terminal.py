@@ -137,3 +137,12 @@ def test_an_odd_piped_line_does_not_end_a_chat(demo: Ask, home: Home) -> None:
     result = demo("chat", stdin=lines)
     assert (result.code, "\none\n" in result.text, "\nlast\n" in result.text) == (9, True, True)
     assert (result.stderr.count("binary"), result.stderr.count("longer than 100 bytes")) == (1, 1)
+
+
+def test_a_notice_after_plain_text_begins_a_line(ask: Ask, server: ModelServer) -> None:
+    call = '<tool_call>{"name": "bash", "arguments": {"command": "date"}}</tool_call>'
+    server.reply(wire.says(call))
+    lines = ask.on_terminal("-p", "openrouter", "-m", "test/model", "--plain", "--no-save", "hi").text.splitlines()
+    number = lines.index(call)
+    assert lines[number + 1].startswith("ask: this model wrote a tool call as text")
+    assert "" not in lines[number:]

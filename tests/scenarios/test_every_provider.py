@@ -280,7 +280,7 @@ def test_an_invalid_key_is_not_retried_and_the_error_names_the_command(
 ) -> None:
     status, refusal = WRONG_KEY[name]
     line = check_refused(ask, server, name, status, refusal)
-    assert f"ask keys set {name}" in line
+    assert "ask keys" in line
 
 
 def test_ollama_without_a_key_names_the_sign_in_command(ask: Ask, server: ModelServer) -> None:

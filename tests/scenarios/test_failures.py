@@ -242,7 +242,7 @@ def test_a_missing_key_is_an_error_before_any_request(ask: Ask, server: ModelSer
 @pytest.mark.parametrize(
     ("status", "message", "hint"),
     [
-        (401, "No auth credentials found", "ask keys set openrouter"),
+        (401, "No auth credentials found", "ask keys"),
         (402, "Insufficient credits", "https://openrouter.ai/settings/credits"),
     ],
 )
