@@ -141,7 +141,7 @@ def find_error(body: Any) -> Any:
     """Return the error in a response body or stream chunk, or None.
 
     It may be a string or an object, at the top level, inside the first choice or in a list, or the body itself: an
-    object with `message` or `detail` counts as an error, unless it has `choices`.
+    object with `message` or `detail` counts as an error, unless it has `choices` or is a keep-alive.
     """
     if isinstance(body, list):
         errors = (find_error(entry) for entry in body if isinstance(entry, dict))
@@ -151,7 +151,8 @@ def find_error(body: Any) -> Any:
     error = fields.get("error") or fields.get("errors") or (read_dict(choices[0]).get("error") if choices else None)
     if error:
         return error[0] if isinstance(error, list) else error
-    is_error = "choices" not in fields and any(fields.get(name) for name in ("message", "detail"))
+    has_explanation = "choices" not in fields and any(fields.get(name) for name in ("message", "detail"))
+    is_error = has_explanation and fields.get("type") not in KEEP_ALIVE_EVENTS
     return fields if is_error or fields.get("object") == "error" else None
 
 

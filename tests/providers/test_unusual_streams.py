@@ -29,6 +29,7 @@ SSE_JUNK = (
     *(b"data: null\n\n", b"data: 1\n\n", b'data: "alive"\n\n', b"data: []\n\n", b"data: {}\n\n"),
     *(
         b'data: {"type": "ping"}\n\n',
+        b'data: {"type": "ping", "message": "waiting for a GPU"}\n\n',
         b'data: {"type": "keepalive"}\n\n',
         b'event: x\ndata: {"type": "unknown.kind"}\n\n',
     ),
