@@ -26,6 +26,8 @@ fails: https://github.com/earendil-works/pi/issues/9627
 """
 KEEP_ALIVE_EVENTS = ("ping", "keepalive", "keep-alive", "heartbeat")
 """Types of the server-sent events that only keep a connection open."""
+ANSWER_FIELDS = ("type", "choices", "candidates")
+"""Fields of the events with parts of an answer. One may follow a keep-alive without the blank line between them."""
 MAX_FIELDS = 100
 """The limit for how many fields of a stream's chunks, its choice and each reasoning detail are kept."""
 MEDIA_NOTICE = "images or audio in the answer are not shown"
@@ -141,7 +143,7 @@ def find_error(body: Any) -> Any:
     """Return the error in a response body or stream chunk, or None.
 
     It may be a string or an object, at the top level, inside the first choice or in a list, or the body itself: an
-    object with `message` or `detail` counts as an error, unless it has `choices` or is a keep-alive.
+    object with `message` or `detail` counts as an error, unless it has `choices`.
     """
     if isinstance(body, list):
         errors = (find_error(entry) for entry in body if isinstance(entry, dict))
@@ -151,8 +153,7 @@ def find_error(body: Any) -> Any:
     error = fields.get("error") or fields.get("errors") or (read_dict(choices[0]).get("error") if choices else None)
     if error:
         return error[0] if isinstance(error, list) else error
-    has_explanation = "choices" not in fields and any(fields.get(name) for name in ("message", "detail"))
-    is_error = has_explanation and fields.get("type") not in KEEP_ALIVE_EVENTS
+    is_error = "choices" not in fields and any(fields.get(name) for name in ("message", "detail"))
     return fields if is_error or fields.get("object") == "error" else None
 
 
@@ -273,12 +274,14 @@ def parse_event(data: str, event_type: str | None = None, *, after_end: bool = F
         after_end: whether the answer is already complete. Damaged JSON cannot be a part of it then, and is skipped.
     """
     value = parse_json(data)
-    if event_type in KEEP_ALIVE_EVENTS:
+    if event_type in KEEP_ALIVE_EVENTS and not any(name in read_dict(value) for name in ANSWER_FIELDS):
         return {}
     if event_type == "error" and find_error(value) is None:
         error = value or data.strip()
         return {"error": error if isinstance(error, dict) else {"message": str(error)[:200] or "no explanation"}}
-    if isinstance(value, dict | list):
+    if isinstance(value, dict):
+        return {} if value.get("type") in KEEP_ALIVE_EVENTS else value
+    if isinstance(value, list):
         return value
     if value is None and data.lstrip().startswith("{") and not after_end:
         return {"error": {"message": f"an event that is not valid JSON: {data[:200]}"}}
