@@ -26,6 +26,8 @@ fails: https://github.com/earendil-works/pi/issues/9627
 """
 KEEP_ALIVE_EVENTS = ("ping", "keepalive", "keep-alive", "heartbeat")
 """Types of the server-sent events that only keep a connection open."""
+ANSWER_FIELDS = ("type", "choices", "candidates")
+"""Fields of the events with parts of an answer. One may follow a keep-alive without the blank line between them."""
 MAX_FIELDS = 100
 """The limit for how many fields of a stream's chunks, its choice and each reasoning detail are kept."""
 MEDIA_NOTICE = "images or audio in the answer are not shown"
@@ -272,12 +274,14 @@ def parse_event(data: str, event_type: str | None = None, *, after_end: bool = F
         after_end: whether the answer is already complete. Damaged JSON cannot be a part of it then, and is skipped.
     """
     value = parse_json(data)
-    if event_type in KEEP_ALIVE_EVENTS:
+    if event_type in KEEP_ALIVE_EVENTS and not any(name in read_dict(value) for name in ANSWER_FIELDS):
         return {}
     if event_type == "error" and find_error(value) is None:
         error = value or data.strip()
         return {"error": error if isinstance(error, dict) else {"message": str(error)[:200] or "no explanation"}}
-    if isinstance(value, dict | list):
+    if isinstance(value, dict):
+        return {} if value.get("type") in KEEP_ALIVE_EVENTS else value
+    if isinstance(value, list):
         return value
     if value is None and data.lstrip().startswith("{") and not after_end:
         return {"error": {"message": f"received an event that is not valid JSON: {data[:200]}"}}

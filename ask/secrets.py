@@ -113,6 +113,10 @@ class Redactor:
 NO_SECRETS = Redactor()
 
 
+MAX_RELEASED_CHARACTERS = 4
+"""The beginning of a secret that may be shown: keys of a kind begin alike, and so do words, such as "s" and "sk-"."""
+
+
 class StreamRedactor:
     """Replaces secrets in a text that arrives in chunks.
 
@@ -125,11 +129,24 @@ class StreamRedactor:
         self._first_characters = {secret[0] for secret in redactor.secrets}
         self._previous_text = ""
         self._held_back = ""
+        self._released_count = 0
+        """The number of characters at the start of `_held_back` that `release` has returned."""
 
     def feed(self, chunk: str) -> str:
         """Add a chunk; return the redacted text that cannot change any more."""
         text = self._held_back + chunk
         return self._redact(text, len(text) - self._count_held_back(text))
+
+    def release(self) -> str:
+        """Return what is held back if it is only the first characters of a secret, because other output follows.
+
+        If they do begin a secret, the rest of it is replaced.
+        """
+        held_back, released_count = self._held_back, self._released_count
+        if len(held_back) > MAX_RELEASED_CHARACTERS or self._redactor.find_secrets(held_back):
+            return ""
+        self._released_count = len(held_back)
+        return held_back[released_count:]
 
     def finish(self) -> str:
         """Return the rest of the text at its end."""
@@ -137,12 +154,13 @@ class StreamRedactor:
 
     def _redact(self, text: str, end: int) -> str:
         """Return the text up to `end`, or up to the end of a secret that begins before it, and hold back the rest."""
-        pieces, position = [], 0
+        pieces, position = [], self._released_count
         for start, match_end in self._redactor.find_secrets(text, self._previous_text):
             if start < end:
                 pieces += [text[position:start], REDACTED]
                 position, end = match_end, max(end, match_end)
         self._held_back = text[end:]
+        self._released_count = max(self._released_count - end, 0)
         self._previous_text = (self._previous_text + text[max(0, end - _MAX_ESCAPE_LENGTH) : end])[-_MAX_ESCAPE_LENGTH:]
         return "".join([*pieces, text[position:end]])
 
@@ -175,7 +193,7 @@ def _list_json_forms(secret: str) -> Iterator[str]:
 
 def is_word(secret: str) -> bool:
     """Check whether a secret may occur in ordinary text: letters only, or several such words, in ordinary case."""
-    if re.fullmatch(r"[^\W\d_]+(?:[ _-][^\W\d_]+)*", secret) is None:
+    if secret.startswith("sk-") or re.fullmatch(r"[^\W\d_]+(?:[ _-][^\W\d_]+)*", secret) is None:
         return False
     return all(word[1:].islower() or word.isupper() or word == word.lower() for word in re.split("[ _-]", secret))
 

@@ -10,7 +10,6 @@ import json
 import math
 import re
 import sys
-from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ask.errors import ConfigError, FileError, ParameterError, UsageError
 from ask.messages import EMPTY_MAPPING
 from ask.records import NamedTuple
+from ask.text import decode_toml
 
 if TYPE_CHECKING:
     from ask.profiles import ModelProfile
@@ -220,16 +220,6 @@ def read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(decode_toml(data))
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is not valid TOML ({error})", "correct that line") from error
-
-
-def decode_toml(data: bytes) -> str:
-    """Decode a file in UTF-8, or in UTF-16 with a byte order mark, as PowerShell and old versions of Notepad write it.
-
-    Raises:
-        UnicodeDecodeError: it is neither.
-    """
-    is_utf16 = data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) and len(data) > len(BOM_UTF16_LE)
-    return data.decode("utf-16" if is_utf16 else "utf-8-sig")
 
 
 def read_config(path: Path) -> Config:

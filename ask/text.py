@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Sequence
 
 from ask.records import NamedTuple
@@ -188,3 +189,13 @@ def format_block(tag: str, text: str, attributes: str) -> str:
         number += 1
         name = f"{tag}-{number}"
     return f"<{name}{attributes}>\n{text.rstrip(chr(10))}\n</{name}>"
+
+
+def decode_toml(data: bytes) -> str:
+    """Decode a file in UTF-8, or in UTF-16 with a byte order mark, as PowerShell and old versions of Notepad write it.
+
+    Raises:
+        UnicodeDecodeError: it is neither.
+    """
+    is_utf16 = data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) and len(data) > len(BOM_UTF16_LE)
+    return data.decode("utf-16" if is_utf16 else "utf-8-sig")

@@ -66,6 +66,23 @@ def test_output_contains_no_key_except_inside_a_word(keys: tuple[str, ...], piec
         assert key not in part or is_word(key)
 
 
+@given(KEYS, PIECES)
+def test_released_text_is_returned_once_and_is_no_key(keys: tuple[str, ...], pieces: list[str]) -> None:
+    keyless = Redactor(keys).open_stream()
+    text = "".join(part for piece in pieces for part in (keyless.feed(piece), keyless.release())) + keyless.finish()
+    for part, key in itertools.product(text.split(REDACTED), keys):
+        assert key not in part or is_word(key)
+    if Redactor(keys).redact("".join(pieces)) == "".join(pieces):
+        assert text == "".join(pieces)
+
+
+def test_only_the_first_characters_of_a_key_are_released() -> None:
+    keyless = Redactor([KEY]).open_stream()
+    assert (keyless.feed("cats"), keyless.release(), keyless.release()) == ("cat", "s", "")
+    assert (keyless.feed("k-"), keyless.release(), keyless.feed("01"), keyless.release()) == ("", "k-", "", "")
+    assert keyless.feed(f"{KEY[5:]}.") == f"{REDACTED}."
+
+
 @pytest.mark.parametrize("key", ["placeholder", "no-key-required", "correct horse"])
 def test_a_key_that_is_a_word_is_not_cut_out_of_a_longer_one(key: str) -> None:
     text = f"{key}s un{key} {key}_1 é{key}"

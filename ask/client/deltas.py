@@ -19,9 +19,17 @@ class DeltaRedactor:
         text_types: tuple[type[ReasoningDelta | TextDelta], ...] = (ReasoningDelta, TextDelta)
         self._joiners = {delta_type: SurrogateJoiner() for delta_type in text_types}
         self._redactors = {delta_type: redactor.open_stream() for delta_type in text_types}
+        self._last_type: type[Delta] | None = None
 
     def feed(self, delta: Delta) -> None:
-        """Forward as much of the text as cannot be part of a secret."""
+        """Forward as much of the text as cannot be part of a secret.
+
+        What is held back of the reasoning comes before the text that follows it, if that is safe.
+        """
+        if type(delta) is not self._last_type:
+            if self._last_type in self._redactors and (released := self._redactors[self._last_type].release()):
+                self._on_delta(self._last_type(released))
+            self._last_type = type(delta)
         if isinstance(delta, ToolCallDelta):
             self._on_delta(ToolCallDelta(delta.index, self._redact(delta.name)))
         else:

@@ -69,16 +69,18 @@ class ReasoningSplitter:
 
     def feed(self, delta: Delta) -> None:
         """Process a delta."""
-        if not self._has_started and isinstance(delta, TextDelta):
+        if self._has_started:
+            self._on_delta(delta)
+        elif isinstance(delta, TextDelta):
             self._buffer += delta.text
             while self._read_block() if self._end_tag else self._read_start():
                 pass
-            return
-        if not self._has_started and isinstance(delta, ReasoningDelta):
-            self._field_reasoning.append(delta.text)
-            self._has_field_reasoning = self._has_field_reasoning or bool(delta.text.strip())
-            self._has_reasoning = self._has_reasoning or self._has_field_reasoning
-        self._on_delta(delta)
+        else:
+            if isinstance(delta, ReasoningDelta):
+                self._field_reasoning.append(delta.text)
+                self._has_field_reasoning = self._has_field_reasoning or bool(delta.text.strip())
+                self._has_reasoning = self._has_reasoning or self._has_field_reasoning
+            self._on_delta(delta)
 
     def finish(self, *, unclosed_is_text: bool) -> None:
         """Forward what was held back, and a block that has not ended once more, as text or as the reasoning it is."""

@@ -259,7 +259,7 @@ class ServerConnection:
                 for listing in listings:
                     tools.setdefault(listing.name or f"\n{len(tools)}", listing)
                 # A page that repeats others would be followed by more of them.
-                if len(tools) == count or (len(tools) > TOOLS_LIMIT and not self.server.tools):
+                if (listings and len(tools) == count) or (len(tools) > TOOLS_LIMIT and not self.server.tools):
                     break
         except Exception as error:
             if not tools or self.has_ended:
@@ -330,12 +330,13 @@ class ServerConnection:
 
 
 async def iterate_pages(fetch_page: Callable[..., Awaitable[Any]]) -> AsyncGenerator[Any]:
-    """Yield the pages of a list, each fetched with the cursor of the one before, until a cursor repeats.
+    """Yield the pages of a list, each fetched with the cursor of the one before, until a cursor or a page repeats.
 
     There are none if the server does not know the method, even if it says that it does.
     """
     cursor: str | None = None
     cursors: set[str] = set()
+    previous_entries: dict[str, Any] = {}
     while len(cursors) < PAGES_LIMIT:
         try:
             page = await fetch_page(cursor=cursor)
@@ -343,6 +344,10 @@ async def iterate_pages(fetch_page: Callable[..., Awaitable[Any]]) -> AsyncGener
             if cursor is None and getattr(error, "code", None) == METHOD_NOT_FOUND:
                 return
             raise
+        entries = {key: value for key, value in read_raw_result(page).items() if isinstance(value, list) and value}
+        if entries and entries == previous_entries:
+            return
+        previous_entries = entries
         yield page
         cursor = read_raw_result(page).get("nextCursor")
         if not isinstance(cursor, str) or not cursor or cursor in cursors:

@@ -171,7 +171,7 @@ class ChatStreamReader:
         Some services send several calls with one index, or even one id, or repeat the name in each fragment. Others
         send the rest of the arguments under the next index, without id and name.
         """
-        function = read_dict(fragment.get("function"))
+        function = read_dict(fragment.get("function")) or fragment
         call_id, name = read_str(fragment.get("id")), read_str(function.get("name"))
         arguments = function.get("arguments")
         index = read_int(fragment.get("index"))

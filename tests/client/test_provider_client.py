@@ -34,7 +34,7 @@ from ask.client.provider_client import ProviderClient, RequestResult
 from ask.client.transport import Transport
 from ask.errors import PluginError
 from ask.plugin_api.loader import check_provider
-from ask.plugin_api.provider import Delta
+from ask.plugin_api.provider import Delta, ToolCallDelta
 from ask.secrets import Redactor
 from ask_providers.openrouter import provider as openrouter
 from tests import wire
@@ -538,8 +538,8 @@ def test_text_that_continues_an_answer_is_not_at_the_start_of_one() -> None:
     assert answer.text == "".join(delta.text for delta in deltas) == "<think>Hm.</think>\n\nYes."  # type: ignore[union-attr]
 
 
-def test_secrets_in_reasoning_are_removed(server: ModelServer) -> None:
-    server.reply(wire.streams(*map(wire.text, "<think>secret-word</think>secret-word"), wire.finish()))
+def send_with_secret(server: ModelServer, secret: str, *chunks: wire.Json) -> tuple[RequestResult, list[Delta]]:
+    server.reply(wire.streams(*chunks, wire.finish()))
     deltas: list[Delta] = []
     client = ProviderClient(
         check_provider(openrouter, "openrouter", "ask-gents"),
@@ -548,8 +548,21 @@ def test_secrets_in_reasoning_are_removed(server: ModelServer) -> None:
         tries=1,
         backoff=0,
         on_notice=print,
-        redactor=Redactor(["secret-word"]),
+        redactor=Redactor([secret]),
     )
-    result = client.send(QUESTION, deltas.append)
+    return client.send(QUESTION, deltas.append), deltas
+
+
+def test_secrets_in_reasoning_are_removed(server: ModelServer) -> None:
+    chunks = map(wire.text, "<think>secret-word</think>secret-word")
+    result, deltas = send_with_secret(server, "secret-word", *chunks)
     assert "secret-word" not in f"{result} {deltas}"
     assert result.tagged_text == "<think>[key removed]</think>[key removed]"
+
+
+@pytest.mark.parametrize("chunks", [[wire.reasoning("I like cats")], [*map(wire.text, "<think>I like cats</think>")]])
+def test_reasoning_that_ends_like_the_start_of_a_key_is_shown_before_the_answer(
+    server: ModelServer, chunks: list[wire.Json]
+) -> None:
+    _, deltas = send_with_secret(server, "sk-0123456789", *chunks, *map(wire.text, ["He", "llo", "."]))
+    assert "".join(delta.text for delta in deltas if not isinstance(delta, ToolCallDelta)) == "I like catsHello."

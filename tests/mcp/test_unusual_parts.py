@@ -135,6 +135,7 @@ def test_an_unusual_result_keeps_what_is_beside_it(case: str, ask: Ask, home: Ho
         ([{"tools": [GOOD], "nextCursor": "a"}, {"tools": [], "nextCursor": "a"}], 2),
         ([{"tools": [GOOD, GOOD], "nextCursor": None}], 1),
         ([{"tools": None}], 1),
+        ([{"tools": [GOOD], "nextCursor": "a"}, {"tools": [GOOD], "nextCursor": "b"}], 2),
     ],
 )
 def test_a_list_ends_when_its_cursor_is_empty_or_repeats(
@@ -145,6 +146,21 @@ def test_a_list_ends_when_its_cursor_is_empty_or_repeats(
     assert result.code == 0
     assert list(offered(server.requests[0])) == (["one__good"] if pages[0]["tools"] else [])
     assert sum(message.get("method") == "tools/list" for message in received(home)) == requests
+
+
+def test_an_empty_page_does_not_end_a_list(ask: Ask, home: Home, server: ModelServer) -> None:
+    pages = [{"tools": [], "nextCursor": "a"}, {"tools": [], "nextCursor": "b"}, {"tools": [GOOD]}]
+    configure(home, {"one": script(home, tools_list=pages)})
+    ask_with_calls(ask, server, [])
+    assert list(offered(server.requests[0])) == ["one__good"]
+
+
+def test_resources_of_a_page_that_repeats_are_listed_once(ask: Ask, home: Home) -> None:
+    pages = [{"resources": [{"uri": "note:a", "name": "a"}], "nextCursor": str(number)} for number in range(9)]
+    configure(home, {"one": script(home, resources_list=pages)})
+    result = ask("mcp", "resources")
+    assert result.stdout.count(b"note:a") == 1
+    assert sum(message.get("method") == "resources/list" for message in received(home)) == 2
 
 
 def test_a_failing_page_keeps_the_others(ask: Ask, home: Home, server: ModelServer) -> None:

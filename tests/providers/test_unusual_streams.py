@@ -29,6 +29,7 @@ SSE_JUNK = (
     *(b"data: null\n\n", b"data: 1\n\n", b'data: "alive"\n\n', b"data: []\n\n", b"data: {}\n\n"),
     *(
         b'data: {"type": "ping"}\n\n',
+        b'data: {"type": "ping", "message": "waiting for a GPU"}\n\n',
         b'data: {"type": "keepalive"}\n\n',
         b'event: x\ndata: {"type": "unknown.kind"}\n\n',
     ),
@@ -243,9 +244,18 @@ def test_complete_answer_in_place_of_a_stream_is_read(
 
 @samples
 def test_events_without_blank_lines_between_them_are_read(model: ModelServer, sample: SampleAnswers) -> None:
-    body = b"".join(f"data: {data_of(event)}\n".encode() for event in sample.stream)
-    result = parse(run(model, sample, body))
-    assert (result.text, result.calls) == (TEXT, MADE)
+    lines = [f"data: {data_of(event)}\n".encode() for event in sample.stream]
+    for keep_alive in (
+        b"",
+        b"data: ping\n",
+        b"event: ping\n",
+        b"event: ping\ndata: {}\n",
+        b"event: ping\ndata: ping\n",
+    ):
+        if keep_alive and is_ndjson(sample):
+            continue
+        result = parse(run(model, sample, keep_alive + keep_alive.join(lines) + keep_alive))
+        assert (result.text, result.calls) == (TEXT, MADE), keep_alive
 
 
 @samples

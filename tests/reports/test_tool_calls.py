@@ -282,6 +282,18 @@ def test_a_call_without_its_wrapper_runs(ask: Ask, server: ModelServer) -> None:
     assert read_results(server) == ["alpha\nbeta\n"]
 
 
+@pytest.mark.parametrize("cut", [0, 8])
+def test_a_streamed_call_without_its_wrapper_runs(ask: Ask, server: ModelServer, cut: int) -> None:
+    fragments: list[dict[str, object]] = [
+        {"index": 0, "id": "call_1", "name": "read_file", "arguments": FILE[:cut]},
+        {"index": 0, "arguments": FILE[cut:]},
+    ]
+    chunks = [wire.chunk({"tool_calls": [fragment]}) for fragment in fragments]
+    server.reply(wire.streams(*chunks, wire.finish("tool_calls")), DONE)
+    ask("go")
+    assert read_results(server) == ["alpha\nbeta\n"]
+
+
 @pytest.mark.parametrize("service", ["openai", "anthropic"])
 def test_ids_that_repeat_in_a_later_round_are_told_apart(ask: Ask, server: ModelServer, service: str) -> None:
     # https://github.com/openclaw/openclaw/issues/84730; a conversation that Moonshot began
