@@ -14,6 +14,7 @@ from tests.model_server import ModelServer, Reply, Request
 from tests.safety.fake_host import TOKEN, FakeHost
 from tests.scenarios.sent_requests import read_tool_results
 
+pytestmark = pytest.mark.needs("bwrap", "pkill")
 HOOK = "backend/.git/hooks/pre-commit"
 MANY_LINKS = "mkdir many; t=$(printf '\\001%.0s' $(seq 2000)); for i in $(seq 1000); do ln -s $t many/$i; done"
 """Makes a folder whose list, in JSON, is longer than a frame of the worker."""

@@ -269,6 +269,7 @@ def wait(running: Running, seconds: float) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.needs("bwrap")
 def test_a_read_only_history_is_migrated_in_memory(ask: Ask, home: Home) -> None:
     path = home.data / "history.db"
     content = path.read_bytes()
