@@ -176,7 +176,7 @@ class ProviderClient:
         self._given_options = given_options
         self._adjustments = adjustments
         self._notices: set[str] = set()
-        self._changes: list[RequestChange] = []
+        self._changes: list[RequestChange] = adjustments.changes if adjustments else []
         """The changes to requests without which the service has refused one."""
 
     def send(
@@ -395,10 +395,12 @@ class ProviderClient:
         Raises:
             AskError: it failed before the first delta; later errors are part of the result.
         """
-        for change in self._changes:
+        changes = tuple(self._changes)
+        original_request = request
+        for change in changes:
             request = change.change_request(request)
         http_request = self.provider.hooks.provider_build_request(request=request, key=self._keys[0])
-        for change in self._changes if http_request.body else ():
+        for change in changes if http_request.body else ():
             http_request = http_request._replace(body=change.change_body(http_request.body or {}))
         try:
             return self._exchange(request, http_request, on_delta)
@@ -406,11 +408,17 @@ class ProviderClient:
             from ask.client.request_changes import find_change
 
             needed = find_change(error, request, http_request.body or {})
-            if needed is None:
+            if needed is None or needed.description in {change.description for change in changes}:
                 raise
+            self._add_change(needed, error)
+        return self._send_once(original_request, on_delta)
+
+    def _add_change(self, needed: RequestChange, error: ProviderError) -> None:
+        """Change the next requests, unless another thread of `ask map` has found the same change."""
+        if all(change.description != needed.description for change in self._changes):
             self._changes.append(needed)
-            self._notify_once(f"{error.summary}; trying once more {needed.description}")
-        return self._send_once(request, on_delta)
+            notify = self._adjustments.notify if self._adjustments else self._notify_once
+            notify(f"{error.summary}; trying once more {needed.description}")
 
     def _exchange(
         self, request: ChatRequest, http_request: HttpRequest, on_delta: Callable[[Delta], None]
