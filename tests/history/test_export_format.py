@@ -172,8 +172,8 @@ def test_what_is_no_conversation_is_refused_with_the_place(value: Any, reason: s
         (b'{"a":' * 100_000, "not JSON"),
         (b"[" * 100_000, "not JSON"),
         (b"9" * 10_000, "not JSON"),
-        (json.dumps(SMALL).encode() + b"\n{", "line 2: this is not JSON"),
-        (json.dumps(SMALL).encode() + b"\n\xff", "line 2: this is not JSON"),
+        (json.dumps(SMALL).encode() + b"\n{", "line 2: not JSON"),
+        (json.dumps(SMALL).encode() + b"\n\xff", "line 2: not JSON"),
     ],
 )
 def test_garbage_is_refused(data: bytes, reason: str) -> None:
