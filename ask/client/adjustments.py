@@ -75,7 +75,7 @@ class RequestAdjustments:
 
 
 def calculate_output_limit(limit: StatedLimit, options: Mapping[str, Any]) -> int:
-    """Return the limit of the answer with which a request keeps a stated limit; 0 if that does not depend on it."""
+    """Return the limit for the answer with which a request meets a stated limit; 0 if none helps."""
     if limit.kind == "output":
         return limit.limit
     if limit.kind == "context" and limit.input is not None:
