@@ -41,6 +41,12 @@ class RequestAdjustments:
             self._notices.add(text)
             self._notify(text)
 
+    def add_change(self, needed: RequestChange, error: ProviderError) -> None:
+        """Change the next requests because of a refusal, unless another thread has found the same change."""
+        if all(change.description != needed.description for change in self.changes):
+            self.changes.append(needed)
+            self.notify(f"{error.summary}; trying once more {needed.description}")
+
     def apply(self, options: Mapping[str, Any], given: Collection[str] | None) -> dict[str, Any]:
         """Return options without those that the model refused.
 

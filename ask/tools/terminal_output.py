@@ -34,7 +34,7 @@ class TerminalOutputFilter:
         return text + self._shorten_line() if len(self._line) > MAX_LINE_LENGTH else text
 
     def _shorten_line(self) -> str:
-        """Drop the overwritten states of a line that has not ended; return what can no longer be kept."""
+        """Drop the overwritten states of a line that has not ended; return text that has to be shown already."""
         shown = ""
         self._line, carriage_return, state = self._line.rpartition("\r")
         if carriage_return:
