@@ -296,7 +296,8 @@ def _read_values(file: BinaryIO) -> Iterator[tuple[str, Any]]:
                 values = list(_decode_values(text + file.read().decode()))
         except (ValueError, RecursionError) as error:
             file.seek(rest)
-            values = [FileError(f"not JSON ({error})")]
+            hint = "import what ask history export --json has written" if is_first else ""
+            values = [FileError(f"not JSON ({error})", hint)]
         is_first = False
         for position, value in enumerate(values, 1):
             yield f"line {number}" + (f", conversation {position}" if len(values) > 1 else ""), value
