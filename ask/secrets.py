@@ -411,7 +411,7 @@ def format_key_advice(provider_name: str, key: str, origin: str) -> str:
     owner = next((owner for prefix, owner in KEY_PREFIXES.items() if key.startswith(prefix)), provider_name)
     place = f" in {origin}" if origin else ""
     if owner != provider_name:
-        return f"the key{place} looks like one of {owner}: use -p {owner}, or set a key of {provider_name}"
+        return f"the key{place} looks like a key for {owner}: use -p {owner}, or set a key for {provider_name}"
     if origin.isupper():  # a variable, which precedes a saved key
         return f"check the key in {origin}, or unset it and run `ask keys set {provider_name}`"
     return f"check the key{place} (ask keys set {provider_name})"

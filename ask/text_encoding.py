@@ -1,4 +1,4 @@
-"""The encodings of text: UTF-8, UTF-16 and UTF-32, and older ones, which are recognized by the letters they result in.
+"""The encodings of text: UTF-8, UTF-16 and UTF-32, and older ones, which are recognized by the letters they produce.
 
 charset-normalizer, which comes with requests, is not used: it recognizes few short texts (a German word in windows-1252
 becomes EBCDIC, two Russian words become Shift_JIS), and does not say when it guesses.
@@ -67,7 +67,7 @@ _CANDIDATES = (
     ("cp949", _KOREAN),
     ("euc-jp", _JAPANESE),
 )
-"""The older encodings, each with frequent letters of its languages. In doubt, the first counts."""
+"""The older encodings, each with frequent letters of its languages. If several fit equally well, the first is used."""
 _COMMON_LEADS = {"cp932": (0x88, 0x97), "euc-jp": (0xB0, 0xCF), "gb18030": (0xB0, 0xD7), "big5": (0xA4, 0xC6)}
 """The lead bytes of the more common characters, which the standards put first."""
 _PUNCTUATION = frozenset("“”„‘’‚‹›«»–—…€°§·•©®™£¿¡½²\xa0№、。，！？：；「」『』（）《》【】・ー％～")
@@ -78,7 +78,7 @@ _MISPLACED_THAI = re.compile(r"(?<![ก-ฮัิีึืฺุู็่้๊�
 
 
 def decode_bytes(data: bytes) -> DecodedText | None:
-    """Decode a text, whose encoding is recognized; return None for binary data."""
+    """Decode text in any known encoding; return None for binary data."""
     mark, encoding = next((each for each in _BYTE_ORDER_MARKS if data.startswith(each[0])), (b"", ""))
     data = data[len(mark) :]
     if not encoding and b"\0" in data:

@@ -231,7 +231,7 @@ def format_reduction(removed_count: int, shortened_count: int) -> str:
     parts = []
     if removed_count:
         oldest = "oldest message" if removed_count == 1 else f"oldest {removed_count} messages"
-        parts.append(f"without its {oldest}")
+        parts.append(f"without the {oldest}")
     if shortened_count:
         parts.append(f"with {shortened_count} shortened tool result{'' if shortened_count == 1 else 's'}")
     return " and ".join(parts)

@@ -275,13 +275,17 @@ def list_default_models(app: AppContext) -> list[tuple[str, str]]:
 
 
 def split_model_name(app: AppContext, model: str) -> tuple[str, str]:
-    """Split provider:model, or an alias for it. For a model without a provider, return "" and the model."""
+    """Split provider:model, or an alias for it. For a model without a provider, return "" and the model.
+
+    A first part that is no provider belongs to the model, as in qwen3:4b, unless nothing follows it.
+    """
     app.config.check_entry(f"aliases.{model}")
     model = app.config.aliases.get(model, model)
     prefix, colon, rest = model.partition(":")
     if colon:
         app.config.check_entry(f"providers.{prefix}")
-    return (prefix, rest) if colon and prefix in app.provider_names else ("", model)
+    is_provider = prefix in app.provider_names or (prefix and not rest)
+    return (prefix, rest) if colon and is_provider else ("", model)
 
 
 def find_configured_model(app: AppContext, provider_name: str, *, is_provider_named: bool) -> str:

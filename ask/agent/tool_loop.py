@@ -524,7 +524,7 @@ class ToolLoop:
         model = "" if settings.replay else find_intended_model(error, endpoint, self._app.app_dirs.cache, settings)
         if not model:
             return False
-        self._notify(f"{endpoint.provider_name} has no model {endpoint.model!r}; continuing with {model}")
+        self._notify(format_model_correction(endpoint, model))
         self._on_event(FallbackStarted(endpoint.provider_name, model))
         self._use_model(endpoint._replace(model=model), self._client)
         return True
@@ -674,6 +674,11 @@ def is_refusal(response: RequestResult) -> bool:
     # Some report a blocked prompt as an answer without text, such as Gemini's promptFeedback.blockReason.
     is_filtered = response.answer.finish_reason is FinishReason.CONTENT_FILTER
     return is_filtered or is_message_refused(response.error)
+
+
+def format_model_correction(endpoint: ModelEndpoint, model: str) -> str:
+    """Return the notice that a listed model replaces one that the service does not know."""
+    return f"{endpoint.provider_name} has no model {endpoint.model!r}; continuing with {model}"
 
 
 def get_last_answer(messages: Sequence[Message]) -> str:

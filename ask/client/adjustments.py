@@ -1,9 +1,9 @@
-"""What a model's refusals have shown about the options of requests, so that the next requests avoid them."""
+"""Changes to requests that a model's refusals have shown to be necessary, so that the next requests avoid them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ask.client.error_classification import find_rejected_option
 from ask.client.stated_limits import StatedLimit, find_stated_limit
@@ -11,12 +11,17 @@ from ask.errors import ProviderError
 from ask.parsing import read_int
 from ask.profiles import TOKEN_LIMIT_OPTIONS, format_left_out
 
+if TYPE_CHECKING:
+    from ask.client.request_changes import RequestChange
+
 MIN_OUTPUT_TOKENS = 1_024
 """A lower limit would cut off most answers; it is better to send less of the conversation."""
 
 
 class RequestAdjustments:
-    """The options to leave out or lower in requests to one model. The clients of several threads may share it.
+    """The changes to requests to one model, and the options to leave out or lower.
+
+    The clients of several threads may share an instance.
 
     Args:
         notify: called with a line for the user about each change.
@@ -25,6 +30,8 @@ class RequestAdjustments:
     def __init__(self, notify: Callable[[str], None]) -> None:
         self._notify = notify
         self._notices: set[str] = set()
+        self.changes: list[RequestChange] = []
+        """The changes without which the service has refused a request."""
         self._left_out: set[str] = set()
         self._output_limit: int | None = None
 
@@ -33,6 +40,12 @@ class RequestAdjustments:
         if text not in self._notices:
             self._notices.add(text)
             self._notify(text)
+
+    def add_change(self, needed: RequestChange, error: ProviderError) -> None:
+        """Change the next requests because of a refusal, unless another thread has found the same change."""
+        if all(change.description != needed.description for change in self.changes):
+            self.changes.append(needed)
+            self.notify(f"{error.summary}; trying once more {needed.description}")
 
     def apply(self, options: Mapping[str, Any], given: Collection[str] | None) -> dict[str, Any]:
         """Return options without those that the model refused.
@@ -68,7 +81,7 @@ class RequestAdjustments:
 
 
 def calculate_output_limit(limit: StatedLimit, options: Mapping[str, Any]) -> int:
-    """Return the limit of the answer with which a request keeps a stated limit; 0 if that does not depend on it."""
+    """Return the limit for the answer with which a request meets a stated limit; 0 if none helps."""
     if limit.kind == "output":
         return limit.limit
     if limit.kind == "context" and limit.input is not None:

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
     from ask.client.adjustments import RequestAdjustments
     from ask.client.chat_fallback import ChatFallback
-    from ask.client.request_changes import RequestChange
     from ask.client.transport import HttpResponse, Transport
 
     Response: TypeAlias = "HttpResponse | PluginResponse"
@@ -176,8 +175,6 @@ class ProviderClient:
         self._given_options = given_options
         self._adjustments = adjustments
         self._notices: set[str] = set()
-        self._changes: list[RequestChange] = []
-        """The changes to requests without which the service has refused one."""
 
     def send(
         self, request: ChatRequest, on_delta: Callable[[Delta], None], tools: Sequence[ToolSpec] = ()
@@ -267,11 +264,14 @@ class ProviderClient:
 
     def _adjust(self, error: ProviderError, request: ChatRequest, sent: ChatRequest) -> bool:
         """Adjust the options of the next requests after a refusal; return whether they differ from those sent."""
+        self._get_adjustments().learn(error, request.options, self._given_options)
+        return self._adapt_options(request, sent.profile) != sent.options
+
+    def _get_adjustments(self) -> RequestAdjustments:
         from ask.client.adjustments import RequestAdjustments
 
-        self._adjustments = self._adjustments or RequestAdjustments(self._on_notice)
-        self._adjustments.learn(error, request.options, self._given_options)
-        return self._adapt_options(request, sent.profile) != sent.options
+        self._adjustments = self._adjustments or RequestAdjustments(self._notify_once)
+        return self._adjustments
 
     def list_models(self) -> list[ModelInfo]:
         """Fetch the provider's models list; return [] if it has none."""
@@ -395,10 +395,12 @@ class ProviderClient:
         Raises:
             AskError: it failed before the first delta; later errors are part of the result.
         """
-        for change in self._changes:
+        changes = tuple(self._adjustments.changes) if self._adjustments else ()
+        original_request = request
+        for change in changes:
             request = change.change_request(request)
         http_request = self.provider.hooks.provider_build_request(request=request, key=self._keys[0])
-        for change in self._changes if http_request.body else ():
+        for change in changes if http_request.body else ():
             http_request = http_request._replace(body=change.change_body(http_request.body or {}))
         try:
             return self._exchange(request, http_request, on_delta)
@@ -406,11 +408,10 @@ class ProviderClient:
             from ask.client.request_changes import find_change
 
             needed = find_change(error, request, http_request.body or {})
-            if needed is None:
+            if needed is None or needed.description in {change.description for change in changes}:
                 raise
-            self._changes.append(needed)
-            self._notify_once(f"{error.summary}; trying once more {needed.description}")
-        return self._send_once(request, on_delta)
+            self._get_adjustments().add_change(needed, error)
+        return self._send_once(original_request, on_delta)
 
     def _exchange(
         self, request: ChatRequest, http_request: HttpRequest, on_delta: Callable[[Delta], None]

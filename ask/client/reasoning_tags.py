@@ -26,11 +26,11 @@ REASONING_TAGS = {
 }
 """The opening tags, with their closing tags."""
 MAX_BLOCKS = 16
-"""More blocks of reasoning than an answer begins with; what follows them is text."""
+"""No real answer begins with so many blocks of reasoning; what follows them is text."""
 SEPARATOR = "\n\n"
 """Separates the reasoning of two blocks, and that in the text from what the provider returned in its own field."""
 QUOTES = ("`", "'", '"')
-"""What a text may have around a tag that it is about."""
+"""Characters around a tag that a text only mentions."""
 FENCE_PATTERN = r"(?m)^[ \t]*(?:```|~~~)"
 
 
@@ -57,7 +57,7 @@ class ReasoningSplitter:
         """The tag that closes the block; "" outside of one."""
         self._block_count = 0
         self._block_text: list[str] = []
-        """What was forwarded of the current block: if it never ends, it is text."""
+        """The text of the current block that was forwarded; if the block never ends, it is text."""
         self._held_reasoning: list[str] = []
         self._has_block_reasoning = False
         self._last_character = ""
@@ -83,7 +83,7 @@ class ReasoningSplitter:
             self._on_delta(delta)
 
     def finish(self, *, unclosed_is_text: bool) -> None:
-        """Forward what was held back, and a block that has not ended once more, as text or as the reasoning it is."""
+        """Forward the rest. A block that has not ended remains reasoning or is forwarded once more as text."""
         if self._end_tag:
             self._read_block(is_end=True)
         if self._end_tag and not unclosed_is_text:
@@ -103,7 +103,7 @@ class ReasoningSplitter:
         if not head or any(len(head) < len(tag) and tag.startswith(head) for tag in (*REASONING_TAGS, THINK_END)):
             return False
         if head.startswith(THINK_END) and self._block_count < MAX_BLOCKS:
-            # With reasoning in its own field, GLM: https://github.com/QwenLM/qwen-code/pull/6033
+            # GLM, whose reasoning is in its own field: https://github.com/QwenLM/qwen-code/pull/6033
             self._buffer = head.removeprefix(THINK_END)
             self._block_count += 1
             return True
@@ -161,7 +161,7 @@ class ReasoningSplitter:
     def _forward_held_reasoning(self) -> None:
         """Forward reasoning that was held back, unless the provider's own field has it, too.
 
-        With llama.cpp's --reasoning-format deepseek-legacy, both do: https://github.com/ggml-org/llama.cpp/pull/16394
+        llama.cpp's --reasoning-format deepseek-legacy fills both: https://github.com/ggml-org/llama.cpp/pull/16394
         """
         reasoning, self._held_reasoning = "".join(self._held_reasoning), []
         if reasoning and reasoning not in "".join(self._field_reasoning):
@@ -176,7 +176,7 @@ class ReasoningSplitter:
 def separate_reasoning(
     text: str, field_reasoning: str, *, unclosed_is_text: bool, lone_end_counts: bool, is_open: bool
 ) -> tuple[str, str]:
-    """Return the reasoning of a complete answer and its text without that.
+    """Return the reasoning of a complete answer, and the text without it.
 
     Args:
         text: the text, which may begin with reasoning.

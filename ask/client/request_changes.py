@@ -64,7 +64,7 @@ def drop_uncallable_tools(request: ChatRequest) -> ChatRequest:
 
 
 def fill_empty_content(body: Body) -> Body:
-    """Replace the `null` in messages that consist of calls."""
+    """Replace null by empty text in messages that consist of tool calls."""
     messages = body.get("messages")
     if not isinstance(messages, list):
         return body
@@ -72,12 +72,12 @@ def fill_empty_content(body: Body) -> Body:
     return {**body, "messages": filled}
 
 
-def drop(dropped_name: str) -> Callable[[Body], Body]:
+def drop_field(dropped_name: str) -> Callable[[Body], Body]:
     """Return a function that drops a field of a body."""
     return lambda body: {name: value for name, value in body.items() if name != dropped_name}
 
 
-def rename(old_name: str, new_name: str) -> Callable[[Body], Body]:
+def rename_field(old_name: str, new_name: str) -> Callable[[Body], Body]:
     """Return a function that renames a field of a body."""
     return lambda body: {new_name if name == old_name else name: value for name, value in body.items()}
 
@@ -119,13 +119,13 @@ CHANGES = (
     RequestChange(
         "with max_completion_tokens in place of max_tokens",
         r"use .?max_completion_tokens",
-        change_body=rename("max_tokens", "max_completion_tokens"),
+        change_body=rename_field("max_tokens", "max_completion_tokens"),
     ),
     RequestChange(
         "with max_tokens in place of max_completion_tokens",
         rf"\bmax_completion_tokens\b.*{NOT_SUPPORTED}|(?:{NOT_SUPPORTED}|unrecognized|unknown|extra).*\bmax_completion_tokens\b"
         r"|^max_completion_tokens: extra",
-        change_body=rename("max_completion_tokens", "max_tokens"),
+        change_body=rename_field("max_completion_tokens", "max_tokens"),
     ),
     RequestChange(
         "with empty text in place of null",
@@ -138,7 +138,7 @@ CHANGE_STATUSES = (400, 404, 422, 500)
 
 
 def find_change(error: ProviderError, request: ChatRequest, body: Body) -> RequestChange | None:
-    """Return the change that removes what a service has refused; None if there is none.
+    """Return the change that removes what a service has refused; None if no change does.
 
     What the user has set with an option is never removed, only renamed.
     """
@@ -146,10 +146,10 @@ def find_change(error: ProviderError, request: ChatRequest, body: Body) -> Reque
     if error.status not in CHANGE_STATUSES or not is_refusal:
         return None
     for name in OPTIONAL_FIELDS:
-        is_own = name in body and name not in request.options
-        if is_own and (error.parameter == name or is_option_named(name, error.message)):
+        is_added = name in body and name not in request.options
+        if is_added and (error.parameter == name or is_option_named(name, error.message)):
             change_request = drop_uncallable_tools if name == "tool_choice" else keep_request
-            return RequestChange(f"without {name}", "", change_request, drop(name))
+            return RequestChange(f"without {name}", "", change_request, drop_field(name))
     text = f"{error.parameter}: {error.message}"
     matching = (change for change in CHANGES if re.search(change.pattern, text, re.IGNORECASE | re.DOTALL))
     return next(

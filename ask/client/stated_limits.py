@@ -113,19 +113,19 @@ LIMIT_WORDINGS: tuple[tuple[LimitKind, str], ...] = (
     ("tools", r"not include more than {limit} tools"),
     ("tools", r"number of tools exceeds {limit}"),
 )
-"""What is limited, and the wording, with the names of its numbers; upper and lower case are the same."""
+"""What is limited, and a pattern of the wording with names for its numbers; case is ignored."""
 LIMIT_PATTERNS = [
     (kind, re.compile(NUMBER_GROUP.sub(r"(?P<\1>\\d[\\d,]*)", wording), re.IGNORECASE | re.DOTALL))
     for kind, wording in LIMIT_WORDINGS
 ]
 REQUEST_LIMITS = ("context", "rate", "bytes")
-"""The limits that a request with less of the conversation may keep."""
+"""The kinds of limits that a request may meet if a part of the conversation is left out."""
 
 
 def find_stated_limit(error: AskError) -> StatedLimit | None:
     """Return the limit that a request exceeded, if the error states it; its status may be any.
 
-    A rate limit that the request alone does not exceed is none: waiting helps.
+    A rate limit does not count if the request alone does not exceed it: then waiting helps.
     """
     if not isinstance(error, ProviderError):
         return None

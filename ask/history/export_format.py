@@ -215,7 +215,7 @@ def _make_entry(fields: dict[str, Any]) -> HistoryEntry:
 def _read_fields(value: Any, specs: Mapping[str, Field], location: str = "") -> dict[str, Any]:
     prefix = f"{location}: " if location else ""
     if not isinstance(value, dict):
-        raise FileError(f"{prefix}it is not an object")
+        raise FileError(f"{prefix}not an object")
     for name in value.keys() - specs.keys():
         raise FileError(f"{prefix}unknown field {name!r}")
     fields = {}
@@ -296,7 +296,8 @@ def _read_values(file: BinaryIO) -> Iterator[tuple[str, Any]]:
                 values = list(_decode_values(text + file.read().decode()))
         except (ValueError, RecursionError) as error:
             file.seek(rest)
-            values = [FileError(f"this is not JSON ({error})")]
+            hint = "import what ask history export --json has written" if is_first else ""
+            values = [FileError(f"not JSON ({error})", hint)]
         is_first = False
         for position, value in enumerate(values, 1):
             yield f"line {number}" + (f", conversation {position}" if len(values) > 1 else ""), value

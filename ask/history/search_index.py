@@ -41,7 +41,7 @@ def has_unspaced(text: str) -> bool:
 
 
 def supports_trigrams() -> bool:
-    """Check that SQLite has the trigram tokenizer; the 3.26 of RHEL 8 does not. Without it, such texts are scanned."""
+    """Check whether SQLite has the trigram tokenizer; 3.26 in RHEL 8 does not. Without it, such texts are scanned."""
     import sqlite3
 
     return sqlite3.sqlite_version_info >= (3, 34)
@@ -53,7 +53,7 @@ def list_indexes() -> tuple[tuple[str, str], ...]:
 
 
 def index_message(connection: sqlite3.Connection, number: int, text: str | None = None) -> None:
-    """Add a message to the indexes. `text`, if known, is all of its text and that of its calls; it saves time."""
+    """Add a message to the indexes. `text`, if known, is its text and that of its calls; it saves time."""
     for table, view in list_indexes() if text is None or has_unspaced(text) else (WORD_INDEX,):
         query = f"INSERT INTO {table} (rowid, content, calls) SELECT * FROM {view} WHERE number = ?"
         connection.execute(query, [number])

@@ -106,7 +106,8 @@ def read_folder(
             raise FileError(f"{name} contains more than {MAX_FILES:,} files", "attach a smaller part")
     if private:
         others = f" and {len(private) - MAX_NAMED_FILES} more" if len(private) > MAX_NAMED_FILES else ""
-        notify(f"not attached, since {name} is not in a git repository: {', '.join(private[:MAX_NAMED_FILES])}{others}")
+        names = f"{', '.join(private[:MAX_NAMED_FILES])}{others}"
+        notify(f"{name} is not in a git repository; leaving out {names} (-f PATH attaches one)")
     if not texts:
         examples = "; ".join(skipped[:MAX_NAMED_FILES])
         raise FileError(f"{name} contains no text files", f"skipped: {examples}" if examples else "name another")

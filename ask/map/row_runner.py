@@ -6,9 +6,9 @@ import threading
 from collections.abc import Mapping, Sequence
 
 from ask.agent.app_context import AppContext
-from ask.agent.model_selection import create_client
+from ask.agent.model_selection import ModelEndpoint, create_client
 from ask.agent.request import RunRequest
-from ask.agent.tool_loop import ToolLoop, get_last_answer
+from ask.agent.tool_loop import ToolLoop, format_model_correction, get_last_answer
 from ask.client.adjustments import RequestAdjustments
 from ask.client.provider_client import ProviderClient
 from ask.map.job import RowTask, TaskResult
@@ -44,11 +44,20 @@ class RowRunner:
         local.headers = EMPTY_MAPPING
         # Events are for displaying a run.
         result = ToolLoop(request, self._app, lambda _: None, client=local.clients[number]).run()
+        if result.error is None:
+            self._keep_model(number, result.requests[-1][0])
         if result.error is not None:
             return TaskResult(None, result.error, result.usage, local.headers)
         answer, schema = get_last_answer(result.messages), request.response_schema
         row_result = RowResult("answered", schema.extract_json(answer) if schema else answer, result.finish_reason)
         return TaskResult(row_result, None, result.usage, local.headers)
+
+    def _keep_model(self, number: int, endpoint: ModelEndpoint) -> None:
+        """Send the next rows to the model that answered, if the name of the model was corrected."""
+        request = self._requests[number]
+        if endpoint.model != request.endpoint.model:
+            self._requests[number] = request._replace(endpoint=endpoint)
+            self._adjustments[number].notify(format_model_correction(request.endpoint, endpoint.model))
 
     def _create_client(self, request: RunRequest, adjustments: RequestAdjustments) -> ProviderClient:
         return create_client(

@@ -1,7 +1,7 @@
 """Messages of servers, repaired before the SDK validates them.
 
-The SDK validates a result as a whole, so that one unusual tool or content block would cost everything beside it. It
-therefore gets an empty result that is valid, with the original attached, in which each part is judged alone.
+The SDK rejects a complete result because of one unusual tool or content block. It therefore gets an empty, valid
+result, with the original attached, whose parts are then validated one by one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CAPABILITIES = ("tools", "prompts", "resources")
 def parse_messages(data: bytes) -> list[dict[str, Any]]:
     """Return the JSON-RPC messages in a line, an event or a body; [] if there are none, as in a heartbeat.
 
-    There are several in a batch, which protocol revision 2025-03-26 had.
+    A batch, as in protocol revision 2025-03-26, contains several.
     """
     try:
         value = json.loads(data.decode(errors="replace").removeprefix("\ufeff"))
@@ -83,7 +83,7 @@ def replace_result(method: str, result: dict[str, Any], *, keep_schemas: bool) -
         return result
     lifetime = result.get("ttlMs")
     # The SDK does not validate the structured content of an error, so no schema of the server is evaluated: a regular
-    # expression in it could take years. Users have no use for a result that is refused because of its structure.
+    # expression in it could take years. A result that does not match its schema is still useful.
     no_validation = {"isError": True} if method == "tools/call" else {}
     return no_validation | {
         key: list_tool_headers(read_list(result.get(key))) if key == "tools" and keep_schemas else [],
@@ -117,7 +117,7 @@ def repair_handshake(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class AttachedResult(str):
-    """A result that passes through the SDK as an empty text: it limits how deeply other values are nested."""
+    """A result that passes through the SDK as an empty string, because the SDK limits how deeply others are nested."""
 
     result: Mapping[str, Any]
 

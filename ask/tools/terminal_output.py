@@ -1,4 +1,4 @@
-"""Text that a command wrote for a terminal, as it is left on the screen: no colors, and progress in its last state."""
+"""Output for a terminal as it finally appears on the screen: no colors, and only the last state of progress bars."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ESCAPE_SEQUENCES = re.compile(
 line."""
 ERASE_END, ERASE_LINE = "\x1b[K", "\x1b[2K"
 ERASE_START = "\x1b["
-"""The beginning of what remains of control sequences within a line."""
+"""The beginning of the control sequences that `_simplify_sequence` keeps."""
 LINE_PARTS = re.compile(r"\x1b\[2?K|\x08|[^\x08\x1b]+")
 
 
@@ -34,7 +34,7 @@ class TerminalOutputFilter:
         return text + self._shorten_line() if len(self._line) > MAX_LINE_LENGTH else text
 
     def _shorten_line(self) -> str:
-        """Forget the overwritten states of a line that has not ended; return what must be shown already."""
+        """Drop the overwritten states of a line that has not ended; return text that has to be shown already."""
         shown = ""
         self._line, carriage_return, state = self._line.rpartition("\r")
         if carriage_return:
@@ -53,9 +53,9 @@ class TerminalOutputFilter:
 
 
 def render_lines(text: str) -> str:
-    """Return lines as they are left on a screen. Line ends are kept, even those of Windows.
+    """Return lines as they finally appear on a screen. Line ends are kept, even those of Windows.
 
-    A text that is overwritten only in part is a line of its own.
+    A text that is overwritten only in part becomes a line of its own.
     """
     if not SPECIAL_CHARACTERS.search(text):
         return text

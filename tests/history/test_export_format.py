@@ -121,7 +121,7 @@ def test_an_empty_file_holds_none() -> None:
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        (1, "it is not an object"),
+        (1, "not an object"),
         ({}, "format is missing"),
         (small(format="other"), "format is not 'ask-conversation'"),
         (small(version=2), "unsupported export version 2"),
@@ -166,14 +166,14 @@ def test_what_is_no_conversation_is_refused_with_the_place(value: Any, reason: s
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"\xff\xfe{", "this is not JSON"),
-        (b"# A title", "this is not JSON"),
-        (b'{"a": \n', "this is not JSON"),
-        (b'{"a":' * 100_000, "this is not JSON"),
-        (b"[" * 100_000, "this is not JSON"),
-        (b"9" * 10_000, "this is not JSON"),
-        (json.dumps(SMALL).encode() + b"\n{", "line 2: this is not JSON"),
-        (json.dumps(SMALL).encode() + b"\n\xff", "line 2: this is not JSON"),
+        (b"\xff\xfe{", "not JSON"),
+        (b"# A title", "not JSON"),
+        (b'{"a": \n', "not JSON"),
+        (b'{"a":' * 100_000, "not JSON"),
+        (b"[" * 100_000, "not JSON"),
+        (b"9" * 10_000, "not JSON"),
+        (json.dumps(SMALL).encode() + b"\n{", "line 2: not JSON"),
+        (json.dumps(SMALL).encode() + b"\n\xff", "line 2: not JSON"),
     ],
 )
 def test_garbage_is_refused(data: bytes, reason: str) -> None:

@@ -170,14 +170,14 @@ def test_secrets_and_packages_are_left_out_without_a_repository(ask: Ask, server
     text = wire.asked(server.requests[0].json)
     assert sent_files(text, "src") == [".env.example", "a.py"]
     assert not any(secret in text for secret in ("text of src/.env\n", "index.js", "b3Blbn"))
-    [notice] = [line for line in result.stderr.splitlines() if "not attached" in line]
+    [notice] = [line for line in result.stderr.splitlines() if "leaving out" in line]
     assert "src/.env" in notice
     assert "2 more" in notice
     assert run(["git", "init", "-q", "."], env=GIT, cwd=ask.cwd).code == 0
     server.reply(wire.says("yes"))
     result = ask("-f", "src", "why?")
     assert ".env" in sent_files(wire.asked(server.requests[1].json), "src")
-    assert "not attached" not in result.stderr
+    assert "leaving out" not in result.stderr
 
 
 def test_the_text_files_of_a_folder_are_sent_in_order(ask: Ask, server: ModelServer) -> None:

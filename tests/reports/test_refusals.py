@@ -156,6 +156,38 @@ def test_a_change_applies_to_all_later_requests_of_a_run(ask: Ask, server: Model
     assert ["stream_options" in request.json for request in server.requests] == [True, False, False]
 
 
+def test_map_changes_the_requests_of_all_rows_with_one_notice(ask: Ask, server: ModelServer) -> None:
+    refusal = refuse(400, "System role not supported")
+    server.reply(lambda request: refusal if has_system_message(request.json) else answer(request))
+    result = ask("map", *SERVICE, "-j", "1", "Again:", stdin=b"1\n2\n3\n")
+    assert (result.code, len(server.requests)) == (0, 4), result.stderr
+    assert result.stderr.count("with the system prompt in the first message") == 1
+
+
+def test_threads_of_map_share_a_change(ask: Ask, server: ModelServer) -> None:
+    def refuse_twice(request: Request) -> Reply:
+        if not has_system_message(request.json):
+            return answer(request)
+        server.wait_for_requests(2)
+        return refuse(400, "System role not supported")
+
+    server.reply(refuse_twice)
+    result = ask("map", *SERVICE, "-j", "2", "Again:", stdin=b"1\n2\n3\n4\n")
+    assert (result.code, len(server.requests)) == (0, 6), result.stderr
+    assert result.stderr.count("with the system prompt in the first message") == 1
+
+
+def test_a_service_that_wants_opposite_things_is_not_asked_forever(ask: Ask, server: ModelServer) -> None:
+    server.reply(
+        lambda request: refuse(
+            400, "Streaming is not supported" if request.json.get("stream") else "This model only supports stream mode"
+        )
+    )
+    result = ask(*SERVICE, "go")
+    assert result.code == 6, result.stderr
+    assert len(server.requests) <= 3
+
+
 @pytest.mark.parametrize("option", ["stream_options={}", "tool_choice=auto", "store=true"])
 def test_an_option_of_the_user_is_not_left_out(ask: Ask, server: ModelServer, option: str) -> None:
     name = option.partition("=")[0]
@@ -255,6 +287,22 @@ def test_an_unknown_model_that_is_listed_in_another_form_is_used(
     result = ask("-p", "custom", "-m", written, "go")
     assert (result.code, result.text) == (0, "Hello\n"), result.stderr
     assert listed in result.stderr
+
+
+def test_map_corrects_a_model_once(ask: Ask, server: ModelServer) -> None:
+    unknown = refuse(404, "The model does not exist", code="model_not_found")
+    models = wire.whole_reply({"data": [{"id": "gpt-5"}]})
+
+    def reply(request: Request) -> Reply:
+        if request.path.endswith("/models"):
+            return models
+        return answer(request) if request.json["model"] == "gpt-5" else unknown
+
+    server.reply(reply)
+    result = ask("map", *SERVICE[:2], "-m", "openai/gpt-5", "-j", "1", "Again:", stdin=b"1\n2\n3\n")
+    assert result.code == 0, result.stderr
+    assert sum(request.method == "POST" for request in server.requests) == 4
+    assert result.stderr.count("continuing with gpt-5") == 1
 
 
 @pytest.mark.parametrize("written", ["gpt-5-mni", "gpt-6", "nothing-like-it", "gpt-5"])

@@ -271,9 +271,10 @@ def test_an_entry_of_the_allowlist_that_is_not_a_string_is_left_out(demo: Ask, h
 
 
 @pytest.mark.parametrize("variable", ["OPENROUTER_BASE_URL", "OPENROUTER_API_BASE"])
-def test_a_base_url_that_is_only_a_word_is_an_error_in_any_variable(variable: str, ask: Ask) -> None:
-    result = ask("hi", env={"OPENROUTER_BASE_URL": "", variable: "box"})
-    assert (result.code, "'box'" in result.stderr, variable in result.stderr) == (4, True, True)
+def test_an_invalid_base_url_is_an_error_in_any_variable(variable: str, ask: Ask) -> None:
+    for base_url in ("box", "ftp://box.example:8000"):
+        result = ask("hi", env={"OPENROUTER_BASE_URL": "", variable: base_url})
+        assert (result.code, f"'{base_url}'" in result.stderr, variable in result.stderr) == (4, True, True)
 
 
 def test_a_wrong_path_is_a_reason_to_check_the_base_url(ask: Ask, server: ModelServer) -> None:

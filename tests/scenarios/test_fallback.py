@@ -363,3 +363,9 @@ def test_a_fallback_that_cannot_be_used_is_an_error_before_anything_is_sent(
     result = ask("--fallback", fallback, "hi", env=env)
     assert (result.code, result.text, count_requests(servers)) == (4, "", [0, 0, 0])
     assert expected in result.stderr
+
+
+def test_a_fallback_to_an_unknown_provider_is_an_error(ask: Ask, servers: Servers) -> None:
+    result = ask("--fallback", "antropic:", "go")
+    assert (result.code, "unknown provider 'antropic'" in result.stderr) == (4, True), result.stderr
+    assert count_requests(servers) == [0, 0, 0]

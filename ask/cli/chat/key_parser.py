@@ -34,7 +34,7 @@ RELEASED = "3"
 
 
 class KeyParser(Vt100Parser):
-    """Parses keys, and drops what the terminal reports."""
+    """Parses keys, and drops reports of the terminal."""
 
     _incomplete = ""
     _is_late = False
@@ -45,7 +45,7 @@ class KeyParser(Vt100Parser):
         if self._in_bracketed_paste:
             super().feed(data)
             return
-        # A reply may have a pause, but must not swallow what is typed if its rest was lost.
+        # A reply may arrive in two parts; if the second is lost, it must not swallow what is typed.
         if not self._is_late or "\x1b\\" in data or "\x07" in data:
             data = self._incomplete + data
         self._incomplete, self._is_late = "", False
@@ -82,19 +82,19 @@ def decode_sequence(sequence: str) -> str:
     return decode_key(int(key["code"] or key["u_code"]), int(key["modifiers"] or key["u_modifiers"] or 1) - 1)
 
 
-def decode_key(code: int, pressed: int) -> str:
-    """Return the older form of a key, which is pressed together with modifiers."""
+def decode_key(code: int, modifiers: int) -> str:
+    """Return the older form of a key that is pressed together with modifiers."""
     if code in (ord("\r"), KEYPAD_ENTER):
-        return "\x1b\r" if pressed & (SHIFT | ALT | CTRL) else "\r"
+        return "\x1b\r" if modifiers & (SHIFT | ALT | CTRL) else "\r"
     if code == ord("\t"):
-        return "\x1b[Z" if pressed & SHIFT else "\t"
+        return "\x1b[Z" if modifiers & SHIFT else "\t"
     if code in (0x1B, 0x7F):
         return chr(code)
-    if not 0x20 <= code < 0xE000 or (pressed & CTRL and not 0x40 <= code < 0x7F):
+    if not 0x20 <= code < 0xE000 or (modifiers & CTRL and not 0x40 <= code < 0x7F):
         return ""  # a key without a character
     text = chr(code)
-    if pressed & CTRL:
+    if modifiers & CTRL:
         text = chr(code & 0x1F)
-    elif pressed & SHIFT:
+    elif modifiers & SHIFT:
         text = text.upper()
-    return "\x1b" + text if pressed & ALT else text
+    return "\x1b" + text if modifiers & ALT else text
