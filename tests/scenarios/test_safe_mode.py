@@ -130,12 +130,12 @@ def test_safe_mode_can_be_enabled_by_variable_or_configuration(
         allowed = home.path / "allowed"
         allowed.mkdir()
         (home.config / "config.toml").write_text(
-            f'[safe]\nenabled = true\nallow_dirs = ["{allowed}"]\nenvironment = ["EDITOR"]\n[tools]\ndeny = ["touch"]\n'
+            f'[safe]\nenabled = true\nallow_dirs = ["{allowed}"]\nenvironment = ["CFLAGS"]\n[tools]\ndeny = ["touch"]\n'
         )
-    command = f"echo $EDITOR; echo x > ../x; echo x > {home.path}/allowed/x"
+    command = f"echo $CFLAGS; echo x > ../x; echo x > {home.path}/allowed/x"
     server.reply(wire.calls(("bash", {"command": command}), TOUCH), wire.says("Done."))
-    assert ask("Do it", env={"ASK_SAFE": "1", "EDITOR": "ed"} if how == "ASK_SAFE" else {"EDITOR": "ed"}).code == 0
+    assert ask("Do it", env={"ASK_SAFE": "1", "CFLAGS": "-O2"} if how == "ASK_SAFE" else {"CFLAGS": "-O2"}).code == 0
     assert not (home.path / "x").exists()
     assert (home.path / "allowed/x").exists() == (how == "configuration")
-    assert ("ed\n" in read_tool_results(check_sent_requests(server)[1])[0]) == (how == "configuration")
+    assert ("-O2\n" in read_tool_results(check_sent_requests(server)[1])[0]) == (how == "configuration")
     assert (ask.cwd / "ran").exists() == (how == "ASK_SAFE")
