@@ -405,7 +405,7 @@ class ProviderClient:
         except ProviderError as error:
             from ask.client.request_changes import find_change
 
-            needed = find_change(error, request, http_request.body or {})
+            needed = find_change(error, request, http_request.body or {}, self._changes)
             if needed is None:
                 raise
             self._changes.append(needed)
