@@ -190,7 +190,7 @@ def test_limit_is_read(status: int | None, message: str, limit: StatedLimit) -> 
 
 
 def test_an_absurd_number_is_no_limit() -> None:
-    assert find_stated_limit(ProviderError(f"number of tools is at most {'9' * 5_000} function declarations", 400)) is None
+    assert find_stated_limit(ProviderError(f"at most {'9' * 5_000} function declarations", 400)) is None
 
 
 def test_each_wording_has_a_report() -> None:
