@@ -423,12 +423,12 @@ class ToolLoop:
             self._notify(f"{error.summary}; trying once more with the schema in the prompt")
             self._schema = None
             return True
+        if response.answer.text or response.answer.reasoning:
+            return False
         if self._tools and error.retry_action is RetryAction.WITHOUT_TOOLS:
             self._notify(f"{error}; trying once more without tools")
             self._offer_tools(())
             return True
-        if response.answer.text or response.answer.reasoning:
-            return False
         return self._reduce_request(error)
 
     def _reduce_request(self, error: ProviderError) -> bool:
