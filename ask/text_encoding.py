@@ -128,7 +128,8 @@ def _detect_older_encoding(data: bytes) -> str:
     replaced = data.decode("utf-8", "replace")
     invalid_count = replaced.count("\ufffd")
     valid_count = len(replaced) - len(replaced.encode("ascii", "ignore")) - invalid_count
-    if valid_count >= _MIN_UTF8_SHARE * (valid_count + invalid_count):
+    is_cut_off = valid_count > 0 and invalid_count == 1 and replaced.endswith("\ufffd")
+    if is_cut_off or valid_count >= _MIN_UTF8_SHARE * (valid_count + invalid_count):
         return "utf-8"
     lines = islice(re.finditer(rb"[^\n]{0,200}[\x80-\xff][^\n]{0,200}", data), _SAMPLE_LINES)
     sample = b"\n".join(line[0] for line in lines)

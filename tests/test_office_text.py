@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from io import BytesIO
+from zipfile import ZIP_BZIP2, ZIP_DEFLATED, ZIP_LZMA, ZipFile
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -59,3 +62,39 @@ def test_anything_else_has_no_text(data: bytes) -> None:
 def test_damaged_documents_are_no_error(noise: bytes, position: int) -> None:
     data = docx("text")
     extract_office_text(data[:position] + noise + data[position + len(noise) :])
+
+
+@pytest.mark.parametrize("method", [ZIP_LZMA, ZIP_BZIP2])
+def test_documents_are_not_compressed_in_other_ways(method: int) -> None:
+    assert extract_office_text(zip_sheets(SHEET, method=method)) == ""
+
+
+def test_text_that_is_repeated_without_end_is_not_read() -> None:
+    shared = f"<s><si><t>{'x' * 1_000_000}</t></si></s>"
+    row = "<row>" + '<c t="s"><v>0</v></c>' * 100 + "</row>"
+    assert extract_office_text(zip_sheets(f"<s>{row}</s>", shared)) == ""
+    assert extract_office_text(zip_sheets(f"<s>{row.replace('<c', '</row><row><c')}</s>", shared)) == ""
+
+
+def test_a_sheet_is_read_once() -> None:
+    workbook = '<w xmlns:r="r">' + '<sheet name="A" r:id="rId1"/>' * 3 + "</w>"
+    assert extract_office_text(zip_sheets("<s><row><c><v>5</v></c></row></s>", workbook=workbook)) == "# A\n\n5"
+
+
+def test_an_impossible_column_takes_no_time() -> None:
+    sheet = '<s><row><c r="' + "Z" * 1_000_000 + '1"><v>5</v></c></row></s>'
+    assert extract_office_text(zip_sheets(sheet)).split() == ["#", "Prices", "5"]
+
+
+def zip_sheets(sheet: str, shared: str = "<s/>", workbook: str = WORKBOOK, method: int = ZIP_DEFLATED) -> bytes:
+    parts = {
+        "xl/workbook.xml": workbook,
+        "xl/_rels/workbook.xml.rels": RELATIONSHIPS,
+        "xl/sharedStrings.xml": shared,
+        "xl/worksheets/sheet1.xml": sheet,
+    }
+    file = BytesIO()
+    with ZipFile(file, "w", method) as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+    return file.getvalue()

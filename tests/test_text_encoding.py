@@ -82,3 +82,9 @@ def test_utf_8_stays_utf_8(text: str) -> None:
         assert decoded
         assert decoded.text == text.removeprefix("\ufeff")
         assert decoded.encoding == "utf-8"
+
+
+def test_a_text_that_was_cut_off_in_a_character_is_utf_8() -> None:
+    decoded = decode_bytes("hi 😀😀".encode()[:-1])
+    assert decoded
+    assert (decoded.encoding, decoded.text[:4], decoded.invalid_count) == ("utf-8", "hi 😀", 1)

@@ -96,11 +96,16 @@ def select_kept_indexes(
 
 
 def shorten_result(text: str, max_tokens: int) -> str:
-    """Return the head and the tail of a result, around a note that says how much is missing."""
+    """Return the head and the tail of a result, around a note that says how much is missing.
+
+    A text that would not become shorter is returned unchanged.
+    """
     data = text.encode("utf-8", "replace")
     kept = max(max_tokens, MIN_RESULT_TOKENS) * BYTES_PER_TOKEN
     head, tail = data[: kept * 2 // 3], data[len(data) - kept // 3 :]
     note = SHORTENED_NOTE.format(len(data) - len(head) - len(tail))
+    if len(head) + len(note) + len(tail) >= len(data):
+        return text
     return head.decode("utf-8", "ignore") + note + tail.decode("utf-8", "ignore")
 
 
@@ -206,6 +211,8 @@ class ContextWindow:
             if messages[index].role == "tool" and size > max_tokens + 2 * MESSAGE_OVERHEAD_TOKENS + MIN_RESULT_TOKENS:
                 scaled = max_tokens * self._estimates[index] // size
                 shortened = messages[index]._replace(content=shorten_result(messages[index].content, scaled))
+                if shortened.content == messages[index].content:
+                    continue
                 self._shortened[index] = shortened.content
                 self._estimates[index] = estimate_message_tokens(shortened)
                 if any(message.role == "assistant" for message in messages[index + 1 :]):

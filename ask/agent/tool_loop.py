@@ -343,15 +343,9 @@ class ToolLoop:
         if not self._request.system_prompt:
             self._truncate_context()
         request, endpoint, client = self._request, self._endpoint, self._client
-        messages = self._context_window.select_messages(self._list_sent_messages())
-        if any(message.attachments for message in messages):
-            from ask.attachments import replace_unsupported_attachments
-
-            is_supported = partial(client.provider.supports_attachment, endpoint.model)
-            messages = replace_unsupported_attachments(messages, is_supported)
         chat_request = ChatRequest(
             model=endpoint.model,
-            messages=(self._system_message, *messages),
+            messages=(self._system_message, *self._select_messages()),
             tool_choice=tool_choice,
             options=request.settings.options,
             stream=request.settings.stream,
@@ -363,6 +357,16 @@ class ToolLoop:
         self._result.finish_reason = FinishReason.STREAM_INCOMPLETE
         self._held_deltas = []
         return client.send(chat_request, self._show_delta, self._tools)
+
+    def _select_messages(self) -> list[Message]:
+        """Return the part of the conversation that the next request contains."""
+        messages = self._context_window.select_messages(self._list_sent_messages())
+        if any(message.attachments for message in messages):
+            from ask.attachments import replace_unsupported_attachments
+
+            is_supported = partial(self._client.provider.supports_attachment, self._endpoint.model)
+            messages = replace_unsupported_attachments(messages, is_supported)
+        return messages
 
     def _show_delta(self, delta: Delta) -> None:
         """Show a part of the answer, or hold it back if another model may still replace the answer."""
@@ -419,12 +423,12 @@ class ToolLoop:
             self._notify(f"{error.summary}; trying once more with the schema in the prompt")
             self._schema = None
             return True
+        if response.answer.text or response.answer.reasoning:
+            return False
         if self._tools and error.retry_action is RetryAction.WITHOUT_TOOLS:
             self._notify(f"{error}; trying once more without tools")
             self._offer_tools(())
             return True
-        if response.answer.text or response.answer.reasoning:
-            return False
         return self._reduce_request(error)
 
     def _reduce_request(self, error: ProviderError) -> bool:
@@ -531,8 +535,10 @@ class ToolLoop:
 
     def _drop_reasoning(self, error: ProviderError) -> bool:
         """Drop the reasoning of earlier answers from this run's messages; return whether there was any."""
-        messages = self._result.messages
-        if not (self._tagged_answers or any(message.provider_state for message in messages)):
+        messages, service = self._result.messages, self._client.provider.info.name
+        states = [message.provider_state for message in self._select_messages() if message.provider_state]
+        # "openai:responses" is of openai; what is of another service was not sent.
+        if not (self._tagged_answers or any(state.provider.partition(":")[0] == service for state in states)):
             return False
         endpoint = self._endpoint
         setting = f"efforts = [] for {endpoint.model} in [[providers.{endpoint.provider_name}.models]]"
@@ -558,11 +564,11 @@ class ToolLoop:
         while kept_from > 0 and file_count + len(messages[kept_from - 1].attachments) <= limit:
             kept_from -= 1
             file_count += len(messages[kept_from].attachments)
-        older = messages[:kept_from]
-        if not any(message.attachments for message in older):
+        sent = self._select_messages()
+        messages[:kept_from] = replace_unsupported_attachments(messages[:kept_from], lambda media_type: False)
+        if self._select_messages() == sent:  # it did not contain them, for example because it was shortened
             return False
         self._notify(f"{error.summary}; trying once more without the files of earlier messages")
-        messages[:kept_from] = replace_unsupported_attachments(older, lambda media_type: False)
         return True
 
     def _request_correction(self) -> bool:

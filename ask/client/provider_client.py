@@ -407,8 +407,8 @@ class ProviderClient:
         except ProviderError as error:
             from ask.client.request_changes import find_change
 
-            needed = find_change(error, request, http_request.body or {})
-            if needed is None or needed.description in {change.description for change in changes}:
+            needed = find_change(error, request, http_request.body or {}, changes)
+            if needed is None:
                 raise
             self._get_adjustments().add_change(needed, error)
         return self._send_once(original_request, on_delta)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from ask.client.error_classification import is_option_named
@@ -28,12 +28,14 @@ class RequestChange(NamedTuple):
 
     Attributes:
         description: what the notice says about the next request.
+        subject: what it changes. Only one change of it is made: another one would undo it.
         pattern: how services word the refusal; the parameter that it names comes first.
         change_request: returns the changed request.
         change_body: returns the changed JSON body of the request.
     """
 
     description: str
+    subject: str
     pattern: str
     change_request: Callable[[ChatRequest], ChatRequest] = keep_request
     change_body: Callable[[Body], Body] = keep_body
@@ -93,6 +95,7 @@ CHANGES = (
     # Alibaba: https://github.com/infiniflow/ragflow/issues/5912, https://github.com/codexu/note-gen/issues/319
     RequestChange(
         "with streaming",
+        "stream",
         r"only supports? stream|for non-streaming calls|stream must be (?:set to )?true"
         r"|stream(?:ing)? (?:mode )?is required",
         lambda request: request._replace(stream=True),
@@ -100,17 +103,20 @@ CHANGES = (
     # https://github.com/charmbracelet/crush/issues/422
     RequestChange(
         "without streaming",
+        "stream",
         r"verified to stream|'stream' does not support true|not support stream"
         rf"|\bstream(?:ing)?\b[^.]* {NOT_SUPPORTED}",
         lambda request: request._replace(stream=False),
     ),
     RequestChange(
         "without a summary of the reasoning",
+        "summary",
         rf"verified to generate reasoning summar|reasoning\.summary\b.*{NOT_SUPPORTED}",
         lambda request: request._replace(show_reasoning=False),
     ),
     RequestChange(
         "with the system prompt in the first message",
+        "system prompt",
         rf"\b(?:system|developer) (?:role|message|prompt|instruction)s?\b[^.]* {NOT_SUPPORTED}"
         r"|roles must alternate|only user(?:,| and) assistant",
         fold_system_prompt,
@@ -118,17 +124,20 @@ CHANGES = (
     # https://github.com/anomalyco/opencode/issues/37964
     RequestChange(
         "with max_completion_tokens in place of max_tokens",
+        "max_tokens",
         r"use .?max_completion_tokens",
         change_body=rename_field("max_tokens", "max_completion_tokens"),
     ),
     RequestChange(
         "with max_tokens in place of max_completion_tokens",
+        "max_tokens",
         rf"\bmax_completion_tokens\b.*{NOT_SUPPORTED}|(?:{NOT_SUPPORTED}|unrecognized|unknown|extra).*\bmax_completion_tokens\b"
         r"|^max_completion_tokens: extra",
         change_body=rename_field("max_completion_tokens", "max_tokens"),
     ),
     RequestChange(
         "with empty text in place of null",
+        "content",
         r"\bcontent\b.*\b(?:null|none|nil)\b|\b(?:null|none|nil)\b.*\bcontent\b",
         change_body=fill_empty_content,
     ),
@@ -137,8 +146,10 @@ CHANGE_STATUSES = (400, 404, 422, 500)
 """llama-server and others answer 500 if a chat template refuses the roles."""
 
 
-def find_change(error: ProviderError, request: ChatRequest, body: Body) -> RequestChange | None:
-    """Return the change that removes what a service has refused; None if no change does.
+def find_change(
+    error: ProviderError, request: ChatRequest, body: Body, made: Collection[RequestChange]
+) -> RequestChange | None:
+    """Return the change that removes what a service has refused; None if there is none besides those `made`.
 
     What the user has set with an option is never removed, only renamed.
     """
@@ -149,9 +160,14 @@ def find_change(error: ProviderError, request: ChatRequest, body: Body) -> Reque
         is_added = name in body and name not in request.options
         if is_added and (error.parameter == name or is_option_named(name, error.message)):
             change_request = drop_uncallable_tools if name == "tool_choice" else keep_request
-            return RequestChange(f"without {name}", "", change_request, drop_field(name))
+            return RequestChange(f"without {name}", name, "", change_request, drop_field(name))
     text = f"{error.parameter}: {error.message}"
-    matching = (change for change in CHANGES if re.search(change.pattern, text, re.IGNORECASE | re.DOTALL))
+    subjects = {change.subject for change in made}
+    matching = (
+        change
+        for change in CHANGES
+        if change.subject not in subjects and re.search(change.pattern, text, re.IGNORECASE | re.DOTALL)
+    )
     return next(
         (
             change

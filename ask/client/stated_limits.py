@@ -115,7 +115,7 @@ LIMIT_WORDINGS: tuple[tuple[LimitKind, str], ...] = (
 )
 """What is limited, and a pattern of the wording with names for its numbers; case is ignored."""
 LIMIT_PATTERNS = [
-    (kind, re.compile(NUMBER_GROUP.sub(r"(?P<\1>\\d[\\d,]*)", wording), re.IGNORECASE | re.DOTALL))
+    (kind, re.compile(NUMBER_GROUP.sub(r"(?P<\1>\\d[\\d,]{0,19})", wording), re.IGNORECASE | re.DOTALL))
     for kind, wording in LIMIT_WORDINGS
 ]
 REQUEST_LIMITS = ("context", "rate", "bytes")

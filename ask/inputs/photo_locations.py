@@ -21,6 +21,8 @@ _EXIF_PREFIX_PATTERN = re.compile(
 _MAX_PREFIX_LENGTH = 14
 _MAX_EXIF_LENGTH = 1 << 18
 """Used for HEIC, which has the length somewhere else."""
+_MAX_NESTED_BLOCKS = 100
+"""Exif may be in a preview that is in other Exif; with more blocks than that, none is in another, which saves time."""
 _MAX_DIRECTORIES = 16
 _GPS_TAG, _ORIENTATION_TAG, _DIRECTORY_TAGS = 0x8825, 0x0112, (0x8769, 0xA005)
 _VALUE_SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4}
@@ -45,10 +47,14 @@ _PNG_TEXT_PATTERN = re.compile(
 def remove_location(data: bytes) -> bytes:
     """Return an image without the position in its metadata; the same object if there is none."""
     image = bytearray(data)
-    for header in _TIFF_HEADERS:
-        for start in _find_all(data, header):
-            if prefix := _EXIF_PREFIX_PATTERN.search(data[max(start - _MAX_PREFIX_LENGTH, 0) : start]):
-                _erase_exif_position(image, start, prefix)
+    starts = sorted(start for header in _TIFF_HEADERS for start in _find_all(data, header))
+    prefixes = ((at, _EXIF_PREFIX_PATTERN.search(data[max(at - _MAX_PREFIX_LENGTH, 0) : at])) for at in starts)
+    blocks = [(start, prefix) for start, prefix in prefixes if prefix]
+    ends = [len(image)] * len(blocks)
+    if len(blocks) > _MAX_NESTED_BLOCKS:
+        ends[:-1] = [start for start, _ in blocks[1:]]
+    for (start, prefix), end in zip(blocks, ends, strict=True):
+        _erase_exif_position(image, start, prefix, end)
     _erase_xmp_positions(image)
     for start in _find_all(data, _VIDEO_START):
         if position := _VIDEO_POSITION_PATTERN.match(data, start + len(_VIDEO_START)):
@@ -65,8 +71,8 @@ def _find_all(data: bytes, part: bytes) -> Iterator[int]:
         start = data.find(part, start + len(part))
 
 
-def _erase_exif_position(image: bytearray, start: int, prefix: re.Match[bytes]) -> None:
-    """Erase the position in Exif, whose header starts at an offset. Of malformed Exif, only the orientation stays."""
+def _erase_exif_position(image: bytearray, start: int, prefix: re.Match[bytes], end: int) -> None:
+    """Erase the position in Exif between two offsets. Of malformed Exif, only the orientation stays."""
     length = 0
     if prefix["jpeg"]:
         length = int.from_bytes(prefix["jpeg"], "big") - 8
@@ -74,16 +80,16 @@ def _erase_exif_position(image: bytearray, start: int, prefix: re.Match[bytes]) 
         length = int.from_bytes(prefix["png"], "big")
     elif prefix["webp"]:
         length = int.from_bytes(prefix["webp"], "little") - (prefix.end() - prefix.end("webp"))
-    exif = image[start : start + max(length or _MAX_EXIF_LENGTH, 8)]
+    exif = image[start : min(start + max(length or _MAX_EXIF_LENGTH, 8), end)]
     order = "<" if exif.startswith(b"II") else ">"
     orientation = _read_orientation(exif, order)
     try:
         _erase_gps_directories(exif, order)
     except (struct.error, ValueError):
-        length = max(length, 8)  # without its header, nothing reads the rest of Exif of an unknown length
+        length = min(max(length, 8), len(exif))  # without its header, nothing reads Exif of an unknown length
         minimal = struct.pack("<2sHIHHHIII", b"II", 42, 8, 1, _ORIENTATION_TAG, 3, 1, orientation, 0)
         content = minimal if orientation and length >= len(minimal) else b""
-        exif[:length] = content.ljust(length, b"\0")[: len(exif)]
+        exif[:length] = content.ljust(length, b"\0")
     image[start : start + len(exif)] = exif
 
 

@@ -19,6 +19,7 @@ from ask.agent.context_window import (
     estimate_tool_tokens,
     find_removable_ranges,
     select_kept_indexes,
+    shorten_result,
 )
 from ask.client.error_classification import is_context_exceeded
 from ask.messages import SUMMARY_PREFIX, merge_user_messages
@@ -268,3 +269,20 @@ def test_errors_about_length_are_recognized_for_every_service(words: str) -> Non
 )
 def test_other_errors_are_not_about_length(words: str) -> None:
     assert not is_context_exceeded(ProviderError(words, 400))
+
+
+@given(st.text("aé日😀\n", min_size=1), st.integers(1, 300), st.integers(1, 2_000))
+def test_a_shortened_result_is_shorter(text: str, repetitions: int, limit: int) -> None:
+    result = text * repetitions
+    shortened = shorten_result(result, limit)
+    assert shortened == result or len(shortened.encode()) < len(result.encode())
+    assert "\ufffd" not in shortened
+
+
+def test_a_short_result_of_many_reported_tokens_is_not_extended() -> None:
+    call = ToolCall("call_1", "bash", "{}")
+    messages = [user(), Message("assistant", "", (call,)), Message("tool", "a" * 400, tool_call_id="call_1")]
+    window = ContextWindow(0)
+    window.calibrate(messages, window.estimate_size(messages) * 4)
+    window.shrink(messages, 10)
+    assert (window.select_messages(messages)[-1].content, window.shortened_count) == ("a" * 400, 0)

@@ -176,3 +176,15 @@ def test_map_rows_and_rate_limits_are_unchanged(ask: Ask, server: ModelServer) -
     server.reply(refuses(REFUSED), wire.whole_reply(wire.answer("a")))
     result = ask("map", "-p", "local", "-m", "m", "-j", "1", "Again:", stdin=b"1\n2\n")
     assert (result.code, len(server.requests)) == (12, 2)
+
+
+def test_files_that_were_left_out_already_are_no_reason_for_another_request(
+    ask: Ask, server: ModelServer, home: Home
+) -> None:
+    (home.work / "a.png").write_bytes(PNG)
+    too_long = refuses("prompt token count of 9000 exceeds the limit of 3000")
+    server.reply(wire.says("One."), LONG_RESULT, too_long, refuses("image input is not supported"))
+    ask("-p", "local", "-m", "m", "-f", "a.png", "What?")
+    assert ask("-c", "-p", "local", "-m", "m", "Count").code == 6
+    bodies = [request.body for request in server.requests if request.body]
+    assert len(set(bodies)) == len(bodies) == 4

@@ -201,3 +201,14 @@ def test_responses_name_their_own_parameter(ask: Ask, server: ModelServer) -> No
     server.reply(refused, SERVICES["openai"].says("Yes."))
     assert ask("-p", "openai", "-m", "gpt-6-sol", "Really?").code == 0
     assert "text" not in server.requests[1].json
+
+
+@pytest.mark.parametrize(
+    "message", ["this model does not support tools", "seed: Extra inputs are not permitted", "stream is not supported"]
+)
+def test_nothing_is_sent_again_after_text_was_shown(ask: Ask, server: ModelServer, message: str) -> None:
+    ask("config", "set", "options.seed", "1")
+    server.reply(wire.streams(wire.text("Hello"), wire.error(message, 400)), wire.says("Again."))
+    result = ask("-p", "local", "-m", "m", "Really?")
+    assert (result.text.strip(), len(server.requests)) == ("Hello", 1)
+    assert result.code != 0

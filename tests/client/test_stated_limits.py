@@ -189,6 +189,10 @@ def test_limit_is_read(status: int | None, message: str, limit: StatedLimit) -> 
     assert find_stated_limit(ProviderError(message, status)) == limit
 
 
+def test_an_absurd_number_is_no_limit() -> None:
+    assert find_stated_limit(ProviderError(f"at most {'9' * 5_000} function declarations", 400)) is None
+
+
 def test_each_wording_has_a_report() -> None:
     unreported = {pattern.pattern for _, pattern in LIMIT_PATTERNS if not any(map(pattern.search, zip_messages()))}
     assert len(unreported) <= 1, unreported  # n_keep, as older versions of LM Studio have it

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+import time
+import tracemalloc
 from base64 import b64encode
 from binascii import crc32
 from collections.abc import Callable
@@ -173,3 +175,23 @@ def test_a_setting_keeps_the_position(source: str, *, kept: bool, ask: Ask, serv
     expected = photo if kept else remove_location(photo)
     assert b64encode(expected) in server.requests[0].body
     assert ("removed the position" in result.stderr) is not kept
+
+
+def test_an_impossible_length_takes_no_memory() -> None:
+    damaged = make_png(make_exif()[:8] + b"\xff\xff")
+    start = damaged.index(b"eXIf")
+    damaged = damaged[: start - 4] + b"\xff\xff\xff\xf0" + damaged[start:]
+    tracemalloc.start()
+    try:
+        assert len(remove_location(damaged)) == len(damaged)
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("prefix", [b"\0\0\0\x06", b"\xff\xff\xff\xffeXIf", b"EXIF\xff\xff\xff\xff"])
+def test_many_blocks_take_little_time(prefix: bytes) -> None:
+    data = (prefix + b"II*\0\x08\0\0\0\x01\0") * 40_000
+    started = time.monotonic()
+    assert len(remove_location(data)) == len(data)
+    assert time.monotonic() - started < 3

@@ -131,6 +131,23 @@ def test_no_tools_are_sent_where_none_may_be_called_and_tool_choice_is_refused(a
     assert "tools" not in server.requests[-1].json
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        # A proxy that renames the parameter itself
+        "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
+        "Streaming is required for this model; non-streaming is not supported",
+        "This service does not support stream mode, and only supports stream mode",
+    ],
+)
+def test_a_refusal_that_stays_the_same_is_resolved_once_at_most(ask: Ask, server: ModelServer, message: str) -> None:
+    server.reply(*[refuse(400, message)] * 9, answer)
+    result = ask(*SERVICE, "-o", "max_tokens=100", "go")
+    assert result.code != 0
+    bodies = [request.body for request in server.requests]
+    assert len(set(bodies)) == len(bodies) <= 2
+
+
 def test_null_in_a_message_of_calls_becomes_empty_text(ask: Ask, server: ModelServer) -> None:
     # https://github.com/docker/docker-agent/issues/63
     def reply(request: Request) -> Reply:
