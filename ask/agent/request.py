@@ -189,7 +189,6 @@ def prepare_without_prompt(flags: Mapping[str, Any], app: AppContext, *, has_col
         response_schema=response_schema,
         fallbacks=fallbacks,
         opening_messages=template.opening_messages if template else (),
-        shows_text=not flags["as_json"],
     )
     for message in request.opening_messages:
         check_attachments_supported(message.attachments, endpoint)

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import pytest
 
 from ask import Provider, Tool, ToolContext, ToolError, ToolResult
+from ask.parsing import read_dict
 from ask.secrets import Redactor
 from ask.testing.base import fail
 from ask.testing.conversation import KEY
@@ -149,9 +150,11 @@ class ToolContract:
             for name in tool.spec.parameters.get("required", ()):
                 self.check_rejected(tool, {key: value for key, value in example.items() if key != name}, name)
             for name, schema in tool.spec.parameters.get("properties", {}).items():
-                if isinstance(schema.get("type"), str):
-                    wrong = {"string": 7} | dict.fromkeys(("integer", "number", "boolean", "array", "object"), "text")
-                    self.check_rejected(tool, {**example, name: wrong.get(schema["type"], "text")}, name)
+                # A single value in place of an array is accepted if it could be an element.
+                schema_type = schema.get("type")
+                checked_type = read_dict(schema.get("items")).get("type") if schema_type == "array" else schema_type
+                if isinstance(checked_type, str):
+                    self.check_rejected(tool, {**example, name: 7 if checked_type == "string" else "text"}, name)
 
     def check_rejected(self, tool: Tool, arguments: Mapping[str, Any], name: str) -> None:
         try:

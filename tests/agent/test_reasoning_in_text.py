@@ -105,10 +105,10 @@ def test_reasoning_is_not_in_what_is_printed_at_the_end(
     assert (result.code, "".join(result.text.split(": "))) == (0, f"{answer}\n"), result.stderr
 
 
-def test_a_closing_tag_alone_counts_for_json_and_not_for_a_stream(ask: Ask, server: ModelServer) -> None:
+def test_a_closing_tag_alone_counts_without_a_stream_and_not_in_one(ask: Ask, server: ModelServer) -> None:
     text = "I look.</think>\n\nYes."
     server.reply(letters(text))
-    result = ask_json(ask, "hi")
+    result = ask_json(ask, "--no-stream", "hi")
     assert (result["reasoning"], result["text"]) == ("I look.", "Yes.")
     server.reply(letters(text))
     assert ask("hi").text == f"{text}\n"
