@@ -7,7 +7,7 @@ import signal
 import socket
 import sys
 from contextlib import suppress
-from select import select
+from select import POLLIN, poll
 from threading import Thread
 from typing import TYPE_CHECKING
 
@@ -73,9 +73,12 @@ class Preconnection:
         if error is not None:
             raise error
         # Before any request is sent, a readable socket means that the server closed the connection.
-        if sock is not None and select([sock], [], [], 0)[0]:
-            sock.close()
-            return None
+        if sock is not None:
+            poller = poll()  # `select` cannot watch descriptors from 1,024 on
+            poller.register(sock, POLLIN)
+            if poller.poll(0):
+                sock.close()
+                return None
         return sock
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import socket
 import ssl
 import subprocess
@@ -178,6 +179,21 @@ def test_certificates_are_loaded_while_connecting(
             assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
             assert not context.hostname_checks_common_name
             assert context.get_ca_certs()
+
+
+def test_a_process_may_have_many_open_files(listener: socket.socket) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(max(soft, 2048), hard), hard))
+    descriptors = [os.open(os.devnull, os.O_RDONLY) for _ in range(1024)]
+    try:
+        sock = Preconnection(*listener.getsockname()[:2]).take_socket()
+        assert sock is not None
+        assert sock.fileno() >= 1024
+        sock.close()
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_connection_error_is_raised_once() -> None:
