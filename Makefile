@@ -15,10 +15,10 @@ help:  ## list the targets
 demo: $(VENV)/installed  ## run the main job on the embedded provider: no account, no network
 	@$(BIN)/ask -p demo "which files are here?"
 
-test: $(VENV)/installed-dev  ## run the tests (4 minutes); TESTS takes files, names and options
+test: $(VENV)/installed-dev  ## run the tests (5 minutes); TESTS takes files, names and options
 	$(BIN)/pytest $(TESTS)
 
-test-slow: $(VENV)/installed-dev  ## run the slow tests: kills, parallel runs, recipes, the browser (10 minutes)
+test-slow: $(VENV)/installed-dev  ## run the slow tests: kills, parallel runs, recipes, the browser (8 minutes)
 	$(BIN)/pytest -m slow
 
 test-real: $(VENV)/installed-dev  ## run against other people's software, installed once into .real (10 minutes); not part of CI
