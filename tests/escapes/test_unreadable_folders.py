@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections.abc import Sequence
 
 import pytest
@@ -59,6 +60,7 @@ def test_a_folder_stays_protected_after_a_restart(host: FakeHost, mode: str) -> 
 
         def kill_sandbox(_: Request) -> Reply:
             subprocess.run(["pkill", "-KILL", "-P", str(running.process.pid), "bwrap"], check=True)
+            time.sleep(1)  # until the worker has died with its parent
             return wire.calls(("bash", {"command": "true"}), ("bash", {"command": READ_AND_WRITE}))
 
         server.reply(wire.calls(("bash", {"command": f"chmod {mode} backend"})), kill_sandbox, wire.says("Done."))
