@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from itertools import groupby
 
-from ask.messages import Attachment, Message
+from ask.messages import Attachment, Message, merge_user_messages
 from ask.records import NamedTuple
 from ask.text import format_one_line
 
@@ -63,6 +64,8 @@ MAX_FILE_BYTES = {"image": 20_000_000, "PDF": 32_000_000, "audio": 25_000_000}
 """The largest size of one file, in bytes."""
 MAX_TOTAL_BYTES = 50_000_000
 """The largest size of all files of a message, in bytes: services accept no larger requests."""
+MAX_RESULT_FILES = 20
+"""The most files that a model gets of one tool result: a request to Claude with more has a lower limit for images."""
 _PDF_PAGE = re.compile(rb"/Type\s*/Page(?!\w)")
 
 IMAGE_TOKENS = 1_600
@@ -98,6 +101,12 @@ def _is_text(head: bytes) -> bool:
     return True
 
 
+def find_attachment(name: str, data: bytes) -> Attachment | None:
+    """Return a content as an attachment; None if it is text, or of a type that no provider accepts."""
+    media_type = detect_media_type(data)
+    return Attachment(name, media_type, data) if media_type in ATTACHABLE_MEDIA_TYPES else None
+
+
 def describe_media_type(media_type: str) -> str:
     """Describe a MIME type for the user."""
     group, title, *_ = MEDIA_TYPES.get(media_type, UNKNOWN_TYPE)
@@ -111,25 +120,64 @@ def describe_attachment(attachment: Attachment) -> str:
 
 
 def replace_unsupported_attachments(messages: Iterable[Message], is_supported: Callable[[str], bool]) -> list[Message]:
-    """Replace unsupported attachments by notes.
-
-    Attachments outside user messages are always replaced. `is_supported` is called once per MIME type.
-    """
+    """Replace unsupported attachments by notes. `is_supported` is called once per MIME type."""
     is_type_supported = cache(is_supported)
-    return [_replace_unsupported(message, is_type_supported) for message in messages]
+    return [replace_attachments(message, is_type_supported) for message in messages]
 
 
-def _replace_unsupported(message: Message, is_supported: Callable[[str], bool]) -> Message:
-    kept, notes = [], []
-    for each in message.attachments:
-        if message.role == "user" and is_supported(each.media_type):
-            kept.append(each)
-        else:
-            group = MEDIA_TYPES.get(each.media_type, UNKNOWN_TYPE).group or "file"
-            notes.append(f"[{group} {format_one_line(each.name)}, {len(each.data):,} bytes: not shown to this model]")
+def replace_attachments(message: Message, is_kept: Callable[[str], bool] = lambda _: False) -> Message:
+    """Replace attachments by notes, except those of the MIME types to keep in user messages and tool results."""
+    can_keep = message.role in ("user", "tool")
+    kept = tuple(each for each in message.attachments if can_keep and is_kept(each.media_type))
+    notes = [describe_hidden_file(each) for each in message.attachments if each not in kept]
     if not notes:
         return message
-    return message._replace(content="\n\n".join(filter(None, (message.content, *notes))), attachments=tuple(kept))
+    return message._replace(content="\n\n".join(filter(None, (message.content, *notes))), attachments=kept)
+
+
+def describe_hidden_file(attachment: Attachment, reason: str = "not shown to this model") -> str:
+    """Describe a file to a model that does not get it."""
+    group = MEDIA_TYPES.get(attachment.media_type, UNKNOWN_TYPE).group or "file"
+    return f"[{group} {format_one_line(attachment.name)}, {len(attachment.data):,} bytes: {reason}]"
+
+
+def limit_attachments(attachments: Sequence[Attachment]) -> tuple[tuple[Attachment, ...], list[str]]:
+    """Return the files of a tool result that a model may get, and a note for each of the others.
+
+    The limits are those of files that the user attaches; `MAX_RESULT_FILES` is for tools that return a whole album.
+    """
+    kept: list[Attachment] = []
+    notes: list[str] = []
+    for file in attachments:
+        media_type = detect_media_type(file.data)
+        max_size = MAX_FILE_BYTES.get(MEDIA_TYPES.get(media_type, UNKNOWN_TYPE).group)
+        if max_size is None:
+            notes.append(describe_hidden_file(file, "not shown, because no model reads this type"))
+        elif len(file.data) > max_size or sum(len(each.data) for each in (*kept, file)) > MAX_TOTAL_BYTES:
+            notes.append(describe_hidden_file(file, "not shown, because it is too large"))
+        elif len(kept) == MAX_RESULT_FILES:
+            notes.append(describe_hidden_file(file, f"not shown, because only {MAX_RESULT_FILES} files are"))
+        else:
+            kept.append(file._replace(media_type=media_type))
+    return tuple(kept), notes
+
+
+def move_result_files(messages: Sequence[Message]) -> list[Message]:
+    """Move the files in tool results to a user message after these results.
+
+    Most formats allow files only in user messages: https://platform.openai.com/docs/api-reference/chat/create
+    """
+    moved: list[Message] = []
+    for is_result, group in groupby(messages, lambda message: message.role == "tool"):
+        group_messages = list(group)
+        if not is_result or not any(message.attachments for message in group_messages):
+            moved += group_messages
+            continue
+        files = [(message.tool_name, file) for message in group_messages for file in message.attachments]
+        names = ", ".join(f"{format_one_line(file.name)} of {tool_name}" for tool_name, file in files)
+        moved += [message._replace(attachments=()) for message in group_messages]
+        moved.append(Message("user", f"[files in tool results: {names}]", attachments=tuple(file for _, file in files)))
+    return merge_user_messages(moved)
 
 
 def format_supported_types(is_supported: Callable[[str], bool]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ask.messages import Message, ModelResponse, ToolCall
+from ask.messages import Attachment, Message, ModelResponse, ToolCall
 from ask.plugin_api.provider import ReasoningDelta, TextDelta, ToolCallDelta
 from ask.records import NamedTuple
 
@@ -50,6 +50,7 @@ class ToolCallFinished(NamedTuple):
     """A tool call has finished, or was rejected.
 
     `verdict` is the approval decision, `rule` the policy rule or answer behind it, and `seconds` how long the tool ran.
+    `attachments` are the files in the result.
     """
 
     call: ToolCall
@@ -59,6 +60,7 @@ class ToolCallFinished(NamedTuple):
     rule: str
     exit_status: int | None
     seconds: float
+    attachments: tuple[Attachment, ...] = ()
 
 
 class Notice(NamedTuple):

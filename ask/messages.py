@@ -133,7 +133,8 @@ class Message(NamedTuple):
         tool_calls: the calls in an assistant message. A "tool" message follows for each, in the same order.
         tool_call_id: for a tool result, the id of its call.
         tool_name: for a tool result, the tool's name.
-        attachments: the files in a user message, only of types that `provider_supports_attachment` accepts.
+        attachments: the files in a user message, only of types that `provider_supports_attachment` accepts. In a
+            `ChatRequest`, a user message after the tool results contains the files of these results.
         provider_state: the provider-specific parts of an assistant message; read it with
             `Provider.find_provider_state`.
         formatted_result: for a tool result in a `ChatRequest`, the dict that `provider_format_tool_result` returned.

@@ -10,8 +10,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing these would slow down the start of a worker
     from collections.abc import Callable, Iterator, Mapping
 
-MAX_FRAME_SIZE = 4 << 20
-"""The largest payload of a worker's frame, in bytes."""
+MAX_FRAME_SIZE = 16 << 20
+"""The largest payload of a worker's frame, in bytes: the largest file that tools read, in Base64."""
 _MAX_REQUEST_SIZE = 1 << 28
 """The largest payload of a frame to a worker, in bytes."""
 

@@ -190,12 +190,12 @@ class Chat(Wire):
         assert all(CALL_NAME.fullmatch(call.name) and len(call.id) <= LONGEST_CHAT_ID for call in calls)
 
     def read(self, body: Json) -> Iterator[Message]:
-        for place, message in enumerate(body["messages"]):
+        for message in body["messages"]:
             calls = [
                 ToolCall(call["id"], call["function"]["name"], call["function"]["arguments"])
                 for call in message.get("tool_calls", [])
             ]
-            text = chat_wire.asked(body, place) if message["content"] else ""
+            text = read_content(message["content"] or "")
             yield Message(message["role"], text, tuple(calls), message.get("tool_call_id", ""))
 
     def offered(self, body: Json) -> list[str]:

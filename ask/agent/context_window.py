@@ -95,18 +95,23 @@ def select_kept_indexes(
     return [index for index in range(len(messages)) if index not in removed]
 
 
-def shorten_result(text: str, max_tokens: int) -> str:
-    """Return the head and the tail of a result, around a note that says how much is missing.
+def shorten_result(message: Message, max_tokens: int) -> Message:
+    """Return a result without its files, and with only the head and the tail of its text if that is too long.
 
-    A text that would not become shorter is returned unchanged.
+    A note says how much of the text is missing. A text that would not become shorter is kept.
     """
+    if message.attachments:
+        from ask.attachments import replace_attachments
+
+        message = replace_attachments(message)
+    text = message.content
     data = text.encode("utf-8", "replace")
     kept = max(max_tokens, MIN_RESULT_TOKENS) * BYTES_PER_TOKEN
     head, tail = data[: kept * 2 // 3], data[len(data) - kept // 3 :]
     note = SHORTENED_NOTE.format(len(data) - len(head) - len(tail))
     if len(head) + len(note) + len(tail) >= len(data):
-        return text
-    return head.decode("utf-8", "ignore") + note + tail.decode("utf-8", "ignore")
+        return message
+    return message._replace(content=head.decode("utf-8", "ignore") + note + tail.decode("utf-8", "ignore"))
 
 
 def find_result_limit(sizes: Iterable[int], total: int) -> int:
@@ -136,7 +141,7 @@ class ContextWindow:
         self._max_tokens: int | None = None
         self._estimates: list[int] = []
         self._removed_indexes: set[int] = set()
-        self._shortened: dict[int, str] = {}
+        self._shortened: dict[int, Message] = {}
         """The results that are sent in a shorter form, by their positions."""
         self._truncated_before = 0
 
@@ -154,8 +159,7 @@ class ContextWindow:
             state = message.provider_state
             if state and index < self._truncated_before:
                 state = state._replace(context_truncated=True)
-            content = self._shortened.get(index, message.content)
-            selected.append(message._replace(content=content, provider_state=state))
+            selected.append(self._shortened.get(index, message)._replace(provider_state=state))
         return merge_user_messages(selected)
 
     def calibrate(self, messages: Sequence[Message], reported_tokens: int | None) -> None:
@@ -210,10 +214,10 @@ class ContextWindow:
             # A result just above the limit would become hardly shorter.
             if messages[index].role == "tool" and size > max_tokens + 2 * MESSAGE_OVERHEAD_TOKENS + MIN_RESULT_TOKENS:
                 scaled = max_tokens * self._estimates[index] // size
-                shortened = messages[index]._replace(content=shorten_result(messages[index].content, scaled))
-                if shortened.content == messages[index].content:
+                shortened = shorten_result(messages[index], scaled)
+                if shortened == messages[index]:
                     continue
-                self._shortened[index] = shortened.content
+                self._shortened[index] = shortened
                 self._estimates[index] = estimate_message_tokens(shortened)
                 if any(message.role == "assistant" for message in messages[index + 1 :]):
                     self._truncated_before = len(messages)

@@ -362,10 +362,10 @@ class ToolLoop:
         """Return the part of the conversation that the next request contains."""
         messages = self._context_window.select_messages(self._list_sent_messages())
         if any(message.attachments for message in messages):
-            from ask.attachments import replace_unsupported_attachments
+            from ask.attachments import move_result_files, replace_unsupported_attachments
 
             is_supported = partial(self._client.provider.supports_attachment, self._endpoint.model)
-            messages = replace_unsupported_attachments(messages, is_supported)
+            messages = move_result_files(replace_unsupported_attachments(messages, is_supported))
         return messages
 
     def _show_delta(self, delta: Delta) -> None:
@@ -548,24 +548,24 @@ class ToolLoop:
         return True
 
     def _drop_earlier_files(self, error: ProviderError, limit: int = 0) -> bool:
-        """Drop the files of earlier messages, which another model may have accepted; return whether there were any.
+        """Drop the files of messages other than the question; return whether there were any.
 
-        The newest messages keep theirs as long as all messages have at most `limit` files.
+        Another model may have accepted them, or a tool returned them. The newest messages keep theirs as long as all
+        messages have at most `limit` files.
         """
         from ask.client.error_classification import is_message_refused
 
-        messages, count = self._result.messages, self._result.question_index
-        if not any(message.attachments for message in messages[:count]) or not is_message_refused(error):
+        messages, question_index = self._result.messages, self._result.question_index
+        if not any(message.attachments for message in messages) or not is_message_refused(error):
             return False
-        from ask.attachments import replace_unsupported_attachments
+        from ask.attachments import replace_attachments
 
-        kept_from = count
-        file_count = sum(len(message.attachments) for message in messages[count:])
-        while kept_from > 0 and file_count + len(messages[kept_from - 1].attachments) <= limit:
-            kept_from -= 1
-            file_count += len(messages[kept_from].attachments)
         sent = self._select_messages()
-        messages[:kept_from] = replace_unsupported_attachments(messages[:kept_from], lambda media_type: False)
+        file_count = len(messages[question_index].attachments)
+        for position in reversed(range(len(messages))):
+            file_count += len(messages[position].attachments) if position != question_index else 0
+            if file_count > limit and position != question_index:
+                messages[position] = replace_attachments(messages[position])
         if self._select_messages() == sent:  # it did not contain them, for example because it was shortened
             return False
         self._notify(f"{error.summary}; trying once more without the files of earlier messages")
@@ -637,7 +637,7 @@ class ToolLoop:
                 calls[call_index] = calls[call_index]._replace(arguments=finished.call.arguments)
                 # The provider state stays unchanged, since the model may have signed it.
                 messages[answer_index] = messages[answer_index]._replace(tool_calls=tuple(calls))
-            message = Message("tool", finished.result, tool_call_id=call.id, tool_name=calls[call_index].name)
+            message = Message("tool", finished.result, (), call.id, calls[call_index].name, finished.attachments)
             self._add_message(MessageAdded(message))
         if tool_runner.interruption:
             raise tool_runner.interruption

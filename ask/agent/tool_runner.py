@@ -276,6 +276,15 @@ class ToolRunner:
         self, call: ToolCall, result: ToolResult, decision: Decision, start_time: float
     ) -> ToolCallFinished:
         """Log and report a call, with its result as the model receives it."""
+        attachments = result.attachments
+        if attachments:
+            from ask.attachments import limit_attachments
+
+            attachments, notes = limit_attachments(attachments)
+            result = result._replace(text="\n".join((result.text.rstrip("\n"), *notes)))
+            attachments = tuple(
+                file._replace(name=self._redactor.redact(repair_surrogates(file.name))) for file in attachments
+            )
         text = truncate_result(self._redactor.redact(repair_surrogates(result.text)), self._context)
         finished = ToolCallFinished(
             call=self._redactor.redact_call(call),
@@ -285,6 +294,7 @@ class ToolRunner:
             rule=self._redactor.redact(decision.rule),
             exit_status=result.exit_status,
             seconds=time.monotonic() - start_time,
+            attachments=attachments,
         )
         try:
             log_tool_call(self._app.app_dirs.tool_call_log, self._conversation_id, finished)

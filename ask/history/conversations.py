@@ -143,7 +143,7 @@ def select_accepted_messages(messages: Sequence[Message], *, is_refused: bool) -
     if is_refused and results:
         # The cause may also be in what the provider returned with the calls, such as a signature.
         last_answer = last_answer._replace(provider_state=None)
-        results = [message._replace(content=REFUSED_RESULT) for message in results]
+        results = [message._replace(content=REFUSED_RESULT, attachments=()) for message in results]
     return [*earlier, last_answer, *results]
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from urllib.parse import unquote, urlsplit
 
 from ask.attachments import detect_media_type
 from ask.errors import FileError, NetworkError
 from ask.inputs.prompt_inputs import SUPPORTED_CONTENT, InputReaders, PromptInputs, parse_content
 from ask.text import format_one_line
 from ask.tools.base import ToolError
-from ask.tools.fetch_url import BINARY_CONTENT_NOTE, PDF_NOTE, extract_text
+from ask.tools.fetch_url import BINARY_CONTENT_NOTE, PDF_NOTE, extract_text, find_file_name
 from ask.tools.http_get import MAX_BODY_SIZE, Fetcher
 from ask.tools.network_policy import parse_url
 
@@ -39,12 +38,7 @@ def read_url(url: str, readers: InputReaders) -> PromptInputs:
         if response.truncation_reason:
             raise NetworkError(f"{name} is incomplete ({response.truncation_reason})", NETWORK_HINT)
         if detect_media_type(response.body):
-            url_parts = urlsplit(response.url)
-            return parse_content(
-                unquote(url_parts.path).rstrip("/").rpartition("/")[2] or url_parts.netloc,
-                response.body,
-                keep_location=readers.keep_location,
-            )
+            return parse_content(find_file_name(response.url), response.body, keep_location=readers.keep_location)
         text = extract_text(response, deadline, readers.environment)
     except ToolError as error:
         raise NetworkError(format_one_line(str(error)), NETWORK_HINT) from None

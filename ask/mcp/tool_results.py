@@ -1,13 +1,17 @@
-"""Conversion of tool results to text for the model. Images, audio and files are described, not sent."""
+"""Conversion of tool results to text and files for the model."""
 
 from __future__ import annotations
 
 import json
+from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ask.attachments import find_attachment
+from ask.messages import Attachment
 from ask.parsing import read_dict
 from ask.tools.base import ToolResult
+from ask.tools.fetch_url import find_file_name
 
 EMPTY_RESULT = "[the tool returned nothing]"
 MEDIA_KEYS = ("data", "blob")
@@ -27,6 +31,7 @@ def to_tool_result(result: Mapping[str, Any]) -> ToolResult:
     """
     content, structured = result.get("content"), result.get("structuredContent")
     blocks = content if isinstance(content, list) else [] if content is None else [content]
+    attachments = tuple(file for file in map(read_attachment, blocks) if file)
     texts = [text for text in map(format_content_block, blocks) if text]
     has_text = any(block if isinstance(block, str) else read_dict(block).get("text") for block in blocks)
     if structured is not None and not has_text:
@@ -36,7 +41,22 @@ def to_tool_result(result: Mapping[str, Any]) -> ToolResult:
     unknown = {key: value for key, value in result.items() if key not in RESULT_KEYS}
     if unknown and content is None and not texts:
         texts.append(json.dumps(unknown, ensure_ascii=False))
-    return ToolResult("\n".join(texts) or EMPTY_RESULT, failed=result.get("isError") in (True, "true"))
+    failed = result.get("isError") in (True, "true")
+    return ToolResult("\n".join(texts) or EMPTY_RESULT, failed, attachments=attachments)
+
+
+def read_attachment(value: Any) -> Attachment | None:
+    """Return the image, PDF or audio in a content block; None for any other block, and for invalid Base64."""
+    block = read_dict(value)
+    resource = read_dict(block.get("resource"))
+    encoded = resource.get("blob") if block.get("type") == "resource" else block.get("data")
+    if not isinstance(encoded, str):
+        return None
+    try:
+        data = b64decode(encoded, validate=True)
+    except ValueError:
+        return None
+    return find_attachment(find_file_name(format_field(resource, "uri")) or format_field(block, "type"), data)
 
 
 def format_content_block(value: Any) -> str:
@@ -50,28 +70,28 @@ def format_content_block(value: Any) -> str:
     if kind == "text" and isinstance(block.get("text"), str):
         return str(block["text"])
     if kind in ("image", "audio"):
-        return format_media(f"{kind} {media_type}", block.get("data"))
+        return format_media(f"{kind} {media_type}", block.get("data"), is_shown=read_attachment(block) is not None)
     if kind == "resource_link":
         name = format_field(block, "title") or format_field(block, "name")
         description = " ".join(filter(None, (media_type, name)))
         return f"[link to {format_field(block, 'uri')}: {description}]"
     if kind == "resource" and resource:
-        return format_resource(resource)
+        return format_resource(resource, is_shown=read_attachment(block) is not None)
     return json.dumps(shorten_texts(value), ensure_ascii=False)
 
 
-def format_resource(resource: Mapping[str, Any]) -> str:
+def format_resource(resource: Mapping[str, Any], *, is_shown: bool = False) -> str:
     """Format a resource inside a result: its text, or a description."""
     title = f"resource {format_field(resource, 'uri')}".rstrip()
     if isinstance(resource.get("text"), str):
         return f"[{title}]\n{resource['text']}"
-    return format_media(f"{title} {format_field(resource, 'mimeType')}", resource.get("blob"))
+    return format_media(f"{title} {format_field(resource, 'mimeType')}", resource.get("blob"), is_shown=is_shown)
 
 
-def format_media(title: str, data: Any) -> str:
+def format_media(title: str, data: Any, *, is_shown: bool) -> str:
     """Describe an image, audio or a file by its size."""
     size = format_size(data) if isinstance(data, str) else "without data"
-    return f"[{title.rstrip()}, {size}, not shown]"
+    return f"[{title.rstrip()}, {size}{'' if is_shown else ', not shown'}]"
 
 
 def format_field(block: Mapping[str, Any], key: str) -> str:

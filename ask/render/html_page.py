@@ -136,4 +136,6 @@ def _render_call(step: ToolCallStep) -> Iterator[str]:
     yield f"<code><bdi>{escape_html(summary)}</bdi></code>{duration}{badge}</summary>\n"
     if summary != arguments:
         yield f'<pre class="arguments">{escape_html(arguments)}</pre>\n'
-    yield f"<pre>{escape_html(step.result)}</pre>\n</details>\n"
+    yield f"<pre>{escape_html(step.result)}</pre>\n"
+    yield from map(_render_attachment, step.message.attachments)
+    yield "</details>\n"

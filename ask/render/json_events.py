@@ -63,6 +63,10 @@ class JsonRenderer:
                     "decision": event.verdict,
                     "exit_status": event.exit_status,
                     "seconds": round(event.seconds, 3),
+                    "attachments": [
+                        {"name": file.name, "media_type": file.media_type, "size": len(file.data)}
+                        for file in event.attachments
+                    ],
                 }
                 self._tool_calls.append(fields)
                 self._write_event("tool_result", **fields)

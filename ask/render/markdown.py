@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ask.history.conversations import ToolCallStep, extract_summary, pair_calls_with_results
 from ask.history.entries import Conversation, HistoryEntry, Run
+from ask.messages import Attachment
 from ask.render.safe_markdown import format_code_block, to_safe_markdown
 from ask.render.transcript import describe_call, describe_conversation, describe_ending
 from ask.text import escape_control_characters, format_one_line, split_prompt
@@ -56,8 +57,7 @@ def _render_message(entry: HistoryEntry) -> Iterator[str]:
     message = entry.message
     if message.role != "assistant":
         yield from (_format_quote(part.title, part.text) for part in split_prompt(message.content))
-        for attachment in message.attachments:
-            yield f"> *with {escape_markdown(format_one_line(attachment.name))} ({len(attachment.data):,} bytes)*"
+        yield from (f"> {_format_attachment(attachment)}" for attachment in message.attachments)
         return
     if message.content.strip():
         yield to_safe_markdown(message.content)
@@ -81,3 +81,8 @@ def _render_call(step: ToolCallStep) -> Iterator[str]:
     yield format_code_block(f"$ {arguments}" if arguments == summary and name == "bash" else arguments)
     if step.result:
         yield format_code_block(step.result)
+    yield from map(_format_attachment, step.message.attachments)
+
+
+def _format_attachment(attachment: Attachment) -> str:
+    return f"*with {escape_markdown(format_one_line(attachment.name))} ({len(attachment.data):,} bytes)*"

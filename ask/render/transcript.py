@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from ask.console import BOLD, DIM, STDOUT, StandardOutput
 from ask.history.conversations import ToolCallStep, extract_summary, pair_calls_with_results
 from ask.history.entries import REFUSED, Conversation, HistoryEntry, Run
-from ask.messages import ToolCall, Usage
+from ask.messages import Message, ToolCall, Usage
 from ask.parsing import parse_json, read_dict
 from ask.records import NamedTuple
 from ask.render.amounts import format_local_time
@@ -71,8 +71,11 @@ class TranscriptWriter:
                 self._write_dim_line("the answer was cut off here")
         else:
             self._write_indented(step.message.content, "> ", BOLD)
-            for attachment in step.message.attachments:
-                self._write_dim_line(f"with {format_one_line(attachment.name)} ({len(attachment.data)} bytes)")
+            self._write_attachments(step.message)
+
+    def _write_attachments(self, message: Message) -> None:
+        for attachment in message.attachments:
+            self._write_dim_line(f"with {format_one_line(attachment.name)} ({len(attachment.data)} bytes)")
 
     def _write_call(self, step: ToolCallStep) -> None:
         record = step.record
@@ -86,6 +89,7 @@ class TranscriptWriter:
             self._write_dim_line(format_call(record.call))
             if record.failed or not step.has_result:
                 self._write_dim_line(format_one_line(step.result, MAX_ARGUMENTS_LENGTH))
+        self._write_attachments(step.message)
 
     def _write_dim_line(self, text: str) -> None:
         self._write_text(f"· {text}\n", DIM)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import codecs
 import json
+from binascii import a2b_base64
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -16,6 +17,7 @@ from typing import Any, Self
 from ask import worker_channel
 from ask.atomic_files import create_private_folder
 from ask.errors import SafetyError
+from ask.messages import Attachment
 from ask.parsing import read_dict
 from ask.safety.bubblewrap import BUBBLEWRAP_PATHS, SandboxProcess, find_bubblewrap
 from ask.safety.folder_scan import inspect_filesystem
@@ -224,8 +226,13 @@ def parse_tool_result(payload: bytes) -> ToolResult:
     except (ValueError, RecursionError):
         raise WorkerDiedError from None
     text, failed, status, error = (result.get(key) for key in ("text", "failed", "exit_status", "error"))
+    try:
+        files = tuple(Attachment(str(name), "", a2b_base64(data)) for name, data in result.get("attachments", ()))
+    except (TypeError, ValueError):
+        raise WorkerDiedError from None
     if isinstance(error, str):
         raise ToolError(error)
     if not isinstance(text, str) or not isinstance(failed, bool):
         raise WorkerDiedError
-    return ToolResult(text, failed, status if type(status) is int and 0 <= status <= 255 else None)
+    exit_status = status if type(status) is int and 0 <= status <= 255 else None
+    return ToolResult(text, failed, exit_status, files)

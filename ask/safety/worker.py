@@ -28,6 +28,8 @@ _MAX_CHARACTER_SIZE = 4
 """Maximum number of bytes of a character in UTF-8."""
 _MAX_ESCAPED_CHARACTER_SIZE = 12
 """The same in JSON, where it may be two escapes such as `\\ud83d`."""
+_MAX_TEXT_SIZE = 4 << 20
+"""Maximum number of bytes of a result, without its files."""
 _KILLED_NOTE = "[background processes were killed: in safe mode, no process outlives its call]"
 _TRUNCATED_NOTE = b"\n[more output is not shown]\n"
 
@@ -136,7 +138,10 @@ def _execute_call(
     with monitor:
         try:
             result = tool.run(arguments, context)
-            message = {"text": result.text, "failed": result.failed, "exit_status": result.exit_status}
+            message = {
+                **result._asdict(),
+                "attachments": [[file.name, file.base64] for file in result.attachments],
+            }
         except ToolError as error:
             message = {"error": str(error)}
         except Exception as error:  # noqa: BLE001 - a bug in a tool must not end the worker
@@ -154,10 +159,11 @@ def _encode_result(result: dict[str, Any]) -> bytes:
     """Encode a result, without what would exceed a frame: no call may end the sandbox by the size of its result."""
     import json
 
+    files = result.pop("attachments", [])
     data = json.dumps(result).encode()
-    if len(data) <= worker_channel.MAX_FRAME_SIZE:
-        return data
-    max_length = worker_channel.MAX_FRAME_SIZE // _MAX_ESCAPED_CHARACTER_SIZE - len(_TRUNCATED_NOTE)
+    if len(data) <= _MAX_TEXT_SIZE:
+        return json.dumps({**result, "attachments": files}).encode() if files else data
+    max_length = _MAX_TEXT_SIZE // _MAX_ESCAPED_CHARACTER_SIZE - len(_TRUNCATED_NOTE)
     shortened = {
         name: value[:max_length] + _TRUNCATED_NOTE.decode() if isinstance(value, str) else value
         for name, value in result.items()

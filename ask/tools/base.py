@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from ask.messages import EMPTY_MAPPING, ToolSpec
+from ask.messages import EMPTY_MAPPING, Attachment, ToolSpec
 from ask.records import NamedTuple
 from ask.secrets import NO_SECRETS, Redactor
 
@@ -92,14 +92,19 @@ class ToolContext(NamedTuple):
 
 
 class ToolResult(NamedTuple):
-    """The result of a call: the text for the model, and whether the call failed.
+    """The result of a call.
 
-    `exit_status` is the exit status of a command, None for other tools.
+    Attributes:
+        text: The text for the model.
+        failed: Whether the call failed.
+        exit_status: The exit status of a command, from 0 to 255; None for other tools.
+        attachments: Images, PDFs and audio for the model. Those that it does not accept are described to it instead.
     """
 
     text: str
     failed: bool = False
     exit_status: int | None = None
+    attachments: tuple[Attachment, ...] = ()
 
 
 class Tool(NamedTuple):

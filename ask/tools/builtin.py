@@ -42,7 +42,7 @@ _STRING_SCHEMA = {"type": "string"}
 READ_FILE = Tool(
     ToolSpec(
         "read_file",
-        "Read a text file or a range of its lines. Relative paths start at the working directory.",
+        "Read a text file or a range of its lines, or an image or PDF. Relative paths start at the working directory.",
         build_parameters_schema(
             {"filepath": _STRING_SCHEMA},
             {
@@ -109,7 +109,7 @@ BASH = Tool(
 FETCH_URL = Tool(
     ToolSpec(
         "fetch_url",
-        "Fetch a web page as readable text with links; JSON and plain text unchanged.",
+        "Fetch a web page as readable text with links, JSON and plain text unchanged, or an image or a PDF.",
         build_parameters_schema({"url": {"type": "string"}}),
     ),
     _load_on_call("fetch_url", "run_fetch_url"),

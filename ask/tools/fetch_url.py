@@ -18,6 +18,7 @@ _HTML_TYPES = ("text/html", "application/xhtml+xml")
 _BINARY_TYPE_PATTERN = re.compile(
     r"(?!.*\+(?:xml|json))(?:image|audio|video|font)/|application/(?:pdf|zip|gzip|wasm|x-tar)"
 )
+_UNREAD_TYPE_PATTERN = re.compile(r"(?:video|font)/|application/(?:gzip|wasm|x-tar)")
 """Content types whose body is not read."""
 _BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _CHARSET_PATTERN = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
@@ -44,7 +45,7 @@ _SNIFF_LENGTH = 4_096
 
 
 def run_fetch_url(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """Fetch a URL and return its text below a status line.
+    """Fetch a URL and return its text below a status line; an image, a PDF or audio is an attachment.
 
     With `context.restrict_hosts` only public addresses are reached, and no proxies are used.
 
@@ -60,14 +61,27 @@ def run_fetch_url(arguments: Mapping[str, Any], context: ToolContext) -> ToolRes
     fetcher = Fetcher(
         context.command_timeout,
         policy,
-        lambda content_type: not _BINARY_TYPE_PATTERN.match(_parse_media_type(content_type)),
+        lambda content_type: not _UNREAD_TYPE_PATTERN.match(_parse_media_type(content_type)),
         body_timeout=context.command_timeout * _BODY_TIME_SHARE,
     )
     response = fetcher.fetch(arguments["url"])
+    if not (response.is_error or response.truncation_reason):
+        from ask.attachments import find_attachment
+
+        if attachment := find_attachment(find_file_name(response.url), response.body):
+            return ToolResult(f"{_format_status_line(response)}\n", attachments=(attachment,))
     text = f"{_format_status_line(response)}\n\n{extract_text(response, deadline, context.environment)}"
     if response.is_error:
         raise ToolError(text)
     return ToolResult(text)
+
+
+def find_file_name(url: str) -> str:
+    """Return the name of the file that a URL leads to: the last part of its path, or else the host."""
+    from urllib.parse import unquote, urlsplit
+
+    parts = urlsplit(url)
+    return unquote(parts.path).rstrip("/").rpartition("/")[2] or parts.netloc
 
 
 def _parse_media_type(content_type: str) -> str:

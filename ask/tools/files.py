@@ -28,15 +28,17 @@ _LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 def read_file(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """Return the text of a file, or the requested lines, up to the result limit.
+    """Return the text of a file, or the requested lines, up to the result limit; an image, a PDF or audio is attached.
 
     Raises:
-        ToolError: It is not a readable text file, or has no such lines.
+        ToolError: It cannot be read, is another binary file, or has no such lines.
     """
     name = arguments["filepath"]
     with use_path(name, context) as path:
         data = read_allowed_file(name, path, context)
     decoded = decode_file(data)
+    if (decoded is None or data.startswith(b"%PDF-")) and (result := _read_attachment(name, data)):
+        return result
     if decoded is None:
         raise ToolError(_describe_binary_file(name, data))
     lines = _select_lines(decoded.text, arguments.get("offset"), arguments.get("limit"))
@@ -175,6 +177,14 @@ def _encode_content(name: str, content: str, old_content: DecodedText) -> tuple[
             f"{name} is unchanged: it is encoded in {old_content.title}, which lacks {content[error.start]!r}; leave "
             "out that character, or first convert the file to UTF-8 with iconv in bash"
         ) from None
+
+
+def _read_attachment(name: str, data: bytes) -> ToolResult | None:
+    """Return an image, a PDF or audio as a result; None for other data."""
+    from ask.attachments import find_attachment
+
+    attachment = find_attachment(name.rpartition("/")[2], data)
+    return attachment and ToolResult(f"{name}: {len(data):,} bytes\n", attachments=(attachment,))
 
 
 def _describe_binary_file(name: str, data: bytes) -> str:

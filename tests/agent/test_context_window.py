@@ -274,7 +274,7 @@ def test_other_errors_are_not_about_length(words: str) -> None:
 @given(st.text("aé日😀\n", min_size=1), st.integers(1, 300), st.integers(1, 2_000))
 def test_a_shortened_result_is_shorter(text: str, repetitions: int, limit: int) -> None:
     result = text * repetitions
-    shortened = shorten_result(result, limit)
+    shortened = shorten_result(Message("tool", result), limit).content
     assert shortened == result or len(shortened.encode()) < len(result.encode())
     assert "\ufffd" not in shortened
 

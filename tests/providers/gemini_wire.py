@@ -101,7 +101,7 @@ def plain_value(value: Any, name: str = "") -> Any:
     if isinstance(value, list):
         return [plain_value(part) for part in value]
     value = value.value if isinstance(value, Enum) else value
-    if name == "thoughtSignature":
+    if name in ("thoughtSignature", "data"):
         return value.replace("+", "-").replace("/", "_")
     return value.lower() if name in ENUMS and isinstance(value, str) else value
 

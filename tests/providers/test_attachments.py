@@ -112,17 +112,12 @@ def test_googles_types_accept_images_documents_and_audio() -> None:
     assert [file["inlineData"]["mimeType"] for file in files] == kinds
     assert [file["inlineData"]["data"] for file in files] == [one.base64 for one in (PHOTO, PAPER, SPEECH, song)]
     assert text == {"text": "what is this?"}
-    for file in files:  # the SDK uses URL-safe base64; the API accepts both
-        data = file["inlineData"]["data"]
-        file["inlineData"]["data"] = data.replace("+", "-").replace("/", "_")
     assert read_by_google(sent) == plain(sent)
 
 
 def test_ollamas_types_accept_images() -> None:
     sent = body(ollama.provider, PHOTO, PHOTO, model="llava")
-    as_given = json.loads(json.dumps(sent))
-    as_given["messages"][1]["images"] = [{"value": data} for data in sent["messages"][1]["images"]]
-    assert read_by_ollama(as_given) == sent, "the SDK is given values, and writes Base64"
+    assert read_by_ollama(sent) == sent
     assert sent["messages"][1] == {"role": "user", "content": "what is this?", "images": [PHOTO.base64] * 2}
 
 

@@ -28,9 +28,14 @@ LIST = ToolSpec("list_dir", "Lists a folder.", {"type": "object", "properties": 
 
 
 def read_by_ollama(body: Any) -> Any:
-    """Parse a request body with the SDK's types; the result equals the body if every field is known."""
+    """Parse a request body with the SDK's types; the result equals the body if every field is known.
+
+    The SDK is given images as values, and writes Base64.
+    """
     read = OllamaRequest.model_validate(body).model_dump(exclude_unset=True)
-    messages = [OllamaMessage.model_validate(one).model_dump(exclude_unset=True) for one in body["messages"]]
+    given = [{**one, "images": [{"value": data} for data in one.get("images", [])]} for one in body["messages"]]
+    messages = [OllamaMessage.model_validate(one).model_dump(exclude_unset=True) for one in given]
+    messages = [{name: value for name, value in one.items() if name != "images" or value} for one in messages]
     options = OllamaOptions.model_validate(body["options"]).model_dump(exclude_unset=True)
     return read | {"messages": messages, "options": options}
 

@@ -50,7 +50,7 @@ def call(ask: Ask, home: Home, server: ModelServer) -> Caller:
     return Caller(ask, home, server)
 
 
-def test_filesystem_works_in_the_working_directory_and_sends_no_base64(call: Caller) -> None:
+def test_filesystem_works_in_the_working_directory_and_sends_images(call: Caller) -> None:
     (call.home.work / "pixel.png").write_bytes(PIXEL)
     (call.home.work / "notes.txt").write_text("marzipan")
     names = ("pixel.png", "notes.txt")
@@ -64,7 +64,7 @@ def test_filesystem_works_in_the_working_directory_and_sends_no_base64(call: Cal
             ("read_text_file", {"path": "/etc/passwd"}),
         )
         assert all(name in listed for name in names)
-        assert shown == f"[image image/png, {len(PIXEL)} bytes, not shown]"
+        assert shown == f"[image image/png, {len(PIXEL)} bytes]"
         assert read == "marzipan"
         assert "Access denied" in outside
 

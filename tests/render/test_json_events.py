@@ -82,6 +82,7 @@ def test_tool_calls_have_their_results(ask: Ask, server: ModelServer) -> None:
         assert json.loads(good.pop("arguments")) == ECHO[1]
         assert good == {
             "id": "call_0", "name": "bash", "failed": False, "decision": "allow", "exit_status": 0,
+            "attachments": [],
         }  # fmt: skip
         assert (bad["name"], bad["arguments"], bad["failed"], bad["exit_status"]) == ("nix", "{broken", True, None)
         server.reply(wire.calls(ECHO, ("nix", "{broken"), content="Looking."), wire.says("Done.\n"))

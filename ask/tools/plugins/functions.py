@@ -14,9 +14,9 @@ from enum import Enum
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, overload
 
-from ask.messages import ToolSpec
+from ask.messages import Attachment, ToolSpec
 from ask.records import NamedTuple
-from ask.tools.base import Tool, ToolContext, ToolResult
+from ask.tools.base import Tool, ToolContext, ToolError, ToolResult
 from ask.tools.plugins.type_hints import (
     UNION_TYPES,
     ObjectField,
@@ -177,15 +177,30 @@ def to_tool_result(value: Any) -> ToolResult:
     """Convert a return value to a result.
 
     Text stays unchanged, None becomes empty text, and anything else JSON or, if that fails, `str(value)`.
+
+    Raises:
+        ToolError: it is bytes, or has attachments of a wrong type.
     """
     if isinstance(value, ToolResult):
-        return value
+        return _check_attachments(value) if value.attachments else value
+    if isinstance(value, bytes | bytearray | memoryview):
+        raise ToolError("the tool returned bytes; a file must be an Attachment in the attachments of a ToolResult")
     if value is None or isinstance(value, str):
         return ToolResult(value or "")
     try:
         return ToolResult(json.dumps(value, ensure_ascii=False, default=_encode_json_value))
     except (TypeError, ValueError, RecursionError):
         return ToolResult(str(value))
+
+
+def _check_attachments(result: ToolResult) -> ToolResult:
+    """Return a result without the files that are too large to be sent to a model, or too many."""
+    from ask.attachments import limit_attachments
+
+    if not all(isinstance(file, Attachment) and isinstance(file.data, bytes) for file in result.attachments):
+        raise ToolError("the tool returned attachments that are not of the type ask.Attachment, with bytes as data")
+    attachments, notes = limit_attachments(result.attachments)
+    return result._replace(text="\n".join((str(result.text), *notes)), attachments=attachments)
 
 
 def _encode_json_value(value: Any) -> Any:

@@ -11,13 +11,14 @@ import json
 import os
 import sys
 import time
+from binascii import a2b_base64
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ask.messages import ToolSpec
+from ask.messages import Attachment, ToolSpec
 from ask.process_tree import describe_exit, kill_process_tree, mark_environment
 from ask.records import NamedTuple
 from ask.tools.base import Tool, ToolContext, ToolError, ToolResult
@@ -163,7 +164,8 @@ class ToolPlugin:
         text = context.redactor.redact(reply["text"])
         if reply["is_error"]:
             raise ToolError(text)
-        return ToolResult(text, reply["failed"], reply["exit_status"])
+        files = tuple(Attachment(name, "", a2b_base64(data)) for name, data in reply["attachments"])
+        return ToolResult(text, reply["failed"], reply["exit_status"], files)
 
 
 class PluginProcess:

@@ -96,7 +96,7 @@ def write_output(text: str) -> None:
 
 
 def execute_call(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
-    """Run a call; return its text, and whether it raised an error or reported a failure."""
+    """Run a call; return its text and files, and whether it raised an error or reported a failure."""
     try:
         result = to_tool_result(tool.run(arguments, context))
     except ToolError as error:
@@ -109,4 +109,5 @@ def execute_call(tool: Tool, arguments: Mapping[str, Any], context: ToolContext)
         "is_error": False,
         "failed": bool(result.failed),
         "exit_status": status if type(status) is int else None,
+        "attachments": [[str(file.name), file.base64] for file in result.attachments],
     }
