@@ -6,7 +6,10 @@ Only the terminal's own sixteen colors are used, so that they suit its backgroun
 from __future__ import annotations
 
 import re
+import signal
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from itertools import accumulate
 from typing import Any
@@ -24,6 +27,8 @@ MAX_OPEN_LINES = 40
 """Maximum number of lines whose colors may still change as more lines arrive."""
 MIN_OPEN_LINES = 10
 """Number of lines that stay open when the others are finished: their tokens may depend on what follows."""
+TIME_LIMIT = 0.2
+"""Seconds that the highlighting of the open lines may take, before the language is no longer highlighted."""
 DIM, BOLD, RED, GREEN, YELLOW, BLUE, MAGENTA, CYAN = "2", "1", "31", "32", "33", "34", "35", "36"
 TOKEN_STYLES: dict[Any, str] = {
     Token: "",
@@ -36,6 +41,8 @@ TOKEN_STYLES: dict[Any, str] = {
     Generic.Deleted: RED,
     Generic.Heading: BOLD,
 }
+SLOW_LEXERS: set[type[Lexer]] = set()
+"""The lexers that took too long in this process. Several take cubic or exponential time for some lines."""
 LexedToken = tuple[int, Any, str, tuple[str, ...]]
 """The offset, type and text of a token, and the lexer's state before it."""
 
@@ -51,18 +58,28 @@ class CodeHighlighter:
         self._lexer = find_lexer(language[0]) if language else None
         self._lexer_state: tuple[str, ...] = ("root",)
         self._open_lines: list[str] = []
+        self._last_rows: list[tuple[str, Row]] = []
+        """The lines that were rendered last, with their rows."""
 
     def add_lines(self, code: str) -> Iterator[Row]:
         """Add the lines of some code; yield the rows that are finished by them."""
         for line in code.removesuffix("\n").split("\n") if code else ():
             self._open_lines.append(line)
-            if len(self._open_lines) > MAX_OPEN_LINES:
+            while len(self._open_lines) > MAX_OPEN_LINES:
                 yield from self._take_finished_rows()
 
     def render_open_lines(self, partial_line: str = "") -> list[Row]:
-        """Return the unfinished rows, including the row of a partial line."""
-        lines = [*self._open_lines, partial_line] if partial_line else self._open_lines
-        return to_rows(self._lex_lines(lines, with_states=False), len(lines))
+        """Return the unfinished rows, including the rows of a text that is not added yet.
+
+        Only the main thread highlights: a signal can interrupt it. In another one, the rows keep their last colors.
+        """
+        lines = [*self._open_lines, *partial_line.split("\n")] if partial_line else self._open_lines
+        if threading.current_thread() is threading.main_thread():
+            rows = to_rows(self._lex_lines(lines, with_states=False), len(lines))
+            self._last_rows = [*zip(lines, rows, strict=False)]
+            return rows
+        known = dict(enumerate(self._last_rows))
+        return [known[n][1] if n in known and known[n][0] == line else [(line, "")] for n, line in enumerate(lines)]
 
     def _take_finished_rows(self) -> list[Row]:
         tokens = self._lex_lines(self._open_lines)
@@ -80,9 +97,38 @@ class CodeHighlighter:
         if self._lexer is None or any(len(line) > MAX_LINE_LENGTH for line in lines):
             return [(0, Token, text, self._lexer_state)]
         try:
-            return list(iter_tokens(text, self._lexer, self._lexer_state, with_states=with_states))
-        except Exception:  # noqa: BLE001 - a bug in a lexer must not lose the text
-            return [(0, Token, text, ("root",))]
+            with limit_time(TIME_LIMIT):
+                return list(iter_tokens(text, self._lexer, self._lexer_state, with_states=with_states))
+        except TimeLimitError:
+            SLOW_LEXERS.add(type(self._lexer))
+            self._lexer = None
+        except Exception:  # noqa: BLE001, S110 - a bug in a lexer must not lose the text
+            pass
+        return [(0, Token, text, ("root",))]
+
+
+class TimeLimitError(BaseException):
+    """The time limit of `limit_time` has passed. Not an `Exception`, which a lexer might catch."""
+
+
+@contextmanager
+def limit_time(seconds: float) -> Iterator[None]:
+    """Interrupt Python code and regular expressions of the main thread after a time.
+
+    Raises:
+        TimeLimitError: the time has passed.
+    """
+
+    def interrupt(*_: object) -> None:
+        raise TimeLimitError
+
+    previous_handler = signal.signal(signal.SIGALRM, interrupt)
+    previous_timer = signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *previous_timer)
+        signal.signal(signal.SIGALRM, previous_handler)
 
 
 def iter_tokens(
@@ -103,9 +149,14 @@ def iter_tokens(
         yield *token, tuple(context.stack)
 
 
-@cache
 def find_lexer(language: str) -> Lexer | None:
-    """Return the lexer for a language, or None if there is none."""
+    """Return the lexer for a language, or None if there is none, or if it took too long."""
+    lexer = load_lexer(language)
+    return None if type(lexer) in SLOW_LEXERS else lexer
+
+
+@cache
+def load_lexer(language: str) -> Lexer | None:
     try:
         return get_lexer_by_name(language)
     except ClassNotFound:

@@ -6,6 +6,7 @@ The time spent on redrawing is limited to a fraction of the total, so that the c
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections.abc import Callable
 
@@ -58,9 +59,15 @@ class MarkdownStreamRenderer:
         self.refresh()
 
     def refresh(self) -> None:
-        """Redraw what has arrived, unless the last redraw was too recent."""
+        """Redraw what has arrived, unless the last redraw was too recent.
+
+        In another thread than the main one, no block is finished: code could not be highlighted.
+        """
         if self._new_parts and time.monotonic() >= self._next_draw:
-            self._finish_blocks()
+            if threading.current_thread() is threading.main_thread():
+                self._finish_blocks()
+            else:
+                self._take_new_text()
             start = time.monotonic()
             self._draw(self._render_pending() if self._is_watched() else [])
             now = time.monotonic()
@@ -86,12 +93,16 @@ class MarkdownStreamRenderer:
         self._live_region.update(lines, rows)
 
     def _finish_blocks(self, *, is_complete: bool = False) -> None:
-        new_text = escape_control_characters("".join(self._new_parts))
-        self._new_parts.clear()
-        self._text += new_text
+        new_text = self._take_new_text()
         if "\n" in new_text or is_complete or len(self._text) > MAX_BLOCK_LENGTH:
             while self._finish_first_blocks(is_complete=is_complete):
                 pass
+
+    def _take_new_text(self) -> str:
+        new_text = escape_control_characters("".join(self._new_parts))
+        self._new_parts.clear()
+        self._text += new_text
+        return new_text
 
     def _finish_first_blocks(self, *, is_complete: bool) -> bool:
         """Render the blocks at the beginning of the text that nothing can change: all but the last.

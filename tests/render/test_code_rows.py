@@ -1,0 +1,59 @@
+"""Highlighted code: its text, and languages whose lexers need very long for some lines."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from ask.render.code_rows import CodeHighlighter, highlight_code
+from ask.render.text_layout import Row, get_plain_text
+
+HOSTILE_CODE = [
+    ("terraform", "a" * 1_900),
+    ("autoit", " " * 1_900),
+    ("systemd", "[" * 1_900),
+    ("org", "[" * 1_900),
+    ("racket", "(" * 1_900),
+    ("devicetree", "a," * 950),
+]
+
+
+def list_texts(rows: list[Row]) -> list[str]:
+    return [get_plain_text(row) for row in rows]
+
+
+def has_colors(rows: list[Row]) -> bool:
+    return any(style for row in rows for _, style in row)
+
+
+@pytest.mark.parametrize(("language", "line"), HOSTILE_CODE)
+@pytest.mark.parametrize("count", [1, 60])
+def test_a_lexer_that_takes_too_long_is_interrupted(language: str, line: str, count: int) -> None:
+    rows = highlight_code(f"{line}\n" * count, language)
+    assert list_texts(rows) == [line] * count
+
+
+def test_other_languages_stay_highlighted() -> None:
+    highlight_code(HOSTILE_CODE[0][1], HOSTILE_CODE[0][0])
+    assert has_colors(highlight_code("def f(): pass\n", "python"))
+
+
+def test_another_thread_keeps_the_colors_and_highlights_nothing() -> None:
+    highlighter = CodeHighlighter("python")
+    list(highlighter.add_lines("def f():\n    pass\n"))
+    shown = highlighter.render_open_lines("x = 1")
+    in_thread: list[Row] = []
+    hostile = CodeHighlighter("autoit")
+    list(hostile.add_lines(" " * 1_900 + "\n"))
+
+    def render() -> None:
+        in_thread.extend(highlighter.render_open_lines("x = 1\ny = 2"))
+        in_thread.extend(hostile.render_open_lines())
+
+    thread = threading.Thread(target=render)
+    thread.start()
+    thread.join()
+    assert in_thread[:3] == shown
+    assert has_colors(shown)
+    assert list_texts(in_thread[3:]) == ["y = 2", " " * 1_900]
