@@ -8,17 +8,19 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ask.agent.request import RunRequest
-from ask.errors import AskError
+from ask.errors import AskError, LimitReachedError
 from ask.installation import find_launcher
 from ask.map.job import RowTask, TaskResult
 from ask.map.ledger import RowResult
@@ -30,6 +32,12 @@ PR_SET_PDEATHSIG = 1
 """See prctl(2)."""
 prctl = getattr(ctypes.CDLL(None), "prctl", None)
 CANCEL_CHECK_SECONDS = 1.0
+MAX_PATCH_BYTES = 10_000_000
+MAX_PATCH_MEMORY = 1 << 30
+"""The memory for finding what a row has changed, in bytes."""
+PATCH_SECONDS = 60
+"""The processor time for that, in seconds."""
+PATCH_LOCK = threading.Lock()
 STOP_SECONDS = 5.0
 """How long a process may take to end after SIGTERM."""
 
@@ -88,7 +96,10 @@ class AgentRunner:
             outcome = self._run_process(command, environment, copy, prompt)
             if outcome.result is None:
                 return outcome
-            return outcome._replace(result=outcome.result._replace(patch=make_patch(copies)))
+            try:
+                return outcome._replace(result=outcome.result._replace(patch=make_patch(copies)))
+            except AskError as error:
+                return TaskResult(None, error, outcome.usage)
 
     def _run_process(
         self, command: Sequence[str], environment: Mapping[str, str], directory: Path, prompt: bytes
@@ -157,9 +168,40 @@ def end_with_parent() -> None:
 
 
 def make_patch(folder: Path) -> str:
-    """Return what changed between the folders "a" and "b", as a patch; "" without the program `diff`."""
+    """Return what changed between the folders "a" and "b", as a patch; "" without the program `diff`.
+
+    One process at a time is started: `diff` reads files into memory that tools have written.
+
+    Raises:
+        LimitReachedError: the patch is too large, or takes too long or too much memory.
+    """
     if not shutil.which("diff"):
         return ""
     command = ["diff", "-ruN", "--no-dereference", "a/", "b/"]
-    result = subprocess.run(command, cwd=folder, capture_output=True, check=False)
-    return result.stdout.decode("utf-8", "replace")
+    with (
+        PATCH_LOCK,
+        subprocess.Popen(
+            command,
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            preexec_fn=limit_patch_process,  # noqa: PLW1509 - only system calls
+        ) as process,
+    ):
+        assert process.stdout  # noqa: S101
+        data = process.stdout.read(MAX_PATCH_BYTES + 1)
+        if len(data) > MAX_PATCH_BYTES:
+            process.kill()
+            raise LimitReachedError(f"the changes are larger than {MAX_PATCH_BYTES:,} bytes")
+    if process.returncode not in (0, 1):
+        reason = f"{PATCH_SECONDS} s of processor time or {MAX_PATCH_MEMORY >> 20:,} MiB of memory"
+        raise LimitReachedError(f"finding the changes takes more than {reason}")
+    return data.decode("utf-8", "replace")
+
+
+def limit_patch_process() -> None:
+    """Limit the memory and the processor time of this process, and end it with its parent."""
+    resource.setrlimit(resource.RLIMIT_AS, (MAX_PATCH_MEMORY, MAX_PATCH_MEMORY))
+    resource.setrlimit(resource.RLIMIT_CPU, (PATCH_SECONDS, PATCH_SECONDS))
+    if prctl:
+        end_with_parent()

@@ -7,6 +7,7 @@ import json
 import os
 import random
 import re
+import resource
 import signal
 import threading
 import time
@@ -566,6 +567,41 @@ def test_rows_with_tools_have_a_working_copy_each(
         assert "-old" in row["patch"]
         assert f"+Say word {number}" in row["patch"]
     assert (template / "note.txt").read_text() == "old\n"
+
+
+HUGE_CHANGES = {
+    "text": "yes | head -c 30000000 > big",
+    "memory": "yes | head -c 900000000 > big",
+    "sparse": "truncate -s 1000M sparse",
+    "pipe": "mkfifo pipe",
+}
+
+
+@pytest.mark.needs("bwrap")
+@pytest.mark.parametrize("kind", HUGE_CHANGES)
+def test_changes_of_any_size_fail_only_their_row(ask: Ask, server: ModelServer, home: Home, kind: str) -> None:
+    def reply(request: Request) -> Reply:
+        messages = request.json["messages"]
+        prompt = next(message["content"] for message in messages if message["role"] == "user")
+        if messages[-1]["role"] == "tool":
+            return wire.streams(*wire.stream("done"))
+        return wire.calls(("bash", {"command": HUGE_CHANGES[kind] if prompt.endswith("1") else "echo small > small"}))
+
+    server.reply(reply)
+    (home.work / "project").mkdir()
+    file = write_rows(home.work, *make_rows(3))
+    command = (*COMMAND, file, "-O", "out.jsonl", "--tools", "--workdir-template", "project", "--safe")
+    result = ask.process(*command, timeout=200)
+    rows = read_output(home.work / "out.jsonl")
+    assert ["+small" in (row["patch"] or "") for row in rows] == [True, False, True]
+    is_too_large = kind in ("text", "memory")
+    assert (result.code, bool(rows[1]["error"])) == (12 if is_too_large else 0, is_too_large)
+    assert peak_child_memory() < 1_300_000
+
+
+def peak_child_memory() -> int:
+    """Return the largest memory of a child process so far, in KiB."""
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
 
 
 def test_a_kill_ends_the_commands_of_rows_with_tools(ask: Ask, server: ModelServer, home: Home) -> None:
