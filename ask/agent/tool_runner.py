@@ -135,6 +135,7 @@ class ToolRunner:
         )
         self._context = safe_mode.confine_context(context) if safe_mode else context
         self._policy = safe_mode.policy if safe_mode else ToolPolicy.from_settings(settings)
+        self._safe_level = safe_mode.level if safe_mode else ""
         self._tools = {tool.spec.name: tool for tool in request.tools}
         self._conversation_id = request.conversation_id
         self._app = app
@@ -236,7 +237,9 @@ class ToolRunner:
             raise ToolCallRejectedError(decision.rule, decision.reason)
         if decision.verdict is Verdict.ALLOW:
             return ApprovedToolCall(decision, arguments)
-        pending_call = PendingToolCall(tool.spec.name, arguments, self._context, decision.host, decision.danger)
+        pending_call = PendingToolCall(
+            tool.spec.name, arguments, self._context, decision.host, decision.danger, self._safe_level
+        )
         if not decision.danger:
             with self._report_file_error():
                 if approval := self._app.approvals.find(pending_call, self._policy.allow):

@@ -62,6 +62,7 @@ def list_approvals(*, as_json: bool) -> None:
             "approves": approval.scope.value,
             "value": escape_control_characters(repair_surrogates(approval.value)),
             "folder": decode_argument(approval.folder) or (None if as_json else "all"),
+            "safe": approval.level or (None if as_json else "any"),
             "since": format_since(approval.time, as_json=as_json),
         }
         for approval in AppContext().approvals.read()

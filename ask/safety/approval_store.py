@@ -15,12 +15,15 @@ from typing import Any
 from ask.atomic_files import lock_file, read_decisions, write_decisions
 from ask.errors import FileError
 from ask.records import NamedTuple
-from ask.safety.command_rules import ANY_ARGUMENTS, SHELLS, WRAPPERS, CallRule, find_allow_rules
+from ask.safety.command_rules import ANY_ARGUMENTS, RUNNERS, SHELLS, WRAPPERS, CallRule, find_allow_rules
 from ask.safety.policy import COMMAND_TOOL, PendingToolCall
 from ask.safety.shell_syntax import parse_command_line
+from ask.settings import FILES_LEVEL, SANDBOX_LEVEL
 
 _PROGRAM_NAME = re.compile(r"[A-Za-z0-9_./+-]{1,60}")
 _MAX_PROGRAMS = 4
+_LEVELS = ("", FILES_LEVEL, SANDBOX_LEVEL)
+"""The levels of safe mode; each is stricter than the one before."""
 
 
 class ApprovalScope(StrEnum):
@@ -50,17 +53,24 @@ class Approval(NamedTuple):
         value: the command, program, tool or host.
         folder: the working directory that it applies in; "" for all.
         time: when it was given, in seconds since the epoch.
+        level: the level of safe mode in which it was given, "" for none. It also applies at stricter ones, but not at
+            others: there, the call could do more than the user has approved.
     """
 
     scope: ApprovalScope
     value: str
     folder: str
     time: float
+    level: str
 
     @property
     def id(self) -> str:
         """A short id, the same as long as the approval exists."""
-        return hashlib.sha256(json.dumps(self[:3]).encode()).hexdigest()[:8]
+        return hashlib.sha256(json.dumps([*self[:3], self.level]).encode()).hexdigest()[:8]
+
+    def applies_at(self, level: str) -> bool:
+        """Check whether it applies at a level of safe mode."""
+        return _LEVELS.index(self.level) <= _LEVELS.index(level)
 
 
 def list_approvable(pending_call: PendingToolCall) -> Mapping[ApprovalScope, Sequence[str]]:
@@ -79,7 +89,7 @@ def _list_programs(command: str) -> Sequence[str]:
     """Return the programs of a command line; () if it is not understood, or if they can run any other program."""
     command_line = parse_command_line(command)
     programs = list(dict.fromkeys(words[0].text for words in command_line.commands))
-    runs_others = any(os.path.basename(one) in WRAPPERS | SHELLS for one in programs)
+    runs_others = any(os.path.basename(one) in WRAPPERS | SHELLS | RUNNERS for one in programs)
     is_safe = not runs_others and all(map(_PROGRAM_NAME.fullmatch, programs))
     return programs if command_line.is_exact and is_safe and len(programs) <= _MAX_PROGRAMS else ()
 
@@ -101,7 +111,11 @@ class ApprovalStore:
         Parts of a compound command may also be covered by the rules of the allowlist.
         """
         folder = str(pending_call.context.directory)
-        approvals = [one for one in (*self._run_approvals, *self.read()) if one.folder in ("", folder)]
+        approvals = [
+            one
+            for one in (*self._run_approvals, *self.read())
+            if one.folder in ("", folder) and one.applies_at(pending_call.level)
+        ]
         approvable = list_approvable(pending_call)
         for approval in approvals:
             if approval.scope is not ApprovalScope.PROGRAM and approval.value in approvable.get(approval.scope, ()):
@@ -119,7 +133,8 @@ class ApprovalStore:
             FileError: they are only remembered for this run, because of a secret or because the file cannot be written.
         """
         folder = str(pending_call.context.directory) if duration is ApprovalDuration.FOLDER else ""
-        approvals = [Approval(scope, value, folder, time.time()) for value in list_approvable(pending_call)[scope]]
+        values, level = list_approvable(pending_call)[scope], pending_call.level
+        approvals = [Approval(scope, value, folder, time.time(), level) for value in values]
         self._run_approvals += approvals
         if duration is ApprovalDuration.RUN:
             return
@@ -159,6 +174,9 @@ def _parse_rows(rows: Any) -> list[Approval | Any]:
 
 def _parse_approval(row: Any) -> Approval | None:
     try:
-        return Approval(ApprovalScope(row["scope"]), str(row["value"]), str(row["folder"]), float(row["time"]))
-    except (ValueError, TypeError, KeyError):
+        # Earlier versions did not write the level.
+        level = _LEVELS[_LEVELS.index(row.get("level", SANDBOX_LEVEL))]
+        scope, value, folder = ApprovalScope(row["scope"]), str(row["value"]), str(row["folder"])
+        return Approval(scope, value, folder, float(row["time"]), level)
+    except (ValueError, TypeError, KeyError, AttributeError):
         return None

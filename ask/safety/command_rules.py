@@ -106,6 +106,46 @@ WRAPPERS = frozenset(
     }
 )
 """Programs that run the command in their arguments."""
+RUNNERS = frozenset(
+    {
+        *(
+            ".",
+            "source",
+            "ash",
+            "csh",
+            "elvish",
+            "fish",
+            "mksh",
+            "nu",
+            "pwsh",
+            "rbash",
+            "tcsh",
+            "toybox",
+            "xonsh",
+            "yash",
+        ),
+        *(
+            "toybox",
+            "newgrp",
+            "nsenter",
+            "pkexec",
+            "runuser",
+            "setpriv",
+            "sg",
+            "unshare",
+            "systemd-run",
+            "capsh",
+            "prlimit",
+        ),
+        *("chrt", "taskset", "numactl", "flock", "choom", "catchsegv", "ltrace", "strace", "gdb", "lldb", "perf"),
+        *("valgrind", "hyperfine", "parallel", "entr", "watchexec", "expect", "script", "screen", "tmux", "unbuffer"),
+        *("rlwrap", "ssh", "mosh", "scp", "sftp", "rsync", "at", "batch", "crontab", "coproc", "trap", "alias"),
+        *("make", "gmake", "bmake", "ninja", "cmake", "ctest", "just", "task", "rake", "bazel", "gradle", "mvn", "ant"),
+        *("cargo", "go", "npm", "npx", "pnpm", "pnpx", "yarn", "bun", "bunx", "deno", "uv", "uvx", "pipx", "poetry"),
+        *("pdm", "hatch", "tox", "nox", "pre-commit", "docker", "podman", "kubectl", "nix", "nix-shell", "ask"),
+    }
+)
+"""Other programs that run commands which their arguments or a file in the folder names."""
 SHELLS = frozenset({"bash", "dash", "eval", "ksh", "sh", "su", "zsh"})
 """Programs that run the command line in one of their arguments."""
 _MAX_NESTING, _MAX_NESTED_COMMANDS = 4, 8

@@ -147,6 +147,8 @@ class PendingToolCall(NamedTuple):
     """The host that the user is asked about, which need not be in the arguments; "" if it is about the call."""
     danger: str = ""
     """The dangerous command in the call; "" for none."""
+    level: str = ""
+    """The level of safe mode; "" without it."""
 
     @property
     def command(self) -> str | None:

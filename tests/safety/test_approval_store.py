@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from ask.errors import FileError
-from ask.safety.approval_store import ApprovalDuration, ApprovalScope, ApprovalStore
+from ask.safety.approval_store import ApprovalDuration, ApprovalScope, ApprovalStore, list_approvable
+from ask.safety.command_rules import RUNNERS, SHELLS, WRAPPERS
 from ask.safety.policy import PendingToolCall
 from ask.tools.base import ToolContext
 
@@ -35,11 +36,11 @@ def test_an_approval_is_written_once_to_a_private_file(store: ApprovalStore, tmp
 
 
 def test_every_program_of_a_compound_command_is_approved(store: ApprovalStore, tmp_path: Path) -> None:
-    store.add(pend(tmp_path, "cd x && make | head"), ApprovalScope.PROGRAM, ApprovalDuration.ALWAYS)
-    assert [approval.value for approval in store.read()] == ["cd", "make", "head"]
+    store.add(pend(tmp_path, "cd x && sort | head"), ApprovalScope.PROGRAM, ApprovalDuration.ALWAYS)
+    assert [approval.value for approval in store.read()] == ["cd", "sort", "head"]
     other_run = ApprovalStore(store.path)
-    assert other_run.find(pend(tmp_path, "make -j; head y"))
-    assert not other_run.find(pend(tmp_path, "make > x"))
+    assert other_run.find(pend(tmp_path, "sort -u; head y"))
+    assert not other_run.find(pend(tmp_path, "sort > x"))
 
 
 def test_hosts_are_approved_apart_from_tools(store: ApprovalStore, tmp_path: Path) -> None:
@@ -86,3 +87,37 @@ def test_other_keys_are_ignored(store: ApprovalStore) -> None:
     row = {"scope": "tool", "value": "say", "folder": "", "time": 1, "more": 2}
     store.path.write_text(json.dumps([row]))
     assert [approval.value for approval in store.read()] == ["say"]
+
+
+LEVELS = ("", "files", "sandbox")
+
+
+@pytest.mark.parametrize("duration", ApprovalDuration)
+@pytest.mark.parametrize("given", LEVELS)
+def test_an_approval_applies_at_its_level_and_at_stricter_ones(
+    store: ApprovalStore, tmp_path: Path, given: str, duration: ApprovalDuration
+) -> None:
+    store.add(pend(tmp_path, "cd x && true", level=given), ApprovalScope.COMMAND, duration)
+    store.add(pend(tmp_path, "ls", level=given), ApprovalScope.PROGRAM, duration)
+    store.add(pend(tmp_path, "", level=given, host="a.test"), ApprovalScope.HOST, duration)
+    reader = store if duration is ApprovalDuration.RUN else ApprovalStore(store.path)
+    expected = {level: LEVELS.index(level) >= LEVELS.index(given) for level in LEVELS}
+    assert {level: bool(reader.find(pend(tmp_path, "cd x && true", level=level))) for level in LEVELS} == expected
+    assert {level: bool(reader.find(pend(tmp_path, "ls -l", level=level))) for level in LEVELS} == expected
+    assert {level: bool(reader.find(pend(tmp_path, "", level=level, host="a.test"))) for level in LEVELS} == expected
+
+
+def test_an_approval_without_a_level_counts_as_given_in_safe_mode(store: ApprovalStore, tmp_path: Path) -> None:
+    row = {"scope": "tool", "value": "bash", "folder": "", "time": 1.5}
+    store.path.parent.mkdir()
+    store.path.write_text(json.dumps([row, {**row, "level": "new"}, {**row, "level": []}, {**row, "level": ""}]))
+    assert [one.level for one in store.read()] == ["sandbox", ""]
+    store.remove([store.read()[1].id])
+    assert [bool(store.find(pend(tmp_path, "x", level=level))) for level in LEVELS] == [False, False, True]
+
+
+@pytest.mark.parametrize("program", sorted(WRAPPERS | SHELLS | RUNNERS))
+def test_programs_that_run_others_are_not_approved_with_any_arguments(tmp_path: Path, program: str) -> None:
+    for command in (f"{program} x", f"/usr/bin/{program} x", f"ls && {program} x"):
+        assert ApprovalScope.PROGRAM not in list_approvable(pend(tmp_path, command))
+    assert ApprovalScope.PROGRAM in list_approvable(pend(tmp_path, "ls x"))
