@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections import deque
-from collections.abc import Iterable, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from itertools import islice
 from pathlib import Path
@@ -26,10 +26,19 @@ from ask.safety.protected_paths import (
     is_in_any,
 )
 from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
+from ask.safety.scan_record import ScanRecord, read_scan_record, write_scan_record
 from ask.tools.file_access import can_contain_secrets, is_empty
 
+MAX_TOP_ENTRIES = 300_000
+"""Maximum number of entries of the writable folders and of the folders in them: these are scanned completely."""
 MAX_SCANNED_ENTRIES = 20_000
+"""Maximum number of entries in deeper folders that are scanned."""
+MAX_FOLDER_ENTRIES = 5_000
+"""Maximum number of entries of one deeper folder that are scanned, so that it does not prevent the scan of others."""
 MAX_GIT_REPOSITORIES = 50
+"""Maximum number of repositories whose configuration is read, in addition to those of earlier runs."""
+MAX_MOUNT_ARGUMENTS = 8_000
+"""Maximum number of arguments for mounts: bubblewrap accepts 9,000 arguments."""
 _LOW_PRIORITY_NAMES = frozenset({"node_modules", "__pycache__", "site-packages"})
 _BARE_REPOSITORY_NAMES = ("HEAD", "objects", "refs")
 
@@ -42,10 +51,13 @@ def inspect_filesystem(
     Without `create_placeholders`, the protected paths may be missing: no sandbox mounts them.
 
     Paths in `previous`, the result of an earlier inspection, stay protected or hidden even if a call has changed them.
+    What was hidden in an earlier run stays hidden. What was protected stays protected if not everything can be scanned:
+    otherwise, the user has changed it.
 
     Raises:
         SafetyError: a writable folder contains something that cannot be protected.
     """
+    record = read_scan_record(config.state_folder, config.outermost_folders)
     protected_paths = ProtectedPaths(config.writable_folders, by_mounts=bool(create_placeholders))
     scan = FolderScan(config.writable_folders, protected_paths)
     git = find_git(config.user_environment, config.writable_folders)
@@ -56,23 +68,25 @@ def inspect_filesystem(
         for toolchain in config.readable_folders:
             for entry in _list_entries(toolchain):
                 scan.hide_secrets(entry, (toolchain,))
-        for folder in config.outermost_folders:
-            if not scan.scan(folder):
-                unprotected = (
-                    ".env files and repositories"
-                    if create_placeholders
-                    else "the targets of .env links, and repositories,"
-                )
-                protected_paths.add_warning(f"{folder} is large: {unprotected} deep inside it are not protected")
-        _protect_git_paths(config, scan.repositories, protected_paths, git_reader)
+        is_complete = _scan_folders(config, scan, protected_paths, by_mounts=bool(create_placeholders))
+        known = filter(os.path.isdir, map(Path, record.repositories))
+        repositories = list(dict.fromkeys((*known, *scan.repositories)))
+        scan.hide_other_names()
+        is_git_read = _protect_git_paths(config, repositories, len(record.repositories), protected_paths, git_reader)
     _protect_search_path(config, protected_paths)
     for name in find_placeholder_names(config.user_environment):
         for folder in config.writable_folders:
             # A folder, because git status does not list empty folders.
             protected_paths.protect(folder / name, "folder")
-    protected = [*scan.filter_existing(previous.protected_paths), *protected_paths.finalize(create_placeholders)]
-    previously_hidden = scan.filter_existing((*previous.hidden_files, *previous.hidden_folders))
-    hidden = [*private_paths, *protected_paths.unreadable_folders, *scan.hidden_paths, *previously_hidden]
+    is_complete = is_complete and is_git_read
+    protected = [
+        *scan.filter_existing((*previous.protected_paths, *(() if is_complete else map(Path, record.protected)))),
+        *protected_paths.finalize(create_placeholders),
+    ]
+    secrets = _add_earlier_secrets(scan, record, protected_paths, is_complete=is_complete)
+    hidden = [*private_paths, *protected_paths.unreadable_folders, *secrets]
+    hidden += scan.filter_existing((*previous.hidden_files, *previous.hidden_folders))
+    hidden += _hide_crowded_folders(config, secrets, protected_paths) if create_placeholders else ()
     folders = [path for path in hidden if os.path.isdir(path)]
     files = [path for path in hidden if not os.path.isdir(path)]
     # Paths in a hidden folder are out of reach anyway.
@@ -83,8 +97,27 @@ def inspect_filesystem(
     pinned = find_parent_folders(
         [*protected_tuple, *files_tuple, *folders_tuple, *config.writable_folders], config.writable_folders
     )
+    if create_placeholders:
+        _check_mount_count(protected_tuple, files_tuple, folders_tuple, pinned)
+    found = ScanRecord._make(tuple(map(str, paths)) for paths in (protected_tuple, secrets, repositories))
+    write_scan_record(config.state_folder, config.outermost_folders, found)
     filesystem = HostFilesystem(*_list_root_folder(), pinned, protected_tuple, files_tuple, folders_tuple)
     return filesystem, protected_paths.warnings
+
+
+def _scan_folders(config: SandboxConfig, scan: FolderScan, protected_paths: ProtectedPaths, *, by_mounts: bool) -> bool:
+    """Scan the writable folders, with a warning for each that is too large; return whether none is."""
+    is_complete = True
+    for folder in config.outermost_folders:
+        if not scan.scan(folder):
+            is_complete = False
+            new = (
+                "new .env files and repositories"
+                if by_mounts
+                else "new repositories, and the targets of new .env links,"
+            )
+            protected_paths.add_warning(f"{folder} is large: {new} deep inside it are not protected")
+    return is_complete
 
 
 def _list_root_folder() -> tuple[tuple[tuple[str, Path], ...], tuple[Path, ...]]:
@@ -105,20 +138,70 @@ def find_parent_folders(paths: Iterable[Path], writable_folders: Sequence[Path])
     return tuple(sorted(parents.difference(writable_folders)))
 
 
-def _protect_git_paths(
-    config: SandboxConfig, repositories: Sequence[Path], protected_paths: ProtectedPaths, git_reader: GitReader | None
+def _add_earlier_secrets(
+    scan: FolderScan, record: ScanRecord, protected_paths: ProtectedPaths, *, is_complete: bool
+) -> list[Path]:
+    """Return what a scan hides, and what was hidden in an earlier run: calls can delete a link that leads there."""
+    earlier = scan.filter_existing(map(Path, record.hidden))
+    for path in earlier if is_complete else ():
+        if not is_in_any(path, scan.hidden_paths):
+            protected_paths.add_warning(f"{path} stays hidden, as in an earlier run; it can be read if you rename it")
+    return list(dict.fromkeys((*scan.hidden_paths, *earlier)))
+
+
+def _check_mount_count(
+    protected: Sequence[Path], hidden_files: Sequence[Path], hidden_folders: Sequence[Path], pinned: Sequence[Path]
 ) -> None:
-    """Protect what git runs or reads in the writable folders and in repositories inside or around them."""
+    """Check that bubblewrap can mount everything.
+
+    Raises:
+        SafetyError: it cannot.
+    """
+    files = [*protected, *hidden_files]
+    if 3 * len((*files, *pinned)) + 6 * len(hidden_folders) > MAX_MOUNT_ARGUMENTS:
+        folder, count = Counter(path.parent for path in (*files, *hidden_folders)).most_common(1)[0]
+        raise SafetyError(
+            f"safe mode cannot protect the {count:,} files in {folder} that programs run or that may contain secrets",
+            "move them to a folder of their own",
+        )
+
+
+def _hide_crowded_folders(
+    config: SandboxConfig, secrets: Sequence[Path], protected_paths: ProtectedPaths
+) -> Iterator[Path]:
+    """Yield folders to hide as a whole if there are more secrets than bubblewrap can hide one by one."""
+    excess = len(secrets) - MAX_MOUNT_ARGUMENTS // 6
+    for folder, count in Counter(path.parent for path in secrets).most_common():
+        if excess <= 0:
+            return
+        if not any(writable.is_relative_to(folder) for writable in config.writable_folders):
+            excess -= count
+            protected_paths.add_warning(f"{folder} is hidden in this run: it has {count:,} files for secrets")
+            yield folder
+
+
+def _protect_git_paths(
+    config: SandboxConfig,
+    repositories: Sequence[Path],
+    known_count: int,
+    protected_paths: ProtectedPaths,
+    git_reader: GitReader | None,
+) -> bool:
+    """Protect what git runs or reads in the writable folders and in repositories inside or around them.
+
+    Those of earlier runs come first, and are `known_count`. Return whether git has reported everything.
+    """
     for folder in repositories:
         if target := _read_gitfile(folder / ".git"):
             protected_paths.protect(target, "folder", used_by="git")
     if git_reader is None:  # git is not installed
-        return
+        return True
     folders = list(dict.fromkeys([*config.writable_folders, *repositories]))
-    examined = folders[: len(config.writable_folders) + MAX_GIT_REPOSITORIES]
-    if examined != folders:
+    examined = folders[: len(config.writable_folders) + min(known_count, MAX_GIT_REPOSITORIES) + MAX_GIT_REPOSITORIES]
+    is_complete = examined == folders
+    if not is_complete:
         protected_paths.add_warning(
-            f"more than {MAX_GIT_REPOSITORIES} git repositories: files used by the others are not protected"
+            f"more than {MAX_GIT_REPOSITORIES} git repositories: files used by the new ones are not protected"
         )
     for repository in git_reader.read_repositories(examined):
         folder = repository.folder
@@ -128,12 +211,14 @@ def _protect_git_paths(
                 "start in the project's own folder",
             )
         if repository.error:
+            is_complete = False
             protected_paths.add_warning(
                 f"git cannot report its configuration for {folder} ({repository.error}): programs named there may "
                 "be unprotected"
             )
         for path in repository.paths:
             protected_paths.protect(path.path, path.placeholder_type, used_by="git")
+    return is_complete
 
 
 def _read_gitfile(path: Path) -> Path | None:
@@ -167,21 +252,38 @@ class FolderScan:
         """Files and folders that may contain secrets."""
         self.repositories: list[Path] = []
         """Folders in which git finds a repository."""
+        self._scanned_folders: list[str] = []
 
     def scan(self, folder: Path) -> bool:
-        """Search a folder breadth-first; return whether that was possible within `MAX_SCANNED_ENTRIES`.
+        """Search a folder breadth-first; return whether that was possible within the limits.
 
-        Links are followed only if they lead to one of the writable folders.
+        The folder and the folders in it are searched completely: what calls write there must not make anything else
+        invisible. Links are followed only if they lead to one of the writable folders.
+
+        Raises:
+            SafetyError: these have too many entries.
         """
-        queue, low_priority_queue = deque([(str(folder), False)]), deque[tuple[str, bool]]()
-        remaining_entries = MAX_SCANNED_ENTRIES
-        while (queue or low_priority_queue) and remaining_entries > 0:
-            is_low_priority = not queue
-            current, is_protected = (queue or low_priority_queue).popleft()
+        queue, low_priority_queue = deque([(str(folder), 0, False, False)]), deque[tuple[str, int, bool, bool]]()
+        remaining_entries, is_complete = {True: MAX_TOP_ENTRIES, False: MAX_SCANNED_ENTRIES}, True
+        while queue or low_priority_queue:
+            current, depth, is_protected, is_low_priority = (queue or low_priority_queue).popleft()
+            is_top = depth <= 1
+            if remaining_entries[is_top] <= 0:
+                return False
             if not os.access(current, os.R_OK | os.X_OK) and self._protected_paths.hide_unreadable(Path(current)):
                 continue
-            entries = _list_entries(current, remaining_entries + 1)
-            remaining_entries -= len(entries)
+            limit = remaining_entries[is_top] if is_top else min(remaining_entries[is_top], MAX_FOLDER_ENTRIES)
+            entries, count = _list_relevant_entries(current, limit)
+            remaining_entries[is_top] -= count
+            if count > limit:
+                is_complete = False
+                if is_top:
+                    raise SafetyError(
+                        f"{folder} and the folders in it have more than {MAX_TOP_ENTRIES:,} files: safe mode cannot "
+                        "find what it must protect",
+                        "start in another folder",
+                    )
+            self._scanned_folders.append(current)
             is_bare = {entry.name for entry in entries}.issuperset(_BARE_REPOSITORY_NAMES)
             if is_bare and Path(current) not in self._writable_folders:
                 self._protected_paths.protect(Path(current))
@@ -189,9 +291,28 @@ class FolderScan:
                 continue
             for entry in entries:
                 if self._visit_entry(entry, is_protected=is_protected):
-                    target_queue = low_priority_queue if is_low_priority or entry.name in _LOW_PRIORITY_NAMES else queue
-                    target_queue.append((entry.path, is_protected or entry.name in PROTECTED_NAME_SET))
-        return not queue and not low_priority_queue and remaining_entries >= 0
+                    is_low = is_low_priority or entry.name in _LOW_PRIORITY_NAMES
+                    is_entry_protected = is_protected or entry.name in PROTECTED_NAME_SET
+                    target_queue = low_priority_queue if is_low and depth > 0 else queue
+                    target_queue.append((entry.path, depth + 1, is_entry_protected, is_low))
+        return is_complete
+
+    def hide_other_names(self) -> None:
+        """Hide the other names of hidden files (hard links): a call may have made one before the file had secrets."""
+        hidden_ids = set[tuple[int, int]]()
+        for path in self.hidden_paths:
+            with suppress(OSError):
+                status = path.stat()
+                if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
+                    hidden_ids.add((status.st_dev, status.st_ino))
+        inodes = {inode for _, inode in hidden_ids}
+        for folder in self._scanned_folders if hidden_ids else ():
+            with suppress(OSError), os.scandir(folder) as entries:
+                for entry in entries:
+                    if entry.inode() in inodes and entry.is_file(follow_symlinks=False):
+                        status = entry.stat(follow_symlinks=False)
+                        if (status.st_dev, status.st_ino) in hidden_ids:
+                            self.hidden_paths.append(Path(entry.path))
 
     def _visit_entry(self, entry: os.DirEntry[str], *, is_protected: bool) -> bool:
         """Add an entry to the findings; return whether it is a folder to search."""
@@ -232,6 +353,36 @@ class FolderScan:
             return False
         self.hidden_paths.append(target)
         return True
+
+
+def _list_relevant_entries(folder: str, limit: int) -> tuple[list[os.DirEntry[str]], int]:
+    """Return the entries of a folder that are folders, links or have a name that matters, and how many it has.
+
+    If there are more than `limit`, or the folder cannot be read to its end, the count is `limit + 1`: what cannot be
+    seen may be there.
+    """
+    relevant, count = [], 0
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                count += 1
+                if count > limit:
+                    break
+                name = entry.name
+                if (
+                    name in PROTECTED_NAME_SET
+                    or name in _BARE_REPOSITORY_NAMES
+                    or not entry.is_file(follow_symlinks=False)
+                    or can_contain_secrets(name.lower())
+                ):
+                    relevant.append(entry)
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except PermissionError:
+        pass  # not one of the folders that a call could make readable: `ProtectedPaths.hide_unreadable` comes first
+    except OSError:
+        count = limit + 1
+    return relevant, count
 
 
 def is_bare_repository(folder: Path) -> bool:

@@ -85,15 +85,15 @@ def test_git_status_works_and_git_commit_does_not(host: FakeHost) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("host", USERS[:1], indirect=True)
 def test_deep_folders_of_a_huge_folder_are_not_protected_with_a_warning(host: FakeHost) -> None:
-    deep = host.work / "z/deep"
+    deep = host.work / "z/deep/er"
     deep.mkdir(parents=True)
     (deep / ".env").write_text(TOKEN)
-    for folder in range(2):
-        (host.work / f"many-{folder}").mkdir()
-        for number in range(MAX_SCANNED_ENTRIES // 2):
-            (host.work / f"many-{folder}/{number}").touch()
+    for folder in range(5):
+        (host.work / f"many/{folder}").mkdir(parents=True)
+        for number in range(MAX_SCANNED_ENTRIES // 5):
+            (host.work / f"many/{folder}/{number}").touch()
     host.change_owner()
-    done = run(host, bash("cat z/deep/.env"), "--safe")
+    done = run(host, bash("cat z/deep/er/.env"), "--safe")
     assert " is large: " in done.result.stderr
     assert TOKEN in done.outputs[0]
 

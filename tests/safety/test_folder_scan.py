@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ask.errors import SafetyError
+from ask.safety import folder_scan
 from ask.safety.folder_scan import (
     MAX_SCANNED_ENTRIES,
     FolderScan,
@@ -181,13 +182,31 @@ def test_unprotectable_path_entries_cause_a_warning(folders: Folders, entry: str
 
 @pytest.mark.slow
 def test_a_large_folder_is_scanned_breadth_first_with_a_warning(folders: Folders) -> None:
-    folders.write("work/deep/deeper/.env")
-    folders.write("work/.env")
-    for number in range(MAX_SCANNED_ENTRIES):
-        (folders.work / f"deep/{number}").touch()
+    for name in ("work/z/.env", "work/.env", "work/z/deep/deeper/.env"):
+        folders.write(name)
+    for folder in range(5):
+        folders.write(f"work/many/{folder}/x")
+        for number in range(MAX_SCANNED_ENTRIES // 5):
+            (folders.work / f"many/{folder}/{number}").touch()
     folders.scan()
-    assert folders.hidden == {"work/.env"}
+    assert folders.hidden == {"work/.env", "work/z/.env"}
     assert "is large" in folders.warnings[0]
+
+
+def test_the_first_two_levels_are_scanned_completely_or_refused(
+    folders: Folders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder_scan, "MAX_TOP_ENTRIES", 30)
+    monkeypatch.setattr(folder_scan, "MAX_SCANNED_ENTRIES", 1)
+    for number in range(10):
+        folders.write(f"work/{number}/x")
+    folders.write("work/9/.env")
+    folders.scan()
+    assert folders.hidden == {"work/9/.env"}
+    for number in range(20):
+        folders.write(f"work/0/{number}")
+    with pytest.raises(SafetyError, match="in another folder"):
+        folders.scan()
 
 
 # Secrets

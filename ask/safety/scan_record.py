@@ -1,0 +1,92 @@
+"""What the scans of earlier runs have found, stored where no call can write.
+
+Calls of an earlier run may have made a folder too large to be scanned completely, or deleted the link that says that a
+file contains secrets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ask.atomic_files import lock_file, read_decisions, write_decisions
+from ask.errors import FileError, SafetyError
+from ask.records import NamedTuple
+
+_FILE_NAME = "scans.json"
+_MAX_FOLDERS = 200
+_MAX_PATHS = 5_000
+"""Most paths of each kind that are stored for a folder; those nearest to it come first."""
+
+
+class ScanRecord(NamedTuple):
+    """The paths in the writable folders that the last scan found, as strings."""
+
+    protected: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    repositories: tuple[str, ...] = ()
+
+
+def read_scan_record(state_folder: Path, folders: Iterable[Path]) -> ScanRecord:
+    """Return what was found in these folders, which scans of other folders may have found, too.
+
+    Raises:
+        SafetyError: the file cannot be read.
+    """
+    names = [str(folder) for folder in folders]
+    records = _read_records(state_folder).values()
+    return ScanRecord._make(
+        tuple(
+            dict.fromkeys(
+                path
+                for record in records
+                for path in record[position]
+                if any(path == name or path.startswith(f"{name}/") for name in names)
+            )
+        )
+        for position in range(len(ScanRecord._fields))
+    )
+
+
+def write_scan_record(state_folder: Path, folders: Sequence[Path], found: ScanRecord) -> None:
+    """Store what was found in each of these folders.
+
+    Raises:
+        SafetyError: the file cannot be read or written.
+    """
+    path = state_folder / _FILE_NAME
+    try:
+        with lock_file(path):
+            old_records = _read_records(state_folder)
+            records = dict(old_records)
+            for folder in map(str, folders):
+                record = ScanRecord._make(_select_paths(paths, folder) for paths in found)
+                if records.get(folder, ScanRecord()) != record:
+                    records.pop(folder, None)
+                    records[folder] = record
+            if records != old_records:
+                newest = list(records.items())[-_MAX_FOLDERS:]
+                write_decisions(path, {folder: record._asdict() for folder, record in newest})
+    except FileError as error:
+        raise SafetyError(f"safe mode: {error.message}", error.hint) from error
+
+
+def _select_paths(paths: Iterable[str], folder: str) -> tuple[str, ...]:
+    """Return the paths in a folder, those nearest to it first."""
+    inside = (path for path in paths if path.startswith(f"{folder}/"))
+    return tuple(sorted(inside, key=lambda path: path.count("/"))[:_MAX_PATHS])
+
+
+def _read_records(state_folder: Path) -> Mapping[str, ScanRecord]:
+    try:
+        return read_decisions(state_folder / _FILE_NAME, _parse_records) or {}
+    except FileError as error:
+        raise SafetyError(f"safe mode: {error.message}", "delete it, and check what safe mode protects") from error
+
+
+def _parse_records(value: Any) -> dict[str, ScanRecord]:
+    return {
+        folder: ScanRecord._make(tuple(map(str, record[field])) for field in ScanRecord._fields)
+        for folder, record in value.items()
+    }

@@ -1,0 +1,117 @@
+"""Calls can fill a folder, or delete what says that a file is secret, so that the next run would not protect it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+
+import pytest
+
+from tests.escapes.safe_runs import bash, run
+from tests.safety.fake_host import TOKEN, FakeHost
+
+pytestmark = pytest.mark.needs("bwrap")
+HOOK = "backend/.git/hooks/pre-commit"
+DEEP = "src/deep/er"
+READ_AND_WRITE = (
+    f"cat backend/.env {DEEP}/.env secrets/prod.txt; echo x > {HOOK}; echo x > backend/tools/hooks/pre-push"
+)
+MANY_REPOSITORIES = "for i in $(seq 260); do mkdir -p a/$i/objects a/$i/refs; echo ref: x > a/$i/HEAD; done"
+ATTACKS = {
+    "files at the top": 'python3 -c \'for i in range(20_500): open(f"{i}", "w")\'',
+    "folders at the top": "python3 -c 'import os\nfor i in range(20_500): os.mkdir(f\"{i}\")'",
+    "files below": 'mkdir -p a; cd a; python3 -c \'for i in range(20_500): open(f"{i}", "w")\'',
+    "files beside": 'cd src/deep; python3 -c \'for i in range(20_500): open(f"{i}", "w")\'',
+    "a deep chain": 'python3 -c \'import os\nfor i in range(40): os.mkdir("d" * 250); os.chdir("d" * 250)\'',
+    "decoys": 'mkdir -p a; cd a; python3 -c \'for i in range(1_200): open(f"{i}.env", "w")\'',
+    "repositories": MANY_REPOSITORIES,
+    "the link": "rm .env",
+    "a node_modules": 'mkdir node_modules; cd node_modules; python3 -c \'for i in range(20_500): open(f"{i}", "w")\'',
+}
+
+
+@pytest.fixture(autouse=True)
+def backend(host: FakeHost) -> None:
+    """Create a nested repository with hooks outside `.git`, and secrets at several depths."""
+    repository = host.work / "backend"
+    subprocess.run(["git", "init", "-q", str(repository)], check=True)
+    subprocess.run(["git", "-C", str(repository), "config", "core.hooksPath", "tools/hooks"], check=True)
+    for name in ("backend/tools/hooks/pre-commit", "backend/.env", f"{DEEP}/.env", "secrets/prod.txt"):
+        (host.work / name).parent.mkdir(parents=True, exist_ok=True)
+        (host.work / name).write_text(TOKEN)
+    (host.work / ".env").unlink(missing_ok=True)
+    (host.work / ".env").symlink_to("secrets/prod.txt")
+    host.change_owner()
+
+
+def attack(host: FakeHost, name: str, options: Sequence[str]) -> tuple[int, str, bool]:
+    """Run an attack in two runs; return the second one's exit code and output, and whether it placed a hook."""
+    first = run(host, bash(ATTACKS[name]), *options)
+    assert first.result.code == 0, first.result.stderr
+    second = run(host, bash(READ_AND_WRITE), *options)
+    has_hook = any((host.work / path).exists() for path in (HOOK, "backend/tools/hooks/pre-push"))
+    return second.result.code, "".join(second.outputs) + second.result.stderr, has_hook
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_no_call_makes_the_next_scan_miss_anything(host: FakeHost, name: str) -> None:
+    code, output, has_hook = attack(host, name, ["--safe"])
+    assert code in (0, 8), output
+    assert TOKEN not in output
+    assert not has_hook
+
+
+def test_the_attack_works_without_safe_mode(host: FakeHost) -> None:
+    code, output, has_hook = attack(host, "files at the top", [])
+    assert (code, TOKEN in output, has_hook) == (0, True, True)
+
+
+def test_a_second_name_of_a_later_secret_is_hidden(host: FakeHost) -> None:
+    first = run(host, bash("echo plain > notes.txt; ln notes.txt prod.env; mkdir new; ln notes.txt new/copy"), "--safe")
+    assert first.result.code == 0, first.result.stderr
+    with (host.work / "prod.env").open("w") as file:
+        file.write(TOKEN)
+    second = run(host, bash("cat notes.txt prod.env new/copy"), "--safe")
+    assert second.result.code == 0, second.result.stderr
+    assert TOKEN not in "".join(second.outputs)
+    assert TOKEN in "".join(run(host, bash("cat notes.txt")).outputs)
+
+
+@pytest.mark.parametrize(("folder", "code"), [("many", 0), (".", 8)])
+def test_thousands_of_secrets_are_hidden_or_the_run_is_refused(host: FakeHost, folder: str, code: int) -> None:
+    (host.work / folder).mkdir(exist_ok=True)
+    for number in range(4_000):
+        (host.work / folder / f"{number}.env").write_text(TOKEN)
+    host.change_owner()
+    done = run(host, bash(f"cat {folder}/1.env; ls {folder} | wc -l"), "--safe")
+    assert done.result.code == code
+    assert TOKEN not in "".join(done.outputs)
+    assert str(host.work / folder if folder != "." else host.work) in done.result.stderr.replace("\n", " ")
+
+
+def test_a_file_that_the_user_renames_can_be_read_again(host: FakeHost) -> None:
+    assert run(host, bash("rm .env"), "--safe").result.code == 0
+    again = run(host, bash("cat secrets/prod.txt"), "--safe")
+    assert TOKEN not in "".join(again.outputs)
+    assert "secrets/prod.txt" in again.result.stderr
+    os.rename(host.work / "secrets/prod.txt", host.work / "secrets/plain.txt")
+    assert TOKEN in "".join(run(host, bash("cat secrets/plain.txt"), "--safe").outputs)
+
+
+def test_hooks_that_git_no_longer_uses_can_be_written_again(host: FakeHost) -> None:
+    write = bash("echo x > backend/tools/hooks/pre-push")
+    assert run(host, write, "--safe").result.code == 0
+    assert not (host.work / "backend/tools/hooks/pre-push").exists()
+    config = host.work / "backend/.git/config"
+    config.write_text(config.read_text().replace("hooksPath", "unused"))
+    assert run(host, write, "--safe").result.code == 0
+    assert (host.work / "backend/tools/hooks/pre-push").exists()
+
+
+def test_a_damaged_record_is_refused(host: FakeHost) -> None:
+    assert run(host, bash("true"), "--safe").result.code == 0
+    (record,) = host.base.rglob("scans.json")
+    record.write_text("{")
+    done = run(host, bash("true"), "--safe")
+    assert (done.result.code, done.requests, str(record) in done.result.stderr) == (8, 0, True)
