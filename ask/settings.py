@@ -679,6 +679,7 @@ class AppDirs:
         self.data = data
         self.history_file = data / "history.db"
         self.trust_file = data / "trusted-projects.json"
+        self.trust_marks = data / "trust-marks"
         self.ledger_file = data / "map.db"
         self.results = data / "results"
         self.tool_call_log = data / "audit.jsonl"

@@ -60,7 +60,7 @@ _ask_about() {  # COMMAND: what it takes
             values=''
             rest='nothing' ;;
         context)
-            commands='list forget'
+            commands='list trust forget'
             options='-h --help'
             values=''
             rest='nothing' ;;
@@ -69,6 +69,11 @@ _ask_about() {  # COMMAND: what it takes
             options='--json -h --help'
             values=''
             rest='nothing' ;;
+        'context trust')
+            commands=''
+            options='-h --help'
+            values=''
+            rest='directory' ;;
         'context forget')
             commands=''
             options='-h --help'

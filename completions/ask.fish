@@ -29,6 +29,8 @@ function __ask_valued -a command  # the options of a command that take a value
             string split ' ' -- ''
         case 'context list'
             string split ' ' -- ''
+        case 'context trust'
+            string split ' ' -- ''
         case 'context forget'
             string split ' ' -- ''
         case 'doctor'
@@ -124,7 +126,7 @@ function __ask_commands -a command  # what a command consists of
         case 'config'
             string split ' ' -- 'list get set unset path edit'
         case 'context'
-            string split ' ' -- 'list forget'
+            string split ' ' -- 'list trust forget'
         case 'history'
             string split ' ' -- 'list show search export import delete stats'
         case 'keys'
@@ -295,12 +297,15 @@ complete -c ask -n '__ask_words \'config path\'' -f
 complete -c ask -n '__ask_in \'config edit\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'config edit\'' -f
 complete -c ask -n '__ask_first \'context\'' -f -a list -d 'List the projects that you were asked about'
+complete -c ask -n '__ask_first \'context\'' -f -a trust -d 'Trust a project with its current instructions'
 complete -c ask -n '__ask_first \'context\'' -f -a forget -d 'Forget a project, so that ask asks again'
 complete -c ask -n '__ask_in \'context\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'context\'' -f
 complete -c ask -n '__ask_in \'context list\'' -l json -d 'Print a JSON array'
 complete -c ask -n '__ask_in \'context list\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'context list\'' -f
+complete -c ask -n '__ask_in \'context trust\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'context trust\'' -f -a '(__fish_complete_directories)'
 complete -c ask -n '__ask_in \'context forget\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'context forget\'' -f -a '(__fish_complete_directories)'
 complete -c ask -n '__ask_in \'doctor\'' -l offline -d 'Do not contact the providers'

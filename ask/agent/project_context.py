@@ -12,13 +12,19 @@ from ask.context.instructions import (
     InstructionFile,
     find_project_root,
     format_instructions,
+    list_project_folders,
     read_instructions,
 )
 from ask.context.skills import Skill, find_project_skills, find_user_skills, mark_hidden_skills
 from ask.context.trust import TrustStore
+from ask.context.trust_marks import ChangedFile, TrustMarks, find_relevant_paths, read_state
 from ask.errors import FileError
 from ask.records import NamedTuple
 from ask.text import decode_argument, escape_non_ascii, format_one_line
+from ask.text_diff import format_unified_diff
+
+MAX_DIFF_LINES = 20
+"""Maximum number of lines of a changed file that are shown."""
 
 
 class ProjectContext(NamedTuple):
@@ -58,8 +64,13 @@ def load_project_context(
             files.append(file)
     project_skills = find_project_skills(directory)
     usable_skills = select_usable_skills(project_skills)
+    root = find_project_root(directory)
     if not (files or usable_skills) or not (
-        allowed or is_project_trusted(app, find_project_root(directory), files, usable_skills)
+        allowed
+        or (
+            is_project_trusted(app, root, files, usable_skills)
+            and are_changes_accepted(app, root, list_project_folders(directory), file_names)
+        )
     ):
         return ProjectContext(skills=select_usable_skills(user_skills))
     report_files(files, app.console)
@@ -112,6 +123,47 @@ def is_project_trusted(app: AppContext, root: Path, files: Sequence[InstructionF
     except FileError as error:
         app.console.print_notice(f"{error}; you will be asked again")
     return answer
+
+
+def are_changes_accepted(app: AppContext, root: Path, folders: Sequence[Path], file_names: Sequence[str]) -> bool:
+    """Ask the user about instructions that may be the work of a run in safe mode; return whether to send them.
+
+    Raises:
+        FileError: the marks of such runs cannot be read.
+    """
+    if not app.app_dirs.trust_marks.exists():
+        return True
+    from ask.safety.approval import confirm
+
+    marks = TrustMarks(app.app_dirs.trust_marks)
+    changes = marks.find_changes(root, find_relevant_paths(folders, file_names))
+    if not changes:
+        return True
+    shown = "\n".join(escape_non_ascii(line) for change in changes for line in format_change(change, root))
+    title = "These instructions have changed since a run in safe mode began:"
+    answer = confirm(f"ask: {title}\n{shown}\nSend them, here and from now on?")
+    if answer is None:
+        names = ", ".join(format_one_line(decode_argument(str(change.path.relative_to(root)))) for change in changes)
+        app.console.print_notice(
+            f"no instructions are sent, because {names} has changed since a run in safe mode began: check it, then run "
+            "ask context trust"
+        )
+        return False
+    if answer:
+        marks.accept(root, file_names)
+    return answer
+
+
+def format_change(change: ChangedFile, root: Path) -> list[str]:
+    """Format what has changed in a file as at most `MAX_DIFF_LINES` lines."""
+    name = format_one_line(decode_argument(str(change.path.relative_to(root))))
+    new_text = read_state(change.path).text
+    lines = None if new_text is None else format_unified_diff(change.old_text or "", new_text)
+    if not lines:
+        return [f"  {name}"]
+    omitted = len(lines) - MAX_DIFF_LINES
+    rows = [format_one_line(line) for line in lines[:MAX_DIFF_LINES]]
+    return [f"  {name}", *(f"    {row}" for row in rows), *([f"    ({omitted:,} more lines)"] if omitted > 0 else [])]
 
 
 def report_files(files: Sequence[InstructionFile], console: StderrConsole) -> None:

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from ask.agent.app_context import AppContext
-from ask.errors import FileError, UsageError
+from ask.errors import FileError, SafetyError, UsageError
 from ask.safety.folder_scan import is_bare_repository
 from ask.safety.path_policy import build_sandbox_config
 from ask.safety.policy import ToolPolicy, is_local, is_offered
 from ask.safety.sandbox import Sandbox
 from ask.safety.sandbox_config import SandboxConfig
 from ask.settings import SANDBOX_LEVEL, Settings
-from ask.text import format_one_line
+from ask.text import decode_argument, format_one_line
 from ask.tools.base import Tool, ToolContext, ToolError
 
 if TYPE_CHECKING:
-    from ask.context.instructions import InstructionFile
-    from ask.context.skills import Skill
+    from ask.context.trust_marks import RunMark
     from ask.safety.file_confinement import FileConfinement
 
 
@@ -53,9 +53,14 @@ class SafeModeContext:
         )
         self.sandbox_config = prepare_sandbox_config(settings, directory, app.app_dirs.results / conversation_id, app)
         self.writable_folders: Sequence[Path] = self.sandbox_config.outermost_folders
-        self._confinement = self._open_confinement(uses_network)
         self._app, self._directory, self._context_files = app, directory, settings.context_files
-        self._initial_instructions = self._read_instructions()
+        self._mark = self._mark_trusted_projects()  # before anything can change
+        try:
+            self._confinement = self._open_confinement(uses_network)
+        except BaseException:
+            if self._mark:
+                self._mark.close()
+            raise
         self._notify = app.console.print_notice
         for warning in self._confinement.warnings:
             self._notify(warning)
@@ -99,41 +104,34 @@ class SafeModeContext:
         """Check whether a call could read a path, which must not contain links."""
         return any(path.is_relative_to(folder) for folder in self.sandbox_config.writable_folders)
 
-    def _read_instructions(self) -> Sequence[InstructionFile | Skill]:
-        """Read the project's instructions and skills; () if the user has not decided about any project."""
+    def _mark_trusted_projects(self) -> RunMark | None:
+        """Mark the trusted projects that calls can write; None if the user trusts none of them."""
         if not self._app.app_dirs.trust_file.exists():
-            return ()
-        from ask.context.instructions import read_instructions
-        from ask.context.skills import find_project_skills
-
-        return *read_instructions(self._directory, self._context_files), *find_project_skills(self._directory)
-
-    def _distrust_changed_instructions(self) -> None:
-        """Forget that the user trusts the project if its instructions have changed, or if it has a new skill.
-
-        Otherwise, a later run without safe mode would follow what the model has written.
-        """
-        changed = [each.name for each in self._read_instructions() if each not in self._initial_instructions]
-        if not changed:
-            return
-        from ask.context.instructions import find_project_root
+            return None
         from ask.context.trust import TrustStore
+        from ask.context.trust_marks import TrustMarks, select_writable_projects
 
         try:
-            store, root = TrustStore(self._app.app_dirs.trust_file), find_project_root(self._directory)
-            decision = store.read().get(root)
-            if decision and decision.is_trusted and store.forget(root):
-                names = ", ".join(map(format_one_line, changed))
-                self._notify(f"{names} was changed in this run: you will be asked again whether to trust this project")
+            projects = select_writable_projects(TrustStore(self._app.app_dirs.trust_file), self.writable_folders)
+            return TrustMarks(self._app.app_dirs.trust_marks).open_run(projects, self._context_files)
         except FileError as error:
-            self._notify(str(error))
+            raise SafetyError(f"safe mode: {error.message}", error.hint) from error
+
+    def _report_changed_instructions(self) -> None:
+        """Notify the user about changed instructions, which are not sent until the user has seen them."""
+        changed = self._mark.close() if self._mark else ()
+        if changed:
+            names = ", ".join(
+                format_one_line(decode_argument(os.path.relpath(path, self._directory))) for path in changed
+            )
+            self._notify(f"{names} was changed in this run: you will be asked again whether to trust this project")
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._confinement.close()
-        self._distrust_changed_instructions()
+        self._report_changed_instructions()
         for folder in self.sandbox_config.writable_folders:
             if is_bare_repository(folder) and folder not in self._initial_repositories:
                 self._notify(

@@ -10,10 +10,11 @@ from ask.agent.app_context import AppContext
 from ask.cli.groups import JSON_OPTION, CommandGroup, print_text
 from ask.context.instructions import find_project_root
 from ask.context.trust import TrustStore
+from ask.context.trust_marks import TrustMarks
 from ask.errors import UsageError
 from ask.render.amounts import format_since
 from ask.render.table import write_table
-from ask.settings import get_working_directory
+from ask.settings import get_working_directory, resolve_settings
 from ask.text import decode_argument
 
 
@@ -35,6 +36,23 @@ def list_command(*, as_json: bool) -> None:
         for root, decision in TrustStore(AppContext().app_dirs.trust_file).read().items()
     ]
     write_table(rows, as_json=as_json)
+
+
+@command.command("trust", short_help="Trust a project with its current instructions.")
+@click.argument("folder", metavar="[FOLDER]", required=False)
+def trust_command(*, folder: str | None) -> None:
+    """Send the instructions and skills of the project in FOLDER, by default this one, from now on.
+
+    This also accepts what a run in safe mode has changed in them.
+    """
+    app, directory = AppContext(), Path(folder).expanduser() if folder else get_working_directory()
+    if not directory.is_dir():
+        raise UsageError(f"there is no folder {decode_argument(str(directory))}", "pass the project's folder")
+    root = find_project_root(directory)
+    settings = resolve_settings({}, app.environment, app.config)
+    TrustMarks(app.app_dirs.trust_marks).accept(root, settings.context_files)
+    TrustStore(app.app_dirs.trust_file).remember(root, trusted=True)
+    print_text(f"The instructions in {decode_argument(str(root))} will be sent.")
 
 
 @command.command("forget", short_help="Forget a project, so that ask asks again.")
