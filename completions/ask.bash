@@ -156,7 +156,7 @@ _ask_about() {  # COMMAND: what it takes
             rest='provider' ;;
         map)
             commands=''
-            options='-p --provider --base-url --key -s --system -o --option --var --plain -q --quiet -O --output -m --model -f --file -t --template --schema --input-format -0 --null --files -j --jobs --rpm --tpm --unordered --limit --sample --dry-run --retry-failed --fresh --max-cost --max-failures --tools --safe --context --safe-files --workdir-template --max-rounds --batch --detach --cancel --poll-interval --engine --timeout --no-save --list --forget -h --help'
+            options='-p --provider --base-url --key -s --system -o --option --var --plain -q --quiet -O --output -m --model -f --file -t --template --schema --input-format -0 --null --files -j --jobs --rpm --tpm --csv-safe --unordered --limit --sample --dry-run --retry-failed --fresh --max-cost --max-failures --tools --safe --context --safe-files --workdir-template --max-rounds --batch --detach --cancel --poll-interval --engine --timeout --no-save --list --forget -h --help'
             values='-p=provider --provider=provider --base-url=nothing --key=nothing -s=system --system=system -o=parameter --option=parameter --var=nothing -O=file --output=file -m=model --model=model -f=attachment --file=attachment -t=prompt --template=prompt --schema=file --input-format=choice:jsonl,csv,tsv,lines,nul,files -j=nothing --jobs=nothing --rpm=nothing --tpm=nothing --limit=nothing --sample=nothing --max-cost=nothing --max-failures=nothing --workdir-template=directory --max-rounds=nothing --poll-interval=nothing --engine=choice:dask --timeout=nothing --forget=conversation'
             rest='file' ;;
         mcp)

@@ -394,6 +394,7 @@ complete -c ask -n '__ask_in \'map\'' -l files -d 'Treat each INPUT file as one 
 complete -c ask -n '__ask_in \'map\'' -s j -l jobs -x -d 'Send N requests at a time (auto: adapt to the service)'
 complete -c ask -n '__ask_in \'map\'' -l rpm -x -d 'Send at most N requests a minute'
 complete -c ask -n '__ask_in \'map\'' -l tpm -x -d 'Use at most N tokens a minute'
+complete -c ask -n '__ask_in \'map\'' -l csv-safe -d 'Write cells such as =1+1 to CSV and TSV as text, not as formulas'
 complete -c ask -n '__ask_in \'map\'' -l unordered -d 'Write rows as they finish, not in the order of the input'
 complete -c ask -n '__ask_in \'map\'' -l limit -x -d 'Read only the first N rows'
 complete -c ask -n '__ask_in \'map\'' -l sample -x -d 'Use a random but reproducible sample of N rows'

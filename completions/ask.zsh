@@ -361,6 +361,7 @@ _ask_arguments() {  # COMMAND
         '(-j --jobs)--jobs=[Send N requests at a time (auto\: adapt to the service)]:N:' \
         '(--rpm)--rpm=[Send at most N requests a minute]:N:' \
         '(--tpm)--tpm=[Use at most N tokens a minute]:N:' \
+        '(--csv-safe)--csv-safe[Write cells such as =1+1 to CSV and TSV as text, not as formulas]' \
         '(--unordered)--unordered[Write rows as they finish, not in the order of the input]' \
         '(--limit)--limit=[Read only the first N rows]:N:' \
         '(--sample)--sample=[Use a random but reproducible sample of N rows]:N:' \

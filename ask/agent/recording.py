@@ -6,6 +6,7 @@ options and schema. The description has no ids and no default system prompt, whi
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -243,10 +244,14 @@ def open_recording(file: str) -> Iterator[BinaryIO]:
         FileError: it cannot be written.
     """
     try:
-        with open(file, "ab") as recording:
+        # A run in safe mode may have left a link there, to a file that it cannot write.
+        no_link = 0 if file.startswith("/dev/") else os.O_NOFOLLOW  # >(command) is a link
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | no_link
+        with open(os.open(file, flags, 0o666), "ab") as recording:
             yield recording
     except OSError as error:
-        raise FileError(f"cannot write {file} ({error.strerror})") from error
+        reason = "it is a link" if error.errno == errno.ELOOP else error.strerror
+        raise FileError(f"cannot write {file} ({reason})") from error
 
 
 @cache

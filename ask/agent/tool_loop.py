@@ -637,7 +637,7 @@ class ToolLoop:
                 calls[call_index] = calls[call_index]._replace(arguments=finished.call.arguments)
                 # The provider state stays unchanged, since the model may have signed it.
                 messages[answer_index] = messages[answer_index]._replace(tool_calls=tuple(calls))
-            message = Message("tool", finished.result, (), call.id, calls[call_index].name, finished.attachments)
+            message = Message("tool", finished.result, (), *calls[call_index][:2], finished.attachments)
             self._add_message(MessageAdded(message))
         if tool_runner.interruption:
             raise tool_runner.interruption

@@ -126,6 +126,7 @@ OPTIONS = select_options("provider", "base_url", "key", "system", "options", "va
 )
 @click.option("--rpm", metavar="N", type=parse_rate, help="Send at most N requests a minute.")
 @click.option("--tpm", metavar="N", type=parse_rate, help="Use at most N tokens a minute.")
+@click.option("--csv-safe", is_flag=True, help="Write cells such as =1+1 to CSV and TSV as text, not as formulas.")
 @click.option("--unordered", is_flag=True, help="Write rows as they finish, not in the order of the input.")
 @click.option("--limit", metavar="N", type=parse_whole_number(1), help="Read only the first N rows.")
 @click.option(
@@ -212,6 +213,8 @@ class MapCommand:
         options = {**get_default_options(), **flags, "no_tools": True, "safe": False, "safe_files": False}
         self.job = prepare_job({**options, "safe_rows": get_safe_option(flags)}, app)
         output = self.job.output
+        if flags["csv_safe"] and not (output and output.suffix.lower() in TABLE_DELIMITERS):
+            raise UsageError("--csv-safe is for CSV and TSV", "write to a file with -O NAME.csv or -O NAME.tsv")
         # Path.resolve() raises an exception for a link to itself (https://github.com/python/cpython/issues/109187).
         if output and os.path.realpath(output) in map(os.path.realpath, paths):
             raise UsageError(f"{output} is an input", "write the output to another file")
@@ -302,7 +305,7 @@ class MapCommand:
             is_table=bool(job.output and job.output.suffix.lower() in TABLE_DELIMITERS),
         )
         if job.output:
-            writer: RowWriter = FileWriter(job.output, names, job.id)
+            writer: RowWriter = FileWriter(job.output, names, job.id, escape_formulas=self.flags["csv_safe"])
         else:
             writer = StdoutWriter(names, partial(self.app.console.show_status, ""))
         self.app.cleanup.callback(writer.close)

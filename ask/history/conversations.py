@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 
 from ask.errors import UsageError
@@ -33,6 +34,8 @@ INTERRUPTED_RESULT = "Error: interrupted; it may or may not have run"
 NOT_RUN_RESULT = "Error: not run: the run was interrupted before it"
 REFUSED_RESULT = "[left out: the provider refused this result]"
 
+NEWEST_RUN_FIRST = "started > ?, started DESC, runs.number DESC"
+"""Sorts runs by time. An imported one is neither newer because it was added last, nor because it is from the future."""
 LIST_HINT = "ask history list shows all conversations"
 
 
@@ -43,8 +46,8 @@ def find_current_conversation(store: Store, terminal: str, directory: str) -> Co
     Raises a UsageError if there is none.
     """
     column, preposition, value = ("terminal", "on", terminal) if terminal else ("directory", "in", directory)
-    newest = f"SELECT conversation FROM runs WHERE {column} = ? ORDER BY number DESC LIMIT 1"
-    matches = query_conversations(store, f"WHERE number = ({newest})", value)
+    newest = f"SELECT conversation FROM runs WHERE {column} = ? ORDER BY {NEWEST_RUN_FIRST} LIMIT 1"
+    matches = query_conversations(store, f"WHERE number = ({newest})", value, time.time())
     if not matches:
         hint = "ask history list shows all; --resume ID continues one"
         raise UsageError(f"there is no conversation {preposition} this {column} to continue", hint)
@@ -54,7 +57,9 @@ def find_current_conversation(store: Store, terminal: str, directory: str) -> Co
 def find_newest_conversation(store: Store) -> Conversation:
     """Return the newest conversation that has a run; a history without one is a UsageError."""
     has_run = "EXISTS (SELECT 1 FROM runs WHERE conversation = conversations.number)"
-    matches = query_conversations(store, f"WHERE {has_run} ORDER BY updated DESC, number DESC LIMIT 1")
+    order = "ORDER BY updated DESC, number DESC LIMIT 1"
+    matches = query_conversations(store, f"WHERE {has_run} AND updated <= ? {order}", time.time())
+    matches = matches or query_conversations(store, f"WHERE {has_run} {order}")
     if not matches:
         raise UsageError("no saved conversations", "each question starts one")
     return matches[0]
@@ -69,8 +74,8 @@ def find_last_run(store: Store, terminal: str, directory: str) -> tuple[str, flo
     column, value = ("terminal", terminal) if terminal else ("directory", directory)
     rows = store.fetch_rows(
         "SELECT conversations.id, started FROM runs JOIN conversations ON conversations.number = runs.conversation "
-        f"WHERE {column} = ? AND compacts IS NULL ORDER BY runs.number DESC LIMIT 1",
-        [value],
+        f"WHERE {column} = ? AND compacts IS NULL ORDER BY {NEWEST_RUN_FIRST} LIMIT 1",
+        [value, time.time()],
     )
     return next(((row[0], row[1]) for row in rows), None)
 

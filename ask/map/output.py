@@ -18,6 +18,7 @@ from ask.map.ledger import RowResult
 
 TABLE_DELIMITERS = {".csv": ",", ".tsv": "\t"}
 OUTPUT_SUFFIXES = (".jsonl", *TABLE_DELIMITERS)
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 ANSWER = "answer"
 encode_json = json.JSONEncoder(ensure_ascii=False).encode
 RESULT_COLUMNS = ("model", "finish_reason", "input_tokens", "output_tokens", "cost", "error")
@@ -104,9 +105,11 @@ class FileWriter:
         path: the file, or a link to it; its suffix decides the format. An existing file's permissions are kept.
         names: the columns.
         job: the identity of the job. It names the temporary file, so that the next run replaces that of a killed one.
+        escape_formulas: whether cells of a table that a spreadsheet would calculate become text.
     """
 
-    def __init__(self, path: Path, names: ColumnNames, job: str) -> None:
+    def __init__(self, path: Path, names: ColumnNames, job: str, *, escape_formulas: bool = False) -> None:
+        self._format_cell = escape_formula if escape_formulas else format_cell
         self._path = Path(os.path.realpath(path))
         self.names = names
         self._delimiter = TABLE_DELIMITERS.get(path.suffix.lower())
@@ -157,7 +160,7 @@ class FileWriter:
             buffer = io.StringIO()
             # Text with a character of this line end is quoted. For readers, a carriage return alone ends a row, too.
             writer = csv.writer(buffer, delimiter=self._delimiter or ",", lineterminator="\r\n")
-            writer.writerow([format_cell(record.get(column)) for column in self.names.all])
+            writer.writerow([self._format_cell(record.get(column)) for column in self.names.all])
             rows.append(buffer.getvalue().removesuffix("\r\n") + "\n")
         return "".join(rows)
 
@@ -169,6 +172,15 @@ def format_cell(value: Any) -> Any:
     """Return a value for a table: numbers and text as they are, null as nothing, anything else as JSON."""
     is_plain = value is None or (isinstance(value, str | int | float) and not isinstance(value, bool))
     return value if is_plain else json.dumps(value, ensure_ascii=False)
+
+
+def escape_formula(value: Any) -> Any:
+    """Return a value for a table, with an apostrophe before text that a spreadsheet would calculate.
+
+    https://owasp.org/www-community/attacks/CSV_Injection
+    """
+    cell = format_cell(value)
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA_STARTS) else cell
 
 
 def check_output_path(path: str) -> Path:

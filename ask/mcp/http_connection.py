@@ -118,7 +118,7 @@ class HttpServerTransport:
             headers={"Accept-Encoding": "identity", **self._server.headers},
             auth=self._auth,
             timeout=httpx2.Timeout(CONNECT_TIMEOUT, read=READ_TIMEOUT),
-            event_hooks={"response": [self._check_response]},
+            event_hooks={"request": [self._check_request], "response": [self._check_response]},
             verify=self._ssl_verify,
             **self._create_proxy_arguments(),
         )
@@ -134,6 +134,18 @@ class HttpServerTransport:
             f"{name}://": httpx2.AsyncHTTPTransport(proxy=url, verify=self._ssl_verify) for name, url in proxies.items()
         }
         return {"mounts": mounts, "trust_env": False}
+
+    async def _check_request(self, request: httpx2.Request) -> None:
+        """Refuse the internal addresses to which a server's metadata may send a sign-in.
+
+        Raises:
+            OAuthFlowError: it is one of them.
+        """
+        known_urls = [self._server.url, *filter(None, [self._server.oauth.get("issuer")])]
+        if request.url.host not in [urlsplit(url).hostname for url in known_urls]:
+            from ask.mcp.foreign_urls import check_foreign_url
+
+            check_foreign_url(str(request.url), self._server.url)
 
     async def _check_response(self, response: httpx2.Response) -> None:
         import httpx2

@@ -313,3 +313,11 @@ def test_no_key_command_runs_in_a_replay(ask: Ask, replay: Ask, home: Home, serv
     (home.config / "config.toml").write_text(f"[providers.openrouter]\nkey_command = 'touch {home.path}/ran; false'")
     assert replay("-p", "openrouter", "hi").code == 0
     assert not (home.path / "ran").exists()
+
+
+def test_a_link_is_not_followed(ask: Ask, server: ModelServer, home: Home) -> None:
+    (home.work / "target").write_text("mine\n")
+    (home.work / "rec.jsonl").symlink_to("target")
+    result = ask("--record", "rec.jsonl", "hi")
+    assert (result.code, len(server.requests), "link" in result.stderr) == (9, 0, True)
+    assert (home.work / "target").read_text() == "mine\n"

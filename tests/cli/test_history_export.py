@@ -10,6 +10,7 @@ import stat
 import time
 from contextlib import closing
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from sqlite3 import connect
 from typing import Any
@@ -287,3 +288,20 @@ def test_ctrl_c_during_an_import_does_not_change_the_history(ask: Ask, home: Hom
         result = running.finish()
     assert (result.code, result.stdout) == (130, b"")
     assert rows(home) == before
+
+
+@pytest.mark.parametrize("year", [1999, 9999])
+def test_an_imported_conversation_is_not_the_last_one(
+    ask: Ask, home: Home, server: ModelServer, two: list[str], year: int
+) -> None:
+    (line,) = ask("history", "export", two[0], "--format", "json").text.splitlines()
+    export = json.loads(line) | {"id": "a1b2c3d4e5f6"}
+    offset = datetime(year, 1, 1, tzinfo=UTC).timestamp() - export["created"]
+    times = ("created", "updated", "started", "ended", "time")
+    for part in (export, *export["runs"], *(message for run in export["runs"] for message in run["messages"])):
+        part |= {name: part[name] + offset for name in times if part.get(name)}
+    (home.work / "import.json").write_text(json.dumps(export))
+    assert ask("history", "import", "import.json").code == 0
+    server.reply(wire.says("Yes."))
+    assert ask("-c", "-m", wire.MODEL, "Sure?").conversation != "a1b2c3d4e5f6"
+    assert json.loads(ask("history", "show", "--json").text)["id"] != "a1b2c3d4e5f6"

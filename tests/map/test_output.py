@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 
+import pytest
+
 from ask.map.ledger import RowResult
-from ask.map.output import ColumnNames, FileWriter
+from ask.map.output import ColumnNames, FileWriter, escape_formula, format_cell
 
 SCHEMA = {"type": "object", "properties": {"cost": {"type": "number"}, "kind": {"type": "string"}}}
 
@@ -36,3 +39,23 @@ def test_a_link_in_place_of_the_temporary_file_is_not_followed(tmp_path: Path) -
     assert (tmp_path / "precious").read_text() == "keep"
     assert not output.is_symlink()
     assert '"answer": "yes"' in output.read_text()
+
+
+@pytest.mark.parametrize(
+    "value", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "\uff1d1+1", '=HYPERLINK("x")']
+)
+def test_only_with_the_option_formulas_become_text(tmp_path: Path, value: str) -> None:
+    for escape_formulas, expected in ((False, value), (True, f"'{value}")):
+        path = tmp_path / f"{escape_formulas}.csv"
+        writer = FileWriter(path, ColumnNames(["a"], None, is_table=True), "job", escape_formulas=escape_formulas)
+        writer.write([{"a": value, "answer": value}])
+        writer.publish()
+        writer.close()
+        with path.open(newline="") as file:
+            (row,) = csv.DictReader(file)
+        assert (row["a"], row["answer"]) == (expected, expected)
+
+
+@pytest.mark.parametrize("value", [-1, 0.5, None, "a=1", "1-1", "", {"a": "=1"}])
+def test_other_values_stay_unchanged(value: object) -> None:
+    assert escape_formula(value) == format_cell(value)

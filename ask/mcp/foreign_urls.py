@@ -1,0 +1,55 @@
+"""URLs to which the metadata of a remote server sends a sign-in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from ipaddress import ip_address
+
+from mcp.client.auth import OAuthFlowError
+
+from ask.tools.base import ToolError
+from ask.tools.network_policy import is_ip_address, is_public_address, parse_url, resolve_host
+
+Resolver = Callable[[str, int], Sequence[str]]
+
+
+def check_foreign_url(url: str, server_url: str) -> None:
+    """Check that a sign-in may send something to a URL.
+
+    Raises:
+        OAuthFlowError: it may not.
+    """
+    if problem := find_url_problem(url, server_url):
+        raise OAuthFlowError(f"the server leads to {url}, and {problem}")
+
+
+def find_url_problem(url: str, server_url: str, resolve: Resolver = resolve_host) -> str:
+    """Return why a sign-in must not send anything to a URL; "" if it may.
+
+    A server may name any public host with HTTPS. One on this machine may name others on this machine, and one in the
+    local network others in it: it could reach them itself.
+    """
+    try:
+        target, server = parse_url(url), parse_url(server_url)
+        addresses, server_addresses = (
+            [each.host] if is_ip_address(each.host) else resolve(each.host, each.port) for each in (target, server)
+        )
+    except (ToolError, OSError) as error:
+        return f"that cannot be checked: {error}"
+    server_is_local = any(map(_is_local, server_addresses))
+    server_is_public = all(map(is_public_address, server_addresses))
+    for address in addresses:
+        if _is_local(address) and not server_is_local:
+            return f"{address} is this machine"
+        if not is_public_address(address) and server_is_public:
+            return f"{address} is not a public address; mcp.servers.NAME.oauth.issuer allows its host"
+    if target.scheme == "http" and not all(map(_is_local, addresses)):
+        return "it does not use HTTPS"
+    return ""
+
+
+def _is_local(address: str) -> bool:
+    number = ip_address(address.partition("%")[0])
+    mapped = getattr(number, "ipv4_mapped", None)
+    number = mapped or number
+    return number.is_loopback or number.is_unspecified or number.is_link_local
