@@ -64,6 +64,7 @@ SETTINGS = {
     "safe.enabled": Setting(bool, "use safe mode in every run", "safe", variable="ASK_SAFE"),
     "safe.level": Setting(str, "safe mode: sandbox, or files (no commands)", "safe_level"),
     "safe.allow_dirs": Setting(list, "safe mode: further folders that tools may write", "allow_dirs"),
+    "safe.allow_git": Setting(bool, "safe mode: make a git repository outside readable", "allow_git"),
     "safe.allow_hosts": Setting(list, "safe mode: hosts that may be fetched without asking", "allow_hosts"),
     "safe.allow_tools": Setting(list, "safe mode: tools of plugins and MCP servers to allow", "allow_tools"),
     "safe.environment": Setting(list, "safe mode: environment variables that commands may see", "safe_environment"),
@@ -467,6 +468,7 @@ class Settings(NamedTuple):
     safe: bool = False
     safe_level: str = SANDBOX_LEVEL
     allow_dirs: tuple[str, ...] = ()
+    allow_git: bool = False
     allow_hosts: tuple[str, ...] = ()
     allow_tools: tuple[str, ...] = ()
     safe_environment: tuple[str, ...] = ()

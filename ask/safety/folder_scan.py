@@ -17,6 +17,7 @@ from pathlib import Path
 
 from ask.errors import SafetyError
 from ask.safety.git_paths import GitReader, find_git
+from ask.safety.outer_repository import read_gitfile
 from ask.safety.path_policy import SYSTEM_FOLDERS
 from ask.safety.protected_paths import (
     PROTECTED_NAME_SET,
@@ -192,7 +193,7 @@ def _protect_git_paths(
     Those of earlier runs come first, and are `known_count`. Return whether git has reported everything.
     """
     for folder in repositories:
-        if target := _read_gitfile(folder / ".git"):
+        if target := read_gitfile(folder / ".git"):
             protected_paths.protect(target, "folder", used_by="git")
     if git_reader is None:  # git is not installed
         return True
@@ -219,15 +220,6 @@ def _protect_git_paths(
         for path in repository.paths:
             protected_paths.protect(path.path, path.placeholder_type, used_by="git")
     return is_complete
-
-
-def _read_gitfile(path: Path) -> Path | None:
-    """Return the repository that a `.git` file points to, even if it does not exist: a call could create it."""
-    if os.path.isfile(path):
-        with suppress(OSError), path.open("rb") as file:
-            prefix, _, name = file.read(10_000).partition(b"\0")[0].partition(b"gitdir:")
-            return path.parent / os.fsdecode(name.strip()) if name.strip() and not prefix else None
-    return None
 
 
 def _protect_search_path(config: SandboxConfig, protected_paths: ProtectedPaths) -> None:
