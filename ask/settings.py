@@ -529,10 +529,8 @@ def _resolve_safe_mode(flags: Mapping[str, Any], is_enabled: bool, config: Confi
     """
     if flags.get("safe") and flags.get("safe_files"):
         raise UsageError("--safe and --safe-files cannot be combined", "use one of them")
-    if flags.get("safe"):
-        return True, SANDBOX_LEVEL
-    if flags.get("safe_files"):
-        return True, FILES_LEVEL
+    if flags.get("safe") or flags.get("safe_files"):
+        return True, SANDBOX_LEVEL if flags.get("safe") else FILES_LEVEL
     level = config.get("safe.level", "")
     # Whoever sets only the level expects safe mode to be on.
     return is_enabled or (bool(level) and config.get("safe.enabled", None) is None), level or SANDBOX_LEVEL

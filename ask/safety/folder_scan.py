@@ -17,6 +17,7 @@ from pathlib import Path
 
 from ask.errors import SafetyError
 from ask.safety.git_paths import GitReader, find_git
+from ask.safety.home_links import find_linked_paths
 from ask.safety.outer_repository import read_gitfile
 from ask.safety.path_policy import SYSTEM_FOLDERS
 from ask.safety.protected_paths import (
@@ -229,6 +230,8 @@ def _protect_search_path(config: SandboxConfig, protected_paths: ProtectedPaths)
             path = folder / entry
             if is_in_any(path, [folder]) or Path(os.path.realpath(path)).is_relative_to(folder):
                 protected_paths.protect(path, "folder", used_by="every shell (PATH contains it)", reject_links=False)
+    for path in find_linked_paths(config.user_environment, config.writable_folders):
+        protected_paths.protect(path, "folder", used_by=f"other programs ({path} leads to it)", reject_links=False)
 
 
 class FolderScan:

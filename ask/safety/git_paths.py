@@ -130,6 +130,11 @@ class GitReader:
         outputs = iter(self._run(list(_list_commands(folders))))
         return [self._parse_repository(folder, *next(outputs), *next(outputs)) for folder in folders]
 
+    def read_setting(self, file: Path, key: str) -> str:
+        """Return the value of a setting in a file, without what that includes; "" if it has none."""
+        [(value, _)] = self._run([(Path("/"), ("config", "--file", str(file), key))])
+        return value.removesuffix("\n")
+
     def _parse_repository(
         self, folder: Path, location: str, location_error: str, listing: str, listing_error: str
     ) -> GitRepository:

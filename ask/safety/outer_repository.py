@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ask.records import NamedTuple
+from ask.safety.git_paths import GitReader
 
 _MAX_FILE_SIZE = 10_000
 _REPOSITORY_CONTENT = ("HEAD", "objects", "refs")
@@ -34,11 +35,12 @@ class OuterRepository(NamedTuple):
 
 
 def find_outer_repositories(
-    writable_folders: Sequence[Path], private_folders: Sequence[Path], git: str | None
+    writable_folders: Sequence[Path], homes: Sequence[Path], secret_folders: Sequence[Path], git: str | None
 ) -> Iterator[OuterRepository]:
     """Yield the repositories of writable folders that are stored outside all of them.
 
-    `private_folders` are never made readable. `git` is the program that reads a submodule's configuration.
+    `homes` are never made readable as a whole, and nothing in `secret_folders` is. `git` reads a submodule's
+    configuration.
     """
     for folder in writable_folders:
         top = next((path for path in (folder, *folder.parents) if _is_repository(path / ".git")), None)
@@ -46,11 +48,8 @@ def find_outer_repositories(
             continue
         found = _examine_repository(folder, top, git)
         outside = tuple(path for path in found.paths if not any(map(path.is_relative_to, writable_folders)))
-        if any(
-            private.is_relative_to(path) or path.is_relative_to(private)
-            for path in outside
-            for private in private_folders
-            if not (private in top.parents or private == top)
+        if any(private.is_relative_to(path) for path in outside for private in (*homes, *secret_folders)) or any(
+            path.is_relative_to(secret) for path in outside for secret in secret_folders
         ):
             yield OuterRepository(folder, top, reason="it contains private folders")
         elif outside or found.reason:
@@ -100,13 +99,10 @@ def _read_line(path: Path) -> str:
 
 def _read_worktree_setting(git_dir: Path, git: str | None) -> str:
     """Return where the configuration of a submodule's repository says that its files are."""
-    from subprocess import SubprocessError, run
-
-    command = [git or "", "config", "--file", str(git_dir / "config"), "core.worktree"]
-    try:
-        return run(command, capture_output=True, text=True, timeout=5, env={}, cwd="/", check=False).stdout.rstrip("\n")
-    except (OSError, ValueError, SubprocessError):
+    if not git:
         return ""
+    with GitReader(git, {}) as reader:
+        return reader.read_setting(git_dir / "config", "core.worktree")
 
 
 def _read_alternates(git_dir: Path) -> tuple[str, ...]:

@@ -80,16 +80,11 @@ def build_sandbox_config(
     readable: dict[Path, None] = {}
     repositories: tuple[OuterRepository, ...] = ()
     if runs_commands:
-        for prefix in _PYTHON_PREFIXES:
-            if any(path.is_relative_to(prefix) for path in private_folders):
-                raise SafetyError(
-                    f"--safe would have to expose {prefix}, which contains Python",
-                    "use a Python installed in its own folder",
-                )
+        _check_python(private_folders)
         toolchains = _find_toolchains(environment.get("PATH", ""), private_folders)
         readable = dict.fromkeys((*_PYTHON_PREFIXES, _PACKAGE_FOLDER, *toolchains))
         git = find_git(environment, folders)
-        repositories = tuple(find_outer_repositories(sorted({*folders}), private_folders, git))
+        repositories = tuple(find_outer_repositories(sorted({*folders}), homes, secret_folders, git))
     repository_paths = tuple(dict.fromkeys(path for one in repositories for path in one.paths)) if allow_git else ()
     return SandboxConfig(
         working_directory=folders[0],
@@ -110,6 +105,16 @@ def build_sandbox_config(
         outer_repositories=repositories,
         readable_repository_paths=repository_paths,
     )
+
+
+def _check_python(private_folders: Iterable[Path]) -> None:
+    """Refuse a Python whose folder contains what must stay hidden."""
+    for prefix in _PYTHON_PREFIXES:
+        if any(path.is_relative_to(prefix) for path in private_folders):
+            raise SafetyError(
+                f"--safe would have to expose {prefix}, which contains Python",
+                "use a Python installed in its own folder",
+            )
 
 
 def _resolve(path: str | Path) -> Path:
