@@ -368,6 +368,54 @@ def test_programs_that_git_runs_are_protected(folders: Folders, key: str, value:
     assert folders.warnings == []
 
 
+@pytest.mark.parametrize(
+    ("value", "protected"),
+    [
+        *(
+            ("!cd tools && ./x", "work/tools/x"),
+            ("!cd tools; sh x", "work/tools/x"),
+            ("!cd 'tools' && ./y", "work/tools/y"),
+        ),
+        *(
+            ("!make -C tools", "work/tools"),
+            ("!make --directory=tools all", "work/tools"),
+            ("!cd tools && npm ci", "work/tools"),
+        ),
+        *(
+            ("!bash -c ./run.sh", "work/run.sh"),
+            ("!sh -c 'cd tools && ./x'", "work/tools/x"),
+            ("!python tools/x", "work/tools/x"),
+        ),
+        *(("!f() { ./y; }; f", "work/y"), ("!cd tools && cd deep && ./x", "work/tools/deep/x")),
+    ],
+)
+def test_programs_in_other_folders_of_a_command_are_protected(folders: Folders, value: str, protected: str) -> None:
+    folders.git("init", "-q")
+    folders.git("config", "alias.x", value)
+    for name in ("work/tools/x", "work/tools/deep/x"):
+        folders.write(name)
+    assert protected in folders.scan()
+    assert folders.warnings == []
+
+
+@pytest.mark.parametrize("value", ["!make", "!$TOOLS/x", "!cd $1 && ./x", "!cd . && npm test", "!eval x"])
+def test_a_command_that_is_not_understood_is_named(folders: Folders, value: str) -> None:
+    folders.git("init", "-q")
+    folders.git("config", "alias.deploy", value)
+    folders.scan()
+    [warning] = folders.warnings
+    assert "alias.deploy" in warning
+
+
+@pytest.mark.parametrize("value", ['!f() { git log "$@"; }; f', "!cd src && ls", "!git log --format='$x' | less"])
+def test_commands_that_run_no_file_cause_no_warning(folders: Folders, value: str) -> None:
+    folders.git("init", "-q")
+    folders.write("work/src/x")
+    folders.git("config", "alias.x", value)
+    assert folders.scan() == {"work/.git"}
+    assert folders.warnings == []
+
+
 @pytest.mark.parametrize("value", ["./tools/x", "sh tools/x", "'tools/x' y"])
 def test_a_missing_program_gets_a_placeholder(folders: Folders, value: str) -> None:
     folders.git("init", "-q")
