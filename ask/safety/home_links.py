@@ -38,7 +38,8 @@ def find_linked_paths(environment: Mapping[str, str], writable_folders: Sequence
         target = f"{_resolve(path, resolved_folders)}/"
         return target.startswith(prefixes) or any(prefix.startswith(target) for prefix in prefixes)
 
-    for folder in dict.fromkeys(_list_folders(environment)):
+    # /bin is often a link to /usr/bin.
+    for folder in dict.fromkeys(map(os.path.realpath, _list_folders(environment))):
         yield from (Path(path) for path in _list_links(folder) if leads_inside(path))
     home = environment.get("HOME", "")
     if home.startswith("/"):
