@@ -64,6 +64,7 @@ SETTINGS = {
     "safe.enabled": Setting(bool, "use safe mode in every run", "safe", variable="ASK_SAFE"),
     "safe.level": Setting(str, "safe mode: sandbox, or files (no commands)", "safe_level"),
     "safe.allow_dirs": Setting(list, "safe mode: further folders that tools may write", "allow_dirs"),
+    "safe.allow_git": Setting(bool, "safe mode: make a git repository outside readable", "allow_git"),
     "safe.allow_hosts": Setting(list, "safe mode: hosts that may be fetched without asking", "allow_hosts"),
     "safe.allow_tools": Setting(list, "safe mode: tools of plugins and MCP servers to allow", "allow_tools"),
     "safe.environment": Setting(list, "safe mode: environment variables that commands may see", "safe_environment"),
@@ -467,6 +468,7 @@ class Settings(NamedTuple):
     safe: bool = False
     safe_level: str = SANDBOX_LEVEL
     allow_dirs: tuple[str, ...] = ()
+    allow_git: bool = False
     allow_hosts: tuple[str, ...] = ()
     allow_tools: tuple[str, ...] = ()
     safe_environment: tuple[str, ...] = ()
@@ -527,10 +529,8 @@ def _resolve_safe_mode(flags: Mapping[str, Any], is_enabled: bool, config: Confi
     """
     if flags.get("safe") and flags.get("safe_files"):
         raise UsageError("--safe and --safe-files cannot be combined", "use one of them")
-    if flags.get("safe"):
-        return True, SANDBOX_LEVEL
-    if flags.get("safe_files"):
-        return True, FILES_LEVEL
+    if flags.get("safe") or flags.get("safe_files"):
+        return True, SANDBOX_LEVEL if flags.get("safe") else FILES_LEVEL
     level = config.get("safe.level", "")
     # Whoever sets only the level expects safe mode to be on.
     return is_enabled or (bool(level) and config.get("safe.enabled", None) is None), level or SANDBOX_LEVEL

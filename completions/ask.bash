@@ -6,12 +6,12 @@ _ask_about() {  # COMMAND: what it takes
     case $1 in
         '')
             commands='chat compact compare config context doctor help history init keys map mcp models providers safe skills templates tools undo version'
-            options='-p --provider -m --model --fallback --base-url --key -s --system -f --file -o --option -t --template --var -c --continue --resume --unanswered --no-save --no-tools --disable-tool --context --no-context --tool --max-rounds --max-cost --command-timeout --confirm -y --yes --safe --safe-files --allow-dir --allow-host --allow-tool --cmd --code --schema --json --events --no-stream --plain -q --quiet -v --verbose --record --no-stdin --timeout -V --version -h --help'
+            options='-p --provider -m --model --fallback --base-url --key -s --system -f --file -o --option -t --template --var -c --continue --resume --unanswered --no-save --no-tools --disable-tool --context --no-context --tool --max-rounds --max-cost --command-timeout --confirm -y --yes --safe --safe-files --allow-dir --allow-git --allow-host --allow-tool --cmd --code --schema --json --events --no-stream --plain -q --quiet -v --verbose --record --no-stdin --timeout -V --version -h --help'
             values='-p=provider --provider=provider -m=model --model=model --fallback=fallback --base-url=nothing --key=nothing -s=system --system=system -f=attachment --file=attachment -o=parameter --option=parameter -t=prompt --template=prompt --var=nothing --resume=conversation --disable-tool=tool --tool=file --max-rounds=nothing --max-cost=nothing --command-timeout=nothing --allow-dir=directory --allow-host=nothing --allow-tool=tool --schema=file --record=file --timeout=nothing'
             rest='file' ;;
         chat)
             commands=''
-            options='-p --provider -m --model --fallback --base-url --key -s --system -f --file -o --option -t --template --var -c --continue --resume --unanswered --no-save --no-tools --disable-tool --context --no-context --tool --max-rounds --max-cost --command-timeout --confirm -y --yes --safe --safe-files --allow-dir --allow-host --allow-tool --json --events --no-stream --plain -q --quiet -v --verbose --record --timeout -h --help'
+            options='-p --provider -m --model --fallback --base-url --key -s --system -f --file -o --option -t --template --var -c --continue --resume --unanswered --no-save --no-tools --disable-tool --context --no-context --tool --max-rounds --max-cost --command-timeout --confirm -y --yes --safe --safe-files --allow-dir --allow-git --allow-host --allow-tool --json --events --no-stream --plain -q --quiet -v --verbose --record --timeout -h --help'
             values='-p=provider --provider=provider -m=model --model=model --fallback=fallback --base-url=nothing --key=nothing -s=system --system=system -f=attachment --file=attachment -o=parameter --option=parameter -t=prompt --template=prompt --var=nothing --resume=conversation --disable-tool=tool --tool=file --max-rounds=nothing --max-cost=nothing --command-timeout=nothing --allow-dir=directory --allow-host=nothing --allow-tool=tool --record=file --timeout=nothing'
             rest='nothing' ;;
         compact)
@@ -292,7 +292,7 @@ _ask_about() {  # COMMAND: what it takes
     esac
 }
 _ask_tools='read_file write_file edit_file list_dir bash fetch_url search_web'
-_ask_keys='provider model fallback system max_rounds max_cost timeout stream stdin_limit context_limit tools.enabled tools.disabled tools.command_timeout tools.confirm tools.allow tools.deny history.enabled search.engine mcp.files safe.enabled safe.level safe.allow_dirs safe.allow_hosts safe.allow_tools safe.environment context.files attachments.keep_location network.tries network.backoff'
+_ask_keys='provider model fallback system max_rounds max_cost timeout stream stdin_limit context_limit tools.enabled tools.disabled tools.command_timeout tools.confirm tools.allow tools.deny history.enabled search.engine mcp.files safe.enabled safe.level safe.allow_dirs safe.allow_git safe.allow_hosts safe.allow_tools safe.environment context.files attachments.keep_location network.tries network.backoff'
 _ask_parameters='frequency_penalty max_tokens presence_penalty reasoning_effort seed stop temperature top_k top_p'
 # to here
 

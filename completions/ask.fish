@@ -142,7 +142,7 @@ function __ask_commands -a command  # what a command consists of
     end
 end
 set -g __ask_tools read_file write_file edit_file list_dir bash fetch_url search_web
-set -g __ask_keys provider model fallback system max_rounds max_cost timeout stream stdin_limit context_limit tools.enabled tools.disabled tools.command_timeout tools.confirm tools.allow tools.deny history.enabled search.engine mcp.files safe.enabled safe.level safe.allow_dirs safe.allow_hosts safe.allow_tools safe.environment context.files attachments.keep_location network.tries network.backoff
+set -g __ask_keys provider model fallback system max_rounds max_cost timeout stream stdin_limit context_limit tools.enabled tools.disabled tools.command_timeout tools.confirm tools.allow tools.deny history.enabled search.engine mcp.files safe.enabled safe.level safe.allow_dirs safe.allow_git safe.allow_hosts safe.allow_tools safe.environment context.files attachments.keep_location network.tries network.backoff
 set -g __ask_parameters frequency_penalty max_tokens presence_penalty reasoning_effort seed stop temperature top_k top_p
 complete -c ask -n '__ask_first \'\'' -f -a chat -d 'Chat with a model'
 complete -c ask -n '__ask_first \'\'' -f -a compact -d 'Summarize older messages of a conversation'
@@ -191,6 +191,7 @@ complete -c ask -n '__ask_in \'\'' -s y -l yes -d 'Approve everything that --con
 complete -c ask -n '__ask_in \'\'' -l safe -d 'Confine tools to this folder, without network'
 complete -c ask -n '__ask_in \'\'' -l safe-files -d 'Like --safe, but without a sandbox or commands'
 complete -c ask -n '__ask_in \'\'' -l allow-dir -x -a '(__fish_complete_directories)' -d 'With --safe: make this folder writable'
+complete -c ask -n '__ask_in \'\'' -l allow-git -d 'With --safe: make a git repository outside readable'
 complete -c ask -n '__ask_in \'\'' -l allow-host -x -d 'With --safe: allow web access to this host'
 complete -c ask -n '__ask_in \'\'' -l allow-tool -x -a '(__ask_tool)' -d 'With --safe: offer this tool, outside the sandbox'
 complete -c ask -n '__ask_in \'\'' -l cmd -d 'Answer with one shell command, and offer to run it'
@@ -234,6 +235,7 @@ complete -c ask -n '__ask_in \'chat\'' -s y -l yes -d 'Approve everything that -
 complete -c ask -n '__ask_in \'chat\'' -l safe -d 'Confine tools to this folder, without network'
 complete -c ask -n '__ask_in \'chat\'' -l safe-files -d 'Like --safe, but without a sandbox or commands'
 complete -c ask -n '__ask_in \'chat\'' -l allow-dir -x -a '(__fish_complete_directories)' -d 'With --safe: make this folder writable'
+complete -c ask -n '__ask_in \'chat\'' -l allow-git -d 'With --safe: make a git repository outside readable'
 complete -c ask -n '__ask_in \'chat\'' -l allow-host -x -d 'With --safe: allow web access to this host'
 complete -c ask -n '__ask_in \'chat\'' -l allow-tool -x -a '(__ask_tool)' -d 'With --safe: offer this tool, outside the sandbox'
 complete -c ask -n '__ask_in \'chat\'' -l json -d 'Print one JSON object at the end'

@@ -41,6 +41,7 @@ _ask_arguments() {  # COMMAND
         '(--safe)--safe[Confine tools to this folder, without network]' \
         '(--safe-files)--safe-files[Like --safe, but without a sandbox or commands]' \
         '*--allow-dir=[With --safe\: make this folder writable]:DIR:_files -/' \
+        '(--allow-git)--allow-git[With --safe\: make a git repository outside readable]' \
         '*--allow-host=[With --safe\: allow web access to this host]:HOST:' \
         '*--allow-tool=[With --safe\: offer this tool, outside the sandbox]:NAME:_ask_tool' \
         '(--cmd)--cmd[Answer with one shell command, and offer to run it]' \
@@ -100,6 +101,7 @@ _ask_arguments() {  # COMMAND
         '(--safe)--safe[Confine tools to this folder, without network]' \
         '(--safe-files)--safe-files[Like --safe, but without a sandbox or commands]' \
         '*--allow-dir=[With --safe\: make this folder writable]:DIR:_files -/' \
+        '(--allow-git)--allow-git[With --safe\: make a git repository outside readable]' \
         '*--allow-host=[With --safe\: allow web access to this host]:HOST:' \
         '*--allow-tool=[With --safe\: offer this tool, outside the sandbox]:NAME:_ask_tool' \
         '(--json)--json[Print one JSON object at the end]' \
@@ -575,7 +577,7 @@ _ask_commands() {  # COMMAND: what it consists of
   esac
 }
 _ask_tools=(read_file write_file edit_file list_dir bash fetch_url search_web)
-_ask_keys=(provider model fallback system max_rounds max_cost timeout stream stdin_limit context_limit tools.enabled tools.disabled tools.command_timeout tools.confirm tools.allow tools.deny history.enabled search.engine mcp.files safe.enabled safe.level safe.allow_dirs safe.allow_hosts safe.allow_tools safe.environment context.files attachments.keep_location network.tries network.backoff)
+_ask_keys=(provider model fallback system max_rounds max_cost timeout stream stdin_limit context_limit tools.enabled tools.disabled tools.command_timeout tools.confirm tools.allow tools.deny history.enabled search.engine mcp.files safe.enabled safe.level safe.allow_dirs safe.allow_git safe.allow_hosts safe.allow_tools safe.environment context.files attachments.keep_location network.tries network.backoff)
 _ask_parameters=(frequency_penalty max_tokens presence_penalty reasoning_effort seed stop temperature top_k top_p)
 # to here
 

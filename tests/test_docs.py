@@ -134,9 +134,9 @@ def test_the_page_on_configuration_lists_exactly_the_config_keys(tmp_path: Path)
 
 
 OTHER_PROGRAMS = {
-    *("COLORTERM", "DIRENV_CONFIG", "GIT_TEMPLATE_DIR", "HOME", "PATH", "SHELL", "TERM", "TERM_PROGRAM"),
+    *("COLORTERM", "DIRENV_CONFIG", "GIT_TEMPLATE_DIR", "HOME", "PATH", "SHELL", "TERM", "TERM_PROGRAM", "VIMINIT"),
 }
-"""Variables of the system, terminals, git and direnv, which users do not set for ask."""
+"""Variables of the system, terminals, git, direnv and Vim, which users do not set for ask."""
 
 
 def test_the_page_on_configuration_lists_exactly_the_environment_variables() -> None:

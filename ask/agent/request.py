@@ -419,9 +419,11 @@ def read_settings(
         "no_tools": no_tools,
     }
     settings = resolve_settings(parsed_flags, app.environment, app.config)
-    for flag in ("allow_dirs", "allow_hosts", "allow_tools"):
+    for flag in ("allow_dirs", "allow_git", "allow_hosts", "allow_tools"):
         if flags[flag] and not settings.safe:
             raise UsageError(f"--{flag.replace('_', '-').rstrip('s')} needs --safe", "add --safe or --safe-files")
+    if flags["allow_git"] and settings.safe_level == FILES_LEVEL:
+        raise UsageError("--allow-git has no effect with --safe-files, which runs no commands", "use --safe")
     return settings
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -64,7 +65,29 @@ class SafeModeContext:
         self._notify = app.console.print_notice
         for warning in self._confinement.warnings:
             self._notify(warning)
+        self._explain_git_access(allow_git=settings.allow_git)
         self._initial_repositories = set(filter(is_bare_repository, self.sandbox_config.writable_folders))
+
+    def _explain_git_access(self, *, allow_git: bool) -> None:
+        """Print why git does not work in a writable folder: once if `--allow-git` would change that."""
+        for repository in self.sandbox_config.outer_repositories:
+            if not allow_git and not repository.reason:
+                marker_file = self._app.app_dirs.data / "told-git"
+                if not marker_file.exists():
+                    self._notify(
+                        f"git does not work in {repository.folder}: its repository is outside "
+                        f"({repository.paths[0]}); --allow-git makes it readable. (Shown once.)"
+                    )
+                    with suppress(OSError):
+                        marker_file.touch()
+            elif allow_git and repository.reason:
+                self._notify(f"git does not work in {repository.folder}, even with --allow-git: {repository.reason}")
+            elif allow_git and repository.alternates:
+                self._notify(
+                    f"{repository.top} borrows objects from {', '.join(map(format_one_line, repository.alternates))}, "
+                    "which is not readable: git may fail. To copy them, run git repack -a -d in it and delete "
+                    "objects/info/alternates"
+                )
 
     def _open_confinement(self, uses_network: bool) -> Sandbox | FileConfinement:
         if self.level == SANDBOX_LEVEL:
@@ -157,6 +180,7 @@ def prepare_sandbox_config(
         environment=app.collect_secrets().build_child_environment(),
         extra_variables=settings.safe_environment,
         runs_commands=settings.safe_level == SANDBOX_LEVEL,
+        allow_git=settings.allow_git,
     )
 
 

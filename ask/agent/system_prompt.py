@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import ask_prompts
 from ask import __version__
@@ -14,6 +15,9 @@ from ask.agent.request import RunRequest
 from ask.messages import ToolSpec
 from ask.text import format_one_line
 from ask.tools.builtin import READ_SKILL_NAME
+
+if TYPE_CHECKING:
+    from ask.safety.sandbox_config import SandboxConfig
 
 PROMPTS_FOLDER = Path(str(ask_prompts.__file__)).parent
 """The folder of the prompts that come with `ask`."""
@@ -33,6 +37,13 @@ The owner of this project gives these instructions. Where they conflict, the use
 closest to the working directory.
 
 {blocks}"""
+HIDDEN_REPOSITORY_TEXT = (
+    "git does not work in {folder}, because its repository is not visible in the sandbox. Do not try to use it there."
+)
+PARTIAL_REPOSITORY_TEXT = (
+    "Only {folder} is visible of the git repository {top}, so git reports all other files as deleted: add `-- .` to "
+    "git status and git diff. The repository is read-only."
+)
 PLACEHOLDERS_TEXT = (
     "The tools run in a sandbox that contains empty, read-only placeholders for some missing "
     "files. They do not belong to the user's files and are removed afterwards, so do not count "
@@ -75,6 +86,8 @@ def build_system_prompt(
     }
     if lines and placeholder_names:
         values["tools"] += "\n\n" + PLACEHOLDERS_TEXT.format(names=placeholder_names)
+    if lines and request.safe_mode:
+        values["tools"] += "".join(f"\n\n{text}" for text in _explain_repositories(request.safe_mode.sandbox_config))
     default = "\n\n".join(read_prompt(name) for name in ("system", request.output_format) if name)
     text = re.sub(r"\{\{(\w+)\}\}", lambda match: values[match[1]], default)
     return "\n\n".join(filter(None, (text, skills_text, project_text, user_prompt)))
@@ -113,3 +126,13 @@ def find_shell(environment: Mapping[str, str]) -> str:
 def read_prompt(name: str) -> str:
     """Read a prompt that comes with `ask`."""
     return (PROMPTS_FOLDER / f"{name}.txt").read_text(encoding="utf-8").strip()
+
+
+def _explain_repositories(config: SandboxConfig) -> Iterator[str]:
+    """Explain to the model what git can do in folders whose repository is stored outside them."""
+    for repository in config.outer_repositories:
+        folder, top = (format_one_line(_to_utf8(path)) for path in (repository.folder, repository.top))
+        if not set(repository.paths) & set(config.readable_repository_paths):
+            yield HIDDEN_REPOSITORY_TEXT.format(folder=folder)
+        elif top != folder:
+            yield PARTIAL_REPOSITORY_TEXT.format(folder=folder, top=top)

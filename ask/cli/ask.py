@@ -167,7 +167,7 @@ OPTION_GROUPS = {
     "Input": ("files", "system", "template", "variables", "context", "no_context"),
     "Conversation": ("go_on", "resume", "unanswered", "no_save"),
     "Tools": ("confirm", "yes", "no_tools", "disable_tool", "functions", "max_rounds", "command_timeout"),
-    "Sandbox": ("safe", "safe_files", "allow_dirs", "allow_hosts", "allow_tools"),
+    "Sandbox": ("safe", "safe_files", "allow_dirs", "allow_git", "allow_hosts", "allow_tools"),
     "Output": ("cmd", "code", "schema", "as_json", "as_events", "plain", "quiet", "verbose"),
 }
 """The sections of options in the help, by their parameter names; rare options are in a last section."""
@@ -293,6 +293,7 @@ def parse_comma_list(_: click.Context, __: click.Parameter, value: tuple[str, ..
 @click.option("--safe", is_flag=True, help="Confine tools to this folder, without network.")
 @click.option("--safe-files", is_flag=True, help="Like --safe, but without a sandbox or commands.")
 @click.option("--allow-dir", "allow_dirs", metavar="DIR", multiple=True, help="With --safe: make this folder writable.")
+@click.option("--allow-git", is_flag=True, help="With --safe: make a git repository outside readable.")
 @click.option(
     "--allow-host", "allow_hosts", metavar="HOST", multiple=True, help="With --safe: allow web access to this host."
 )

@@ -17,6 +17,8 @@ from pathlib import Path
 
 from ask.errors import SafetyError
 from ask.safety.git_paths import GitReader, find_git
+from ask.safety.home_links import find_linked_paths
+from ask.safety.outer_repository import read_gitfile
 from ask.safety.path_policy import SYSTEM_FOLDERS
 from ask.safety.protected_paths import (
     PROTECTED_NAME_SET,
@@ -192,7 +194,7 @@ def _protect_git_paths(
     Those of earlier runs come first, and are `known_count`. Return whether git has reported everything.
     """
     for folder in repositories:
-        if target := _read_gitfile(folder / ".git"):
+        if target := read_gitfile(folder / ".git"):
             protected_paths.protect(target, "folder", used_by="git")
     if git_reader is None:  # git is not installed
         return True
@@ -216,18 +218,14 @@ def _protect_git_paths(
                 f"git cannot report its configuration for {folder} ({repository.error}): programs named there may "
                 "be unprotected"
             )
+        if repository.unclear_keys:
+            protected_paths.add_warning(
+                f"git runs commands in {folder} whose files may be unprotected ({', '.join(repository.unclear_keys)}): "
+                "check these files before you use git there"
+            )
         for path in repository.paths:
             protected_paths.protect(path.path, path.placeholder_type, used_by="git")
     return is_complete
-
-
-def _read_gitfile(path: Path) -> Path | None:
-    """Return the repository that a `.git` file points to, even if it does not exist: a call could create it."""
-    if os.path.isfile(path):
-        with suppress(OSError), path.open("rb") as file:
-            prefix, _, name = file.read(10_000).partition(b"\0")[0].partition(b"gitdir:")
-            return path.parent / os.fsdecode(name.strip()) if name.strip() and not prefix else None
-    return None
 
 
 def _protect_search_path(config: SandboxConfig, protected_paths: ProtectedPaths) -> None:
@@ -237,6 +235,8 @@ def _protect_search_path(config: SandboxConfig, protected_paths: ProtectedPaths)
             path = folder / entry
             if is_in_any(path, [folder]) or Path(os.path.realpath(path)).is_relative_to(folder):
                 protected_paths.protect(path, "folder", used_by="every shell (PATH contains it)", reject_links=False)
+    for path in find_linked_paths(config.user_environment, config.writable_folders):
+        protected_paths.protect(path, "folder", used_by=f"other programs ({path} leads to it)", reject_links=False)
 
 
 class FolderScan:

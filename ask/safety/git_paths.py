@@ -42,6 +42,34 @@ _COMMAND_KEY = re.compile(
 _TOP_LEVEL_SUBSTITUTION = re.compile(r"(?:\$\(|`)\s*git rev-parse --show-toplevel\s*(?:\)|`)")
 _VARIABLE_REFERENCE = re.compile(r"\$(?:\{(HOME|PWD)\}|(HOME|PWD)\b)")
 _INTERPRETERS = {"sh", "bash", "dash", "zsh", "exec", "node", "perl", "python", "python3", "ruby"}
+_BUILD_TOOLS = frozenset(
+    {
+        *(
+            "make",
+            "gmake",
+            "bmake",
+            "ninja",
+            "just",
+            "task",
+            "rake",
+            "npm",
+            "npx",
+            "pnpm",
+            "yarn",
+            "bun",
+            "cargo",
+            "go",
+        ),
+        *("gradle", "mvn", "ant", "tox", "nox", "uv", "poetry", "eval"),
+    }
+)
+"""Programs that run what files in the current folder say, and commands whose files cannot be determined."""
+_FOLDER_CHANGE = re.compile(
+    r"(?:(?<![\w./-])(?:cd|pushd)\s+(?:--\s+)?|\s-C\s*|\s--(?:directory|prefix|cwd)[=\s]\s*)"
+    r"(\"[^\"$`]+\"|'[^']+'|[^\s;&|()$`\"']+)"
+)
+_UNKNOWN_PATH = re.compile(r"\$[\w{(][^\s;&|]*/|\b(?:cd|pushd)\s+[\"']?[$`]|-C\s*[\"']?[$`]")
+"""A path or folder that depends on a variable or on the output of another command."""
 _PLAIN_PATH = re.compile(r"(?!-)(?!.*://)[^\s$*?`()&|;<>=]+")
 _COMMAND_VARIABLES = (
     *("GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_PAGER", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS", "SSH_ASKPASS"),
@@ -70,6 +98,8 @@ class GitRepository(NamedTuple):
     paths: tuple[GitPath, ...]
     error: str = ""
     """Why the information is incomplete, or ""."""
+    unclear_keys: tuple[str, ...] = ()
+    """The settings whose commands run files that cannot be determined."""
 
 
 _GitCommand = tuple[Path, tuple[str, ...]]
@@ -130,6 +160,11 @@ class GitReader:
         outputs = iter(self._run(list(_list_commands(folders))))
         return [self._parse_repository(folder, *next(outputs), *next(outputs)) for folder in folders]
 
+    def read_setting(self, file: Path, key: str) -> str:
+        """Return the value of a setting in a file, without what that includes; "" if it has none."""
+        [(value, _)] = self._run([(Path("/"), ("config", "--file", str(file), key))])
+        return value.removesuffix("\n")
+
     def _parse_repository(
         self, folder: Path, location: str, location_error: str, listing: str, listing_error: str
     ) -> GitRepository:
@@ -146,11 +181,14 @@ class GitReader:
             top = git_dir if bare else Path(lines[3])
             paths += [GitPath(git_dir), GitPath(common), GitPath(hooks, "folder")]
             paths += [*_list_links(git_dir), *_list_links(common)]
-        paths += _find_paths(self._add_conditional_settings(top, _parse_settings(listing)), top, self._user_environment)
+        settings = self._add_conditional_settings(top, _parse_settings(listing))
+        paths += _find_paths(settings, top, self._user_environment)
+        home = self._user_environment.get("HOME", "")
+        unclear = [one.key for one in settings if _is_command(one) and _is_unclear(one.value, top, home)]
         hook_folders = [path.path for path in paths if path.placeholder_type == "folder"]
         paths += [link for hook_folder in hook_folders for link in _list_links(hook_folder, "folder")]
         error = error or listing_error or self._include_error
-        return GitRepository(folder, git_dir, tuple(dict.fromkeys(paths)), error)
+        return GitRepository(folder, git_dir, tuple(dict.fromkeys(paths)), error, tuple(dict.fromkeys(unclear)))
 
     def _add_conditional_settings(self, top: Path, settings: list[_GitSetting]) -> list[_GitSetting]:
         """Add the settings of all files that git would include under other conditions."""
@@ -270,14 +308,36 @@ def _find_paths(settings: Sequence[_GitSetting], top: Path, environment: Mapping
         elif key == "core.attributesfile":
             yield GitPath(top / _expand_home(setting.value, home))
         elif not _INCLUDE_KEY.fullmatch(key):
-            is_shell = setting.value.startswith("!")
-            yield from _find_command_paths(
-                setting.value, top, home, is_command=is_shell or bool(_COMMAND_KEY.fullmatch(key))
-            )
+            yield from _find_command_paths(setting.value, top, home, is_command=_is_command(setting))
+
+
+def _is_command(setting: _GitSetting) -> bool:
+    return setting.value.startswith("!") or bool(_COMMAND_KEY.fullmatch(setting.key.lower()))
 
 
 def _find_command_paths(value: str, top: Path, home: str, *, is_command: bool) -> Iterator[GitPath]:
-    """Yield the existing files that a command names, and its program even if that is missing."""
+    """Yield the existing files that a command names, its program even if that is missing, and where it builds.
+
+    Words may be relative to the top folder, or to a folder that the command names, as in `cd tools && ./clean`.
+    """
+    command, words, all_words = _split_command(value, top, home)
+    program = words[1:2] if words and words[0] in _INTERPRETERS else [word for word in words[:1] if "/" in word]
+    folders = _find_folders(command, top, home) if is_command else [top]
+    if is_command:
+        program += [word for word in all_words if word.startswith("./")]
+        yield from (
+            GitPath(folders[-1] / _expand_home(word, home), "folder") for word in program if _PLAIN_PATH.fullmatch(word)
+        )
+        if not _BUILD_TOOLS.isdisjoint(all_words):
+            yield from map(GitPath, folders[1:])
+    if len(words) > 1 or "/" in command:  # otherwise a program on PATH, or not a path
+        for path in (folder / _expand_home(word, home) for word in all_words for folder in folders):
+            if os.path.isfile(path):
+                yield GitPath(path)
+
+
+def _split_command(value: str, top: Path, home: str) -> tuple[str, list[str], list[str]]:
+    """Return a command with its known variables replaced, its words, and also the words inside these."""
     command = _VARIABLE_REFERENCE.sub(
         lambda match: home if "HOME" in match[0] else str(top),
         _TOP_LEVEL_SUBSTITUTION.sub(lambda _: str(top), value.removeprefix("!")),
@@ -286,16 +346,24 @@ def _find_command_paths(value: str, top: Path, home: str, *, is_command: bool) -
         words = shlex.split(command)
     except ValueError:
         words = command.split()
-    program = words[1:2] if words and words[0] in _INTERPRETERS else [word for word in words[:1] if "/" in word]
-    if is_command:
-        yield from (
-            GitPath(top / _expand_home(word, home), "folder") for word in program if _PLAIN_PATH.fullmatch(word)
-        )
-    if len(words) > 1 or "/" in command:  # otherwise a program on PATH, or not a path
-        for word in dict.fromkeys([*words, *re.split(r"[\s;&|()<>\"'`={}!,]+", command)]):
-            path = top / _expand_home(word, home)
-            if word and os.path.isfile(path):
-                yield GitPath(path)
+    parts = re.split(r"[\s;&|()<>\"'`={}!,]+", command)
+    return command, words, [word for word in dict.fromkeys([*words, *parts]) if word]
+
+
+def _find_folders(command: str, top: Path, home: str) -> list[Path]:
+    """Return the top folder, and the folders in which a command runs something, one after the other."""
+    folders = [top]
+    for match in _FOLDER_CHANGE.finditer(command):
+        folder = folders[-1] / _expand_home(match[1].strip("\"'"), home)
+        folders.append(Path(os.path.normpath(folder)))
+    return list(dict.fromkeys(folders))
+
+
+def _is_unclear(value: str, top: Path, home: str) -> bool:
+    """Check whether a command runs files that its words do not name."""
+    command, _, all_words = _split_command(value, top, home)
+    builds_at_top = not _BUILD_TOOLS.isdisjoint(all_words) and len(_find_folders(command, top, home)) == 1
+    return builds_at_top or bool(_UNKNOWN_PATH.search(command))
 
 
 def _expand_home(path: str, home: str) -> str:

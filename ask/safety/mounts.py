@@ -31,7 +31,9 @@ def list_bind_mounts(config: SandboxConfig, filesystem: HostFilesystem) -> list[
     """List the mounts from the host in order, without those that a later one would cover."""
     writable = sorted({*config.writable_folders, *filesystem.pinned_folders})
     readable = [
-        path for path in sorted(config.readable_folders) if {path, *path.parents}.isdisjoint(config.writable_folders)
+        path
+        for path in sorted({*config.readable_folders, *config.readable_repository_paths})
+        if {path, *path.parents}.isdisjoint(config.writable_folders)
     ]
     protected = sorted(select_outermost(filesystem.protected_paths))
     return [

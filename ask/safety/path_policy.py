@@ -13,7 +13,9 @@ from pathlib import Path
 
 from ask.errors import SafetyError
 from ask.safety.bubblewrap import TEMPORARY_FOLDER
+from ask.safety.git_paths import find_git
 from ask.safety.mounts import is_below, read_mounts
+from ask.safety.outer_repository import OuterRepository, build_git_environment, find_outer_repositories
 from ask.safety.sandbox_config import SandboxConfig
 
 INHERITED_VARIABLES = ("PATH", "LANG", "TERM")
@@ -53,12 +55,14 @@ def build_sandbox_config(
     environment: Mapping[str, str],
     extra_variables: Iterable[str] = (),
     runs_commands: bool = True,
+    allow_git: bool = False,
 ) -> SandboxConfig:
     """Build the sandbox configuration of a run.
 
     `allowed_folders` are writable in addition to the working directory. `overflow_directory` receives the long outputs
     of this run; it is in `data_dir`, which is otherwise hidden, and can be read in the sandbox. `environment` is the
     user's; calls see only `INHERITED_VARIABLES` and `extra_variables` of it. Only commands need toolchains.
+    With `allow_git`, the folders' git repositories are readable even if they are stored outside.
 
     Raises:
         SafetyError: a folder does not exist, or making it writable would defeat the sandbox.
@@ -74,15 +78,14 @@ def build_sandbox_config(
     hides_system = any(homes[0].is_relative_to(path) or Path(path).is_relative_to(homes[0]) for path in _HOST_FOLDERS)
     home = _FALLBACK_HOME if hides_system else homes[0]
     readable: dict[Path, None] = {}
+    repositories: tuple[OuterRepository, ...] = ()
     if runs_commands:
-        for prefix in _PYTHON_PREFIXES:
-            if any(path.is_relative_to(prefix) for path in private_folders):
-                raise SafetyError(
-                    f"--safe would have to expose {prefix}, which contains Python",
-                    "use a Python installed in its own folder",
-                )
+        _check_python(private_folders)
         toolchains = _find_toolchains(environment.get("PATH", ""), private_folders)
         readable = dict.fromkeys((*_PYTHON_PREFIXES, _PACKAGE_FOLDER, *toolchains))
+        git = find_git(environment, folders)
+        repositories = tuple(find_outer_repositories(sorted({*folders}), homes, secret_folders, git))
+    repository_paths = tuple(dict.fromkeys(path for one in repositories for path in one.paths)) if allow_git else ()
     return SandboxConfig(
         working_directory=folders[0],
         allowed_folders=tuple(folders[1:]),
@@ -93,12 +96,25 @@ def build_sandbox_config(
         home=home,
         environment={
             "LANG": "C.UTF-8",
+            **(build_git_environment() if repository_paths else {}),
             **{name: environment[name] for name in (*INHERITED_VARIABLES, *extra_variables) if name in environment},
             "HOME": str(home),
             "TMPDIR": TEMPORARY_FOLDER,
         },
         user_environment=environment,
+        outer_repositories=repositories,
+        readable_repository_paths=repository_paths,
     )
+
+
+def _check_python(private_folders: Iterable[Path]) -> None:
+    """Refuse a Python whose folder contains what must stay hidden."""
+    for prefix in _PYTHON_PREFIXES:
+        if any(path.is_relative_to(prefix) for path in private_folders):
+            raise SafetyError(
+                f"--safe would have to expose {prefix}, which contains Python",
+                "use a Python installed in its own folder",
+            )
 
 
 def _resolve(path: str | Path) -> Path:

@@ -9,6 +9,7 @@ documentation is checked against this table.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -25,6 +26,8 @@ Existing empty paths are passed, too: they may be the placeholders of another ru
 """
 
 _MAX_LINKS = 40
+_SYSTEM_VIM_FILES = ("/etc/vimrc", "/etc/vim/vimrc", "/etc/vim/vimrc.local")
+_EXRC_COMMAND = re.compile(r"^[^\"\n]*\b(?:set?\b.*\s(?:exrc|ex)\b|&(?:exrc|ex)\b)", re.MULTILINE)
 _MAX_NAME_LENGTH = 255
 
 
@@ -66,7 +69,11 @@ PROTECTED_NAMES = (
     ProtectedName(".idea", "JetBrains IDEs", (".config/JetBrains",)),
     ProtectedName(".zed", "Zed", (".config/zed",)),
     ProtectedName(".nvim.lua", "Neovim"),
+    ProtectedName(".nvimrc", "Neovim"),
     ProtectedName(".exrc", "Vim and Neovim"),
+    ProtectedName(".vimrc", "Vim"),
+    ProtectedName(".gvimrc", "Vim"),
+    ProtectedName("_vimrc", "Vim on Windows"),
     ProtectedName(".cargo", "Cargo and rust-analyzer"),
     ProtectedName(".mcp.json", "Claude Code and other agents"),
     ProtectedName(".claude", "Claude Code", (".claude", ".claude.json")),
@@ -96,6 +103,21 @@ def find_placeholder_names(environment: Mapping[str, str]) -> Iterator[str]:
         with suppress(OSError):
             if path.is_file() and "whitelist" in path.read_text(errors="replace"):
                 yield ".envrc"
+    # Vim reads these in the working directory only with the option 'exrc'; Neovim asks first.
+    vim_files = (f"{home}/.vimrc", f"{home}/.vim/vimrc", f"{config}/vim/vimrc", *_SYSTEM_VIM_FILES)
+    if _sets_exrc(environment.get("VIMINIT", "")) or any(map(_file_sets_exrc, vim_files)):
+        yield from (".vimrc", ".exrc", ".gvimrc")
+
+
+def _file_sets_exrc(path: str) -> bool:
+    with suppress(OSError):
+        return os.path.isfile(path) and _sets_exrc(Path(path).read_text(errors="replace"))
+    return False
+
+
+def _sets_exrc(commands: str) -> bool:
+    """Check whether Vim commands may set 'exrc'."""
+    return bool(_EXRC_COMMAND.search(commands))
 
 
 class ProtectedPaths:

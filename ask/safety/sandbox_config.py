@@ -7,6 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from ask.records import NamedTuple
+from ask.safety.outer_repository import OuterRepository
 
 
 def select_outermost(paths: Iterable[Path]) -> list[Path]:
@@ -53,6 +54,10 @@ class SandboxConfig(NamedTuple):
     limits: Limits = Limits()
     user_environment: Mapping[str, str] = MappingProxyType({})
     """The user's environment outside, by which other programs find their configuration."""
+    outer_repositories: tuple[OuterRepository, ...] = ()
+    """The git repositories of the writable folders that are stored outside them."""
+    readable_repository_paths: tuple[Path, ...] = ()
+    """The files and folders of these repositories that are readable."""
 
     @property
     def writable_folders(self) -> tuple[Path, ...]:

@@ -119,9 +119,28 @@ def filter_program(host: FakeHost) -> tuple[str, Path]:
     )
 
 
+def filter_in_a_folder(host: FakeHost) -> tuple[str, Path]:
+    (host.work / "tools").mkdir()
+    (host.work / "tools/clean").write_text("#!/bin/sh\ncat\n")
+    git(host, host.work, "config", "filter.x.clean", "cd tools && ./clean")
+    return (
+        f"{PUT_PROGRAM.format(name='tools/clean')}; echo x >> notes.txt; echo '*.txt filter=x' > .gitattributes",
+        host.work,
+    )
+
+
+def filter_in_a_shell(host: FakeHost) -> tuple[str, Path]:
+    git(host, host.work, "config", "filter.x.clean", "bash -c ./clean")
+    return (
+        f"{PUT_PROGRAM.format(name='clean')}; echo x >> notes.txt; echo '*.txt filter=x' > .gitattributes",
+        host.work,
+    )
+
+
 ATTACKS = [replaced_parent_folder, missing_hooks_path, hooks_path_through_link, included_file]
 FURTHER_ATTACKS = [replaced_repository, separate_git_dir, existing_hooks_path, user_hooks_path]
 FURTHER_ATTACKS += [linked_hook, linked_hooks_folder, fsmonitor_program, filter_program]
+FURTHER_ATTACKS += [filter_in_a_folder, filter_in_a_shell]
 
 
 def run_unconfined(host: FakeHost, command: str, folder: Path) -> None:

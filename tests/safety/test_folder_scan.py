@@ -368,6 +368,54 @@ def test_programs_that_git_runs_are_protected(folders: Folders, key: str, value:
     assert folders.warnings == []
 
 
+@pytest.mark.parametrize(
+    ("value", "protected"),
+    [
+        *(
+            ("!cd tools && ./x", "work/tools/x"),
+            ("!cd tools; sh x", "work/tools/x"),
+            ("!cd 'tools' && ./y", "work/tools/y"),
+        ),
+        *(
+            ("!make -C tools", "work/tools"),
+            ("!make --directory=tools all", "work/tools"),
+            ("!cd tools && npm ci", "work/tools"),
+        ),
+        *(
+            ("!bash -c ./run.sh", "work/run.sh"),
+            ("!sh -c 'cd tools && ./x'", "work/tools/x"),
+            ("!python tools/x", "work/tools/x"),
+        ),
+        *(("!f() { ./y; }; f", "work/y"), ("!cd tools && cd deep && ./x", "work/tools/deep/x")),
+    ],
+)
+def test_programs_in_other_folders_of_a_command_are_protected(folders: Folders, value: str, protected: str) -> None:
+    folders.git("init", "-q")
+    folders.git("config", "alias.x", value)
+    for name in ("work/tools/x", "work/tools/deep/x"):
+        folders.write(name)
+    assert protected in folders.scan()
+    assert folders.warnings == []
+
+
+@pytest.mark.parametrize("value", ["!make", "!$TOOLS/x", "!cd $1 && ./x", "!cd . && npm test", "!eval x"])
+def test_a_command_that_is_not_understood_is_named(folders: Folders, value: str) -> None:
+    folders.git("init", "-q")
+    folders.git("config", "alias.deploy", value)
+    folders.scan()
+    [warning] = folders.warnings
+    assert "alias.deploy" in warning
+
+
+@pytest.mark.parametrize("value", ['!f() { git log "$@"; }; f', "!cd src && ls", "!git log --format='$x' | less"])
+def test_commands_that_run_no_file_cause_no_warning(folders: Folders, value: str) -> None:
+    folders.git("init", "-q")
+    folders.write("work/src/x")
+    folders.git("config", "alias.x", value)
+    assert folders.scan() == {"work/.git"}
+    assert folders.warnings == []
+
+
 @pytest.mark.parametrize("value", ["./tools/x", "sh tools/x", "'tools/x' y"])
 def test_a_missing_program_gets_a_placeholder(folders: Folders, value: str) -> None:
     folders.git("init", "-q")
@@ -520,3 +568,60 @@ def test_paths_in_a_hidden_folder_are_not_hidden_again(folders: Folders) -> None
     (folders.work / ".env.d").symlink_to("conf")
     assert folders.scan() == {"work/.git"}
     assert folders.hidden == {"work/conf"}
+
+
+# Links to the folder
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        *(".bashrc", ".zprofile", ".gitconfig", ".vimrc", ".tmux.conf", ".config/starship.toml", ".ssh/config"),
+        *(".config/fish/config.fish", ".config/fish/conf.d/x.fish", ".config/systemd/user/x.service", "bin/x"),
+        *(".local/bin/x", ".config/git/hooks/pre-commit"),
+    ],
+)
+@pytest.mark.parametrize("exists", [True, False])
+def test_targets_of_links_in_the_home_and_on_path_are_protected(folders: Folders, link: str, exists: bool) -> None:
+    if exists:
+        folders.write("work/files/target")
+    (folders.home / link).parent.mkdir(parents=True, exist_ok=True)
+    (folders.home / link).symlink_to(folders.work / "files/target")
+    assert folders.scan() == {"work/.git", "work/files/target" if exists else "work/files"}
+
+
+@pytest.mark.parametrize("link", [".vim", ".config/nvim", ".config"])
+def test_a_linked_folder_is_protected(folders: Folders, link: str) -> None:
+    folders.write("work/files/nvim/init.lua")
+    (folders.home / link).parent.mkdir(parents=True, exist_ok=True)
+    (folders.home / link).symlink_to("../work/files" if "/" not in link else "../../work/files")
+    assert folders.scan() == {"work/.git", "work/files"}
+    folders.scan("work/files")
+    assert "cannot be protected" in folders.warnings[0]
+
+
+def test_programs_linked_from_path_are_protected_through_other_links(folders: Folders) -> None:
+    program = folders.write("work/dist/tool")
+    folders.write("elsewhere/x")
+    (folders.base / "elsewhere/second").symlink_to(program)
+    (folders.base / "programs").mkdir()
+    (folders.base / "programs/tool").symlink_to("../elsewhere/second")
+    assert folders.scan() == {"work/.git"}
+    assert folders.scan(PATH=f"/usr/bin:{folders.base}/programs") == {"work/.git", "work/dist/tool"}
+    assert folders.warnings == []
+
+
+def test_other_links_in_the_home_protect_nothing(folders: Folders) -> None:
+    folders.write("work/files/x")
+    (folders.home / "project").symlink_to(folders.work)
+    (folders.home / "notes").symlink_to(folders.work / "files/x")
+    assert folders.scan() == {"work/.git"}
+    assert folders.warnings == []
+
+
+@pytest.mark.parametrize(
+    ("text", "sets"), [("set exrc\n", True), ("set nocp exrc\n", True), ("se ex\n", True), ('" set exrc\n', False)]
+)
+def test_vimrc_gets_a_placeholder_if_vim_would_read_it(folders: Folders, text: str, sets: bool) -> None:
+    folders.write("home/.vim/vimrc", text)
+    assert folders.scan() == {"work/.git", *(f"work/{name}" for name in (".vimrc", ".exrc", ".gvimrc") if sets)}

@@ -1,0 +1,83 @@
+"""Links in the home directory and in the folders on PATH that lead to files in the writable folders.
+
+Dotfiles are often kept in a repository: `~/.bashrc` is a link to `~/dotfiles/bashrc`, and every new shell runs it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+
+_MAX_ENTRIES = 5_000
+"""How many entries of a folder are examined."""
+_STARTUP_FOLDERS = (
+    *(".ssh", ".gnupg", ".vim", ".vim/plugin", ".emacs.d", ".tmux", ".bashrc.d", ".profile.d", ".zsh", ".zshrc.d"),
+    *(".zfunc", ".oh-my-zsh/custom", ".local/bin", ".local/share/applications", ".local/share/systemd/user"),
+    *(".local/share/nvim/site/plugin", ".ipython/profile_default/startup", ".cargo", ".docker", ".kube", ".aws"),
+    *(".claude", ".codex", ".cursor", ".gemini", ".vscode/extensions", ".vscode-server/extensions"),
+)
+"""Folders in the home directory from which other programs run or trust files. Links in it itself count, too."""
+_CONFIG_FOLDERS = (
+    *("ask/skills", "fish/conf.d", "fish/functions", "fish/completions", "systemd/user", "git/hooks", "nvim/lua"),
+    *("nvim/plugin", "nvim/after/plugin", "vim/plugin", "emacs/lisp", "Code/User"),
+)
+"""Such folders in `~/.config`, besides itself and its direct subfolders."""
+_STARTUP_VARIABLES = ("BASH_ENV", "ENV", "INPUTRC", "PYTHONSTARTUP", "ZDOTDIR", "XINITRC")
+"""Variables that name a file or folder from which programs start."""
+
+
+def find_linked_paths(environment: Mapping[str, str], writable_folders: Sequence[Path]) -> Iterator[Path]:
+    """Yield the links whose targets other programs run or trust, and that lead into the writable folders."""
+    prefixes = tuple(f"{folder}/" for folder in writable_folders)
+    resolved_folders: dict[str, str] = {}
+
+    def leads_inside(path: str) -> bool:
+        target = f"{_resolve(path, resolved_folders)}/"
+        return target.startswith(prefixes) or any(prefix.startswith(target) for prefix in prefixes)
+
+    # /bin is often a link to /usr/bin.
+    for folder in dict.fromkeys(map(os.path.realpath, _list_folders(environment))):
+        yield from (Path(path) for path in _list_links(folder) if leads_inside(path))
+    home = environment.get("HOME", "")
+    if home.startswith("/"):
+        hidden_links = (path for path in _list_links(home) if os.path.basename(path).startswith("."))
+        yield from (Path(path) for path in hidden_links if leads_inside(path))
+    for path in map(environment.get, _STARTUP_VARIABLES):
+        if path and path.startswith("/") and leads_inside(path):
+            yield Path(path)
+
+
+def _list_folders(environment: Mapping[str, str]) -> Iterator[str]:
+    yield from (folder for folder in environment.get("PATH", "").split(os.pathsep) if folder.startswith("/"))
+    home = environment.get("HOME", "")
+    if not home.startswith("/"):
+        return
+    yield from (f"{home}/{name}" for name in ("bin", *_STARTUP_FOLDERS))
+    config = environment.get("XDG_CONFIG_HOME") or f"{home}/.config"
+    yield config
+    with suppress(OSError), os.scandir(config) as entries:
+        yield from [entry.path for entry in islice(entries, _MAX_ENTRIES) if entry.is_dir(follow_symlinks=False)]
+    yield from (f"{config}/{name}" for name in _CONFIG_FOLDERS)
+
+
+def _list_links(folder: str) -> list[str]:
+    with suppress(OSError), os.scandir(folder) as entries:
+        return [entry.path for entry in islice(entries, _MAX_ENTRIES) if entry.is_symlink()]
+    return []
+
+
+def _resolve(path: str, resolved_folders: dict[str, str]) -> str:
+    """Resolve a path, remembering the folders: most links in one folder lead to the same few."""
+    for _ in range(40):
+        folder, name = os.path.split(path)
+        if folder not in resolved_folders:
+            resolved_folders[folder] = os.path.realpath(folder)
+        path = os.path.join(resolved_folders[folder], name)
+        try:
+            path = os.path.join(resolved_folders[folder], os.readlink(path))
+        except OSError:  # not a link
+            return os.path.normpath(path)
+    return path

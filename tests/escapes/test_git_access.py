@@ -1,0 +1,135 @@
+"""A repository outside the writable folders is readable only with `--allow-git`, and only the folder's own."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.escapes.safe_runs import bash, run
+from tests.safety.fake_host import TOKEN, FakeHost
+from tests.safety.installation import as_user
+
+pytestmark = pytest.mark.needs("bwrap")
+
+
+def git(host: FakeHost, folder: Path, *words: str) -> str:
+    """Run git as the user."""
+    host.change_owner()
+    names = ["-c", "user.name=a", "-c", "user.email=a@a.test", "-c", "protocol.file.allow=always"]
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(host.base / "home")}
+    command = [*as_user(host.user), "git", *names, *words]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=True, text=True).stdout
+
+
+def commit(host: FakeHost, folder: Path, name: str) -> None:
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text("one\n")
+    git(host, folder, "add", name)
+    git(host, folder, "commit", "-qm", f"added {name}")
+
+
+def subfolder(host: FakeHost) -> Path:
+    commit(host, host.work, "pkg/deep/file")
+    return host.work / "pkg/deep"
+
+
+def worktree(host: FakeHost) -> Path:
+    commit(host, host.work, "file")
+    git(host, host.work, "worktree", "add", "-q", str(host.base / "tree"))
+    return host.base / "tree"
+
+
+def subfolder_of_worktree(host: FakeHost) -> Path:
+    commit(host, host.work, "deep/file")
+    git(host, host.work, "worktree", "add", "-q", str(host.base / "tree"))
+    return host.base / "tree/deep"
+
+
+def submodule(host: FakeHost) -> Path:
+    git(host, host.base, "init", "-q", str(host.base / "library"))
+    commit(host, host.base / "library", "file")
+    git(host, host.work, "submodule", "--quiet", "add", str(host.base / "library"), "sub")
+    return host.work / "sub"
+
+
+@pytest.mark.parametrize("layout", [subfolder, worktree, subfolder_of_worktree, submodule])
+def test_git_reads_an_outer_repository_only_with_allow_git(host: FakeHost, layout: object) -> None:
+    folder = layout(host)  # type: ignore[operator]
+    (folder / "file").write_text("two\n")
+    host.change_owner()
+    commands = bash("git log --oneline", "git status --short -- .", "git diff -- .", "git commit -qam x; echo $?")
+    hidden = run(host, commands, "--safe", directory=folder)
+    assert "not a git repository" in hidden.outputs[0]
+    assert "--allow-git" in hidden.result.stderr
+    assert "--allow-git" not in run(host, commands, "--safe", directory=folder).result.stderr, "shown once"
+    log, status, diff, refused = run(host, commands, "--safe", "--allow-git", directory=folder).outputs
+    assert "added" in log
+    assert " M " in status
+    assert "+two" in diff
+    assert "Read-only file system" in refused
+
+
+def test_a_stale_index_is_read(host: FakeHost) -> None:
+    folder = subfolder(host)
+    (folder / "file").touch()
+    index = host.work / ".git/index"
+    before = index.read_bytes()
+    [status] = run(
+        host, bash("git status --short -- . && echo clean"), "--safe", "--allow-git", directory=folder
+    ).outputs
+    assert "clean" in status
+    assert " M " not in status
+    assert index.read_bytes() == before
+
+
+def test_other_files_of_the_repository_stay_hidden(host: FakeHost) -> None:
+    folder = subfolder(host)
+    options = ("--safe", "--allow-git")
+    output = run(host, bash("cat ../../notes.txt; cat ../../.env; ls -A ../.."), *options, directory=folder).outputs[0]
+    assert TOKEN not in output
+    assert "marzipan" not in output
+
+
+def test_a_git_file_of_an_earlier_run_makes_no_other_repository_readable(host: FakeHost) -> None:
+    """The model creates a `.git` file in a subfolder, where the user starts the next run."""
+    other = host.base / "other"
+    git(host, host.base, "init", "-q", str(other))
+    commit(host, other, "file")
+    git(host, other, "worktree", "add", "-q", str(host.base / "tree"))
+    (host.work / "new").mkdir()
+    host.change_owner()
+    for target in (other / ".git", other / ".git/worktrees/tree"):
+        made = f"rm -f new/.git; echo 'gitdir: {target}' > new/.git"
+        assert run(host, bash(made), "--safe").result.code == 0
+        assert "added file" in git(host, host.work / "new", "log", "--oneline"), "git does not follow the file"
+        done = run(host, bash(f"git log; ls {target}/HEAD"), "--safe", "--allow-git", directory=host.work / "new")
+        assert "added file" not in done.outputs[0]
+        assert "No such file" in done.outputs[0]
+        assert "refer back" in done.result.stderr
+
+
+@pytest.mark.parametrize("made", ["commondir", "alternates", "link"])
+def test_a_repository_of_an_earlier_run_makes_no_other_readable(host: FakeHost, made: str) -> None:
+    other = host.base / "other"
+    git(host, host.base, "init", "-q", str(other))
+    commit(host, other, "file")
+    head = git(host, other, "rev-parse", "HEAD").strip()
+    attack = {
+        "commondir": f"git init -q new/.git/x; mkdir -p new/sub; cd new/.git; mkdir objects refs; "
+        f"echo {head} > HEAD; echo {other}/.git > commondir",
+        "alternates": f"git init -q new; mkdir new/sub; echo {other}/.git/objects > new/.git/objects/info/alternates",
+        "link": f"mkdir -p new/sub; ln -s {other}/.git new/.git",
+    }[made]
+    host.change_owner()
+    assert run(host, bash(attack), "--safe").result.code == 0
+    assert "added file" in git(host, host.work / "new/sub", "log", "--oneline", head), "the attack does nothing"
+    done = run(host, bash(f"git log {head}"), "--safe", "--allow-git", directory=host.work / "new/sub")
+    assert "added file" not in done.outputs[0]
+    assert done.result.stderr.count("ask: ") <= 3
+
+
+def test_allow_git_has_no_effect_without_a_sandbox(host: FakeHost) -> None:
+    assert run(host, [], "--safe-files", "--allow-git").result.code == 2
+    assert run(host, [], "--allow-git").result.code == 2
