@@ -136,11 +136,11 @@ def test_the_model_can_shorten_the_timeout_but_not_extend_it(ask: Ask, server: M
 def test_the_model_is_told_why_a_file_cannot_be_read(ask: Ask, server: ModelServer) -> None:
     with (ask.cwd / "big.log").open("wb") as file:
         file.truncate(11_000_000)
-    (ask.cwd / "photo.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0")
+    (ask.cwd / "data.gz").write_bytes(b"\x1f\x8b\x08\0\0\0")
     (ask.cwd / "folder").mkdir()
     (ask.cwd / "secret").write_text("private")
     (ask.cwd / "secret").chmod(0)
-    names = ["big.log", "photo.png", "folder", "secret"]
+    names = ["big.log", "data.gz", "folder", "secret"]
     server.reply(wire.calls(*[("read_file", {"filepath": name}) for name in names]), wire.says("None can be read."))
     result = run([*WITHOUT_PRIVILEGES, ASK, "read all of these"], env=ask.env, cwd=ask.cwd)
     assert (result.text, result.code) == ("None can be read.\n", 0)
