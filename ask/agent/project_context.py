@@ -25,6 +25,8 @@ from ask.text_diff import format_unified_diff
 
 MAX_DIFF_LINES = 20
 """Maximum number of lines of a changed file that are shown."""
+MAX_DIFF_WIDTH = 300
+"""Maximum number of characters of such a line."""
 
 
 class ProjectContext(NamedTuple):
@@ -162,7 +164,7 @@ def format_change(change: ChangedFile, root: Path) -> list[str]:
     if not lines:
         return [f"  {name}"]
     omitted = len(lines) - MAX_DIFF_LINES
-    rows = [format_one_line(line) for line in lines[:MAX_DIFF_LINES]]
+    rows = [line[:MAX_DIFF_WIDTH] for line in lines[:MAX_DIFF_LINES]]
     return [f"  {name}", *(f"    {row}" for row in rows), *([f"    ({omitted:,} more lines)"] if omitted > 0 else [])]
 
 

@@ -144,10 +144,9 @@ class SafeModeContext:
         """Notify the user about changed instructions, which are not sent until the user has seen them."""
         changed = self._mark.close() if self._mark else ()
         if changed:
-            names = ", ".join(
-                format_one_line(decode_argument(os.path.relpath(path, self._directory))) for path in changed
-            )
-            self._notify(f"{names} was changed in this run: you will be asked again whether to trust this project")
+            paths = (decode_argument(os.path.relpath(path, self._directory)) for path in changed)
+            names = format_one_line(", ".join(paths))
+            self._notify(f"{names} was changed in this run: you will be asked before it is sent to a model")
 
     def __enter__(self) -> Self:
         return self
