@@ -43,6 +43,9 @@ MAX_MOUNT_ARGUMENTS = 8_000
 """Maximum number of arguments for mounts: bubblewrap accepts 9,000 arguments."""
 _LOW_PRIORITY_NAMES = frozenset({"node_modules", "__pycache__", "site-packages"})
 _BARE_REPOSITORY_NAMES = ("HEAD", "objects", "refs")
+_VIRTUAL_ENVIRONMENT_NAMES = frozenset(
+    {"pyvenv.cfg", "bin", "include", "lib", "lib64", "share", ".gitignore", ".lock", "CACHEDIR.TAG"}
+)
 
 
 def inspect_filesystem(
@@ -348,8 +351,7 @@ class FolderScan:
         if not is_in_any(target, visible_folders) or any(folder.is_relative_to(target) for folder in visible_folders):
             return False
         is_placeholder = entry.name in PROTECTED_NAME_SET and is_empty(target)
-        is_virtual_environment = os.path.lexists(target / "pyvenv.cfg")
-        if is_placeholder or is_virtual_environment or not os.path.exists(target):
+        if is_placeholder or _is_virtual_environment(target) or not os.path.exists(target):
             return False
         self.hidden_paths.append(target)
         return True
@@ -383,6 +385,13 @@ def _list_relevant_entries(folder: str, limit: int) -> tuple[list[os.DirEntry[st
     except OSError:
         count = limit + 1
     return relevant, count
+
+
+def _is_virtual_environment(folder: Path) -> bool:
+    """Check whether a folder has nothing but a virtual environment: a call can add `pyvenv.cfg` to any folder."""
+    names = {entry.name for entry in _list_entries(folder, 100)}
+    unknown = (name for name in names - _VIRTUAL_ENVIRONMENT_NAMES if not can_contain_secrets(name.lower()))
+    return "pyvenv.cfg" in names and len(names) < 100 and not any(unknown)
 
 
 def is_bare_repository(folder: Path) -> bool:

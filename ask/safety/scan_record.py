@@ -6,6 +6,7 @@ file contains secrets.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from ask.records import NamedTuple
 _FILE_NAME = "scans.json"
 _MAX_FOLDERS = 200
 _MAX_PATHS = 5_000
-"""Most paths of each kind that are stored for a folder; those nearest to it come first."""
+"""Most paths of each kind that are stored for a folder. A call could create more, so that others are forgotten."""
 
 
 class ScanRecord(NamedTuple):
@@ -53,7 +54,7 @@ def write_scan_record(state_folder: Path, folders: Sequence[Path], found: ScanRe
     """Store what was found in each of these folders.
 
     Raises:
-        SafetyError: the file cannot be read or written.
+        SafetyError: the file cannot be read or written, or there is too much to store.
     """
     path = state_folder / _FILE_NAME
     try:
@@ -73,9 +74,15 @@ def write_scan_record(state_folder: Path, folders: Sequence[Path], found: ScanRe
 
 
 def _select_paths(paths: Iterable[str], folder: str) -> tuple[str, ...]:
-    """Return the paths in a folder, those nearest to it first."""
-    inside = (path for path in paths if path.startswith(f"{folder}/"))
-    return tuple(sorted(inside, key=lambda path: path.count("/"))[:_MAX_PATHS])
+    inside = tuple(path for path in paths if path.startswith(f"{folder}/"))
+    if len(inside) > _MAX_PATHS:
+        parent, count = Counter(path.rpartition("/")[0] for path in inside).most_common(1)[0]
+        raise SafetyError(
+            f"safe mode cannot remember more than {_MAX_PATHS:,} secrets, protected paths or repositories in {folder}: "
+            f"{parent} has {count:,}",
+            "delete what you do not need, or move it elsewhere",
+        )
+    return inside
 
 
 def _read_records(state_folder: Path) -> Mapping[str, ScanRecord]:

@@ -62,6 +62,32 @@ def test_no_call_makes_the_next_scan_miss_anything(host: FakeHost, name: str) ->
     assert not has_hook
 
 
+@pytest.mark.parametrize("decoys", ["5_100", "0"], ids=["decoys", "control"])
+def test_no_call_makes_an_earlier_secret_forgotten(host: FakeHost, decoys: str) -> None:
+    fill = (
+        f'mkdir a; python3 -c \'for i in range({decoys}): open(f"a/{{i}}.env", "w")\';'
+        'cd src/deep; python3 -c \'for i in range(20_500): open(f"{i}", "w")\''
+    )
+    for script in ("true", fill):
+        assert run(host, bash(script), "--safe").result.code == 0
+    for _ in range(2):
+        later = run(host, bash(f"cat {DEEP}/.env"), "--safe")
+        assert later.result.code == (0 if decoys == "0" else 8), later.result.stderr
+        assert decoys == "0" or str(host.work / "a") in later.result.stderr.replace("\n", " ")
+        assert TOKEN not in "".join(later.outputs)
+
+
+def test_no_call_makes_a_folder_of_secrets_a_virtual_environment(host: FakeHost) -> None:
+    first = run(host, bash("mkdir -p .env.d/bin; touch .env.d/pyvenv.cfg .env.d/bin/python"), "--safe")
+    assert first.result.code == 0, first.result.stderr
+    (host.work / ".env.d/token").write_text(TOKEN)
+    read = bash("cat .env.d/token")
+    second = run(host, read, "--safe")
+    assert second.result.code == 0, second.result.stderr
+    assert TOKEN not in "".join(second.outputs)
+    assert TOKEN in "".join(run(host, read).outputs)
+
+
 def test_the_attack_works_without_safe_mode(host: FakeHost) -> None:
     code, output, has_hook = attack(host, "files at the top", [])
     assert (code, TOKEN in output, has_hook) == (0, True, True)
