@@ -17,7 +17,7 @@ from pathlib import Path
 
 from ask.atomic_files import create_private_folder
 from ask.errors import SafetyError
-from ask.safety.folder_scan import inspect_filesystem
+from ask.safety.folder_scan import inspect_filesystem, is_virtual_environment
 from ask.safety.protected_paths import PROTECTED_NAME_SET
 from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
 from ask.tools.base import FolderConfinement, ToolContext, ToolError
@@ -67,7 +67,7 @@ class FileConfinement:
             current /= name
             normalized, normalized_path = normalize_name(name), _normalize_path(current)
             if normalized_path in self._hidden_paths or (
-                can_contain_secrets(normalized) and not os.path.lexists(current / "pyvenv.cfg")
+                can_contain_secrets(normalized) and not is_virtual_environment(current)
             ):
                 return _SECRET
             if for_writing and (normalized in PROTECTED_NAME_SET or normalized_path in self._protected_paths):

@@ -31,7 +31,7 @@ from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
 from ask.safety.scan_record import ScanRecord, read_scan_record, write_scan_record
 from ask.tools.file_access import can_contain_secrets, is_empty
 
-MAX_TOP_ENTRIES = 300_000
+MAX_TOP_ENTRIES = 1_000_000
 """Maximum number of entries of the writable folders and of the folders in them: these are scanned completely."""
 MAX_SCANNED_ENTRIES = 20_000
 """Maximum number of entries in deeper folders that are scanned."""
@@ -291,7 +291,7 @@ class FolderScan:
             if is_bare and Path(current) not in self._writable_folders:
                 self._protected_paths.protect(Path(current))
                 self.repositories.append(Path(current))
-                continue
+                is_low_priority = True  # not skipped: a call can make any folder look like a repository
             for entry in entries:
                 if self._visit_entry(entry, is_protected=is_protected):
                     is_low = is_low_priority or entry.name in _LOW_PRIORITY_NAMES
@@ -351,7 +351,7 @@ class FolderScan:
         if not is_in_any(target, visible_folders) or any(folder.is_relative_to(target) for folder in visible_folders):
             return False
         is_placeholder = entry.name in PROTECTED_NAME_SET and is_empty(target)
-        if is_placeholder or _is_virtual_environment(target) or not os.path.exists(target):
+        if is_placeholder or is_virtual_environment(target) or not os.path.exists(target):
             return False
         self.hidden_paths.append(target)
         return True
@@ -387,7 +387,7 @@ def _list_relevant_entries(folder: str, limit: int) -> tuple[list[os.DirEntry[st
     return relevant, count
 
 
-def _is_virtual_environment(folder: Path) -> bool:
+def is_virtual_environment(folder: Path) -> bool:
     """Check whether a folder has nothing but a virtual environment: a call can add `pyvenv.cfg` to any folder."""
     names = {entry.name for entry in _list_entries(folder, 100)}
     unknown = (name for name in names - _VIRTUAL_ENVIRONMENT_NAMES if not can_contain_secrets(name.lower()))

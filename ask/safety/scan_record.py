@@ -6,6 +6,7 @@ file contains secrets.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ from ask.errors import FileError, SafetyError
 from ask.records import NamedTuple
 
 _FILE_NAME = "scans.json"
-_MAX_FOLDERS = 200
+_MAX_FOLDERS = 1_000
 _MAX_PATHS = 5_000
 """Most paths of each kind that are stored for a folder. A call could create more, so that others are forgotten."""
 
@@ -67,7 +68,9 @@ def write_scan_record(state_folder: Path, folders: Sequence[Path], found: ScanRe
                     records.pop(folder, None)
                     records[folder] = record
             if records != old_records:
-                newest = list(records.items())[-_MAX_FOLDERS:]
+                # A row of `ask map` has a folder of its own, which is gone after it.
+                existing = [(folder, record) for folder, record in records.items() if os.path.isdir(folder)]
+                newest = existing[-_MAX_FOLDERS:]
                 write_decisions(path, {folder: record._asdict() for folder, record in newest})
     except FileError as error:
         raise SafetyError(f"safe mode: {error.message}", error.hint) from error

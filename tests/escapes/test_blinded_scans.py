@@ -85,6 +85,20 @@ def test_no_call_makes_a_folder_of_secrets_a_virtual_environment(host: FakeHost)
     second = run(host, read, "--safe")
     assert second.result.code == 0, second.result.stderr
     assert TOKEN not in "".join(second.outputs)
+    by_files = run(host, [("read_file", {"path": ".env.d/token"})], "--safe-files")
+    assert TOKEN not in "".join(by_files.outputs)
+    assert TOKEN in "".join(run(host, read).outputs)
+
+
+@pytest.mark.parametrize("folder", ["new", "new/objects/deep"])
+def test_no_call_makes_a_folder_of_secrets_a_repository(host: FakeHost, folder: str) -> None:
+    first = run(host, bash("mkdir -p new/objects/deep new/refs; echo ref: refs/heads/x > new/HEAD"), "--safe")
+    assert first.result.code == 0, first.result.stderr
+    (host.work / folder / "prod.env").write_text(TOKEN)
+    read = bash(f"cat {folder}/prod.env")
+    second = run(host, read, "--safe")
+    assert second.result.code == 0, second.result.stderr
+    assert TOKEN not in "".join(second.outputs)
     assert TOKEN in "".join(run(host, read).outputs)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
@@ -625,3 +627,31 @@ def test_other_links_in_the_home_protect_nothing(folders: Folders) -> None:
 def test_vimrc_gets_a_placeholder_if_vim_would_read_it(folders: Folders, text: str, sets: bool) -> None:
     folders.write("home/.vim/vimrc", text)
     assert folders.scan() == {"work/.git", *(f"work/{name}" for name in (".vimrc", ".exrc", ".gvimrc") if sets)}
+
+
+# The record of earlier scans
+
+
+def test_folders_that_are_gone_leave_the_record(folders: Folders) -> None:
+    for number in range(3):
+        folders.write(f"work{number}/.env")
+        folders.scan(f"work{number}")
+        folders.write("other/.env")
+        shutil.rmtree(folders.base / f"work{number}")
+    folders.scan("other")
+    record = json.loads((folders.base / "data/safe/scans.json").read_text())
+    assert list(record) == [str(folders.base / "other")]
+    assert record[str(folders.base / "other")]["hidden"] == [str(folders.base / "other/.env")]
+
+
+def test_a_folder_whose_name_begins_like_another_has_its_own_record(folders: Folders) -> None:
+    folders.write("work/link.env").unlink()
+    secret = folders.write("work/secret")
+    (folders.work / ".env").symlink_to(secret)
+    folders.scan()
+    folders.write("work-2/secret")
+    folders.scan("work-2")
+    assert folders.hidden == set()
+    (folders.work / ".env").unlink()
+    folders.scan()
+    assert folders.hidden == {"work/secret"}
