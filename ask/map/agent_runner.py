@@ -20,13 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from ask.agent.request import RunRequest
-from ask.errors import AskError, LimitReachedError
+from ask.errors import AskError, FileError, LimitReachedError
 from ask.installation import find_launcher
 from ask.map.job import RowTask, TaskResult
 from ask.map.ledger import RowResult
 from ask.messages import Usage
 from ask.records import NamedTuple
 from ask.secrets import format_variable_prefix
+from ask.text import format_one_line
 
 PR_SET_PDEATHSIG = 1
 """See prctl(2)."""
@@ -174,17 +175,20 @@ def make_patch(folder: Path) -> str:
 
     Raises:
         LimitReachedError: the patch is too large, or takes too long or too much memory.
+        FileError: tools have made a file or folder unreadable.
     """
     if not shutil.which("diff"):
         return ""
     command = ["diff", "-ruN", "--no-dereference", "a/", "b/"]
     with (
         PATCH_LOCK,
+        tempfile.TemporaryFile() as problems,
         subprocess.Popen(
             command,
             cwd=folder,
+            env={**os.environ, "LC_ALL": "C"},
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=problems,
             preexec_fn=limit_patch_process,  # noqa: PLW1509 - only system calls
         ) as process,
     ):
@@ -193,9 +197,14 @@ def make_patch(folder: Path) -> str:
         if len(data) > MAX_PATCH_BYTES:
             process.kill()
             raise LimitReachedError(f"the changes are larger than {MAX_PATCH_BYTES:,} bytes")
-    if process.returncode not in (0, 1):
+        process.wait()
+        problems.seek(0)
+        problem = problems.read(1_000).decode("utf-8", "replace")
+    if process.returncode < 0 or "memory exhausted" in problem:
         reason = f"{PATCH_SECONDS} s of processor time or {MAX_PATCH_MEMORY >> 20:,} MiB of memory"
         raise LimitReachedError(f"finding the changes takes more than {reason}")
+    if process.returncode > 1:
+        raise FileError(f"the changes cannot be read ({format_one_line(problem)})")
     return data.decode("utf-8", "replace")
 
 

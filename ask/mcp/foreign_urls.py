@@ -31,11 +31,14 @@ def find_url_problem(url: str, server_url: str, resolve: Resolver = resolve_host
     """
     try:
         target, server = parse_url(url), parse_url(server_url)
+    except ToolError as error:
+        return str(error)
+    try:
         addresses, server_addresses = (
             [each.host] if is_ip_address(each.host) else resolve(each.host, each.port) for each in (target, server)
         )
-    except (ToolError, OSError) as error:
-        return f"that cannot be checked: {error}"
+    except OSError:  # behind a proxy, which resolves names itself; otherwise, connecting fails, too
+        return "" if target.scheme == "https" and not is_ip_address(target.host) else "its name is unknown"
     server_is_local = any(map(_is_local, server_addresses))
     server_is_public = all(map(is_public_address, server_addresses))
     for address in addresses:

@@ -32,6 +32,7 @@ def resolve(host: str, _: int) -> list[str]:
         ("http://localhost:8000/mcp", "http://127.0.0.1:9000/token"),
         ("http://127.0.0.1:8000/mcp", "http://localhost:9000/token"),
         ("http://127.0.0.1:8000/mcp", "https://login.test/token"),
+        ("https://mcp.test/mcp", "https://unknown.test/token"),
     ],
 )
 def test_a_sign_in_reaches(server: str, url: str) -> None:
@@ -58,7 +59,7 @@ def test_a_sign_in_reaches(server: str, url: str) -> None:
                 "https://192.168.1.1/token",
                 "http://169.254.169.254/latest/meta-data",
                 "http://login.test/token",
-                "https://unknown.test/token",
+                "http://unknown.test/token",
                 "file:///etc/passwd",
                 "https://user:password@login.test/",
             )
