@@ -75,7 +75,7 @@ def find_instruction_paths(root: Path, names: Sequence[str]) -> tuple[list[Path]
                     remaining -= 1
                     if remaining < 0:
                         return paths, False
-                    if entry.is_dir(follow_symlinks=False):
+                    if entry.is_dir(follow_symlinks=is_skill):  # a skill may be a link to a folder
                         if entry.name not in _SKIPPED_FOLDERS:
                             folders.append(entry.path)
                     elif is_skill or entry.name in names:

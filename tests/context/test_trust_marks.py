@@ -190,3 +190,59 @@ def test_a_project_without_a_decision_gets_no_mark(project: Project) -> None:
     project.store.forget(project.folder.resolve())
     project.run_safely()
     assert not project.marks
+
+
+AGENTS = "AGENTS.md"
+SKILL = f"---\\nname: evil\\ndescription: {EVIL}\\n---\\n"
+CHANGES = {
+    "an append": f"echo '{EVIL}' >> {AGENTS}",
+    "a new file in its place": f"rm {AGENTS}; echo '{EVIL}' > {AGENTS}",
+    "a file moved over it": f"echo '{EVIL}' > x; mv x {AGENTS}",
+    "a link in its place": f"echo '{EVIL}' > x; ln -sf x {AGENTS}",
+    "a link to a folder's file": f"mkdir y; echo '{EVIL}' > y/x; ln -sf y/x {AGENTS}",
+    "the target of the user's link": f"echo '{EVIL}' >> notes/linked.md",
+    "another name of the file": f"ln {AGENTS} x && echo '{EVIL}' >> x",
+    "bytes that are not UTF-8": f"printf '\\xff{EVIL}' >> {AGENTS}",
+    "an old time": f"echo '{EVIL}' >> {AGENTS}; touch -d 2001-01-01 {AGENTS}",
+    "the same size": f"printf '{EVIL}\\n' > {AGENTS}",
+    "another known name": f"echo '{EVIL}' > OTHER.md",
+    "a folder that replaces another": f"mv sub old; mkdir sub; echo '{EVIL}' > sub/{AGENTS}",
+    "a first skill": f"mkdir -p .agents/skills/evil; printf -- '{SKILL}' > .agents/skills/evil/SKILL.md",
+    "a linked skill": "mkdir -p .agents/skills evil; ln -s ../../evil .agents/skills/evil; "
+    f"printf -- '{SKILL}' > evil/SKILL.md",
+    "a skill in a subfolder": "mkdir -p sub/.agents/skills/evil; "
+    f"printf -- '{SKILL}' > sub/.agents/skills/evil/SKILL.md",
+}
+
+
+def prepare(project: Project, name: str) -> Ask:
+    """Prepare the project for a change; return `ask` in the folder where it would be sent."""
+    project.write(".git/HEAD", "ref: refs/heads/main")
+    project.write("sub/x", "x")
+    project.write("notes/linked.md", "Use spaces.")
+    project.home.config.mkdir(parents=True, exist_ok=True)
+    (project.home.config / "config.toml").write_text('[context]\nfiles = ["AGENTS.md", "OTHER.md", "LINK.md"]\n')
+    (project.folder / "LINK.md").symlink_to("notes/linked.md")
+    return replace(project.ask, cwd=project.folder / ("sub" if "folder" in name and "sub" in CHANGES[name] else "."))
+
+
+@pytest.mark.needs("bwrap")
+@pytest.mark.parametrize("name", CHANGES)
+def test_no_change_by_a_command_is_sent_without_a_question(project: Project, name: str) -> None:
+    below = prepare(project, name)
+    project.server.reply(wire.calls(("bash", {"command": CHANGES[name]})), wire.says("done"))
+    assert project.ask("--safe", "-m", wire.MODEL, "hi").code == 0
+    project.server.reply(wire.says("done"))
+    result = below("-m", wire.MODEL, "hi")
+    assert (result.code, "ask context trust" in result.stderr) == (0, True), result.stderr
+    assert EVIL not in str(project.server.requests[-1].json["messages"][0])
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_the_same_change_by_the_user_is_sent(project: Project, name: str) -> None:
+    below = prepare(project, name)
+    project.server.reply(wire.calls(("bash", {"command": CHANGES[name]})), wire.says("done"))
+    assert project.ask("-m", wire.MODEL, "hi").code == 0
+    project.server.reply(wire.says("done"))
+    assert below("-m", wire.MODEL, "hi").code == 0
+    assert EVIL in str(project.server.requests[-1].json["messages"][0])
