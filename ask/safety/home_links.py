@@ -11,7 +11,7 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-_MAX_ENTRIES = 5_000
+_MAX_ENTRIES = 50_000
 """How many entries of a folder are examined."""
 _STARTUP_FOLDERS = (
     *(".ssh", ".gnupg", ".vim", ".vim/plugin", ".emacs.d", ".tmux", ".bashrc.d", ".profile.d", ".zsh", ".zshrc.d"),
@@ -34,19 +34,19 @@ def find_linked_paths(environment: Mapping[str, str], writable_folders: Sequence
     prefixes = tuple(f"{folder}/" for folder in writable_folders)
     resolved_folders: dict[str, str] = {}
 
-    def leads_inside(path: str) -> bool:
+    def has_target_inside(path: str) -> bool:
         target = f"{_resolve(path, resolved_folders)}/"
         return target.startswith(prefixes) or any(prefix.startswith(target) for prefix in prefixes)
 
     # /bin is often a link to /usr/bin.
     for folder in dict.fromkeys(map(os.path.realpath, _list_folders(environment))):
-        yield from (Path(path) for path in _list_links(folder) if leads_inside(path))
+        yield from (Path(path) for path in _list_links(folder) if has_target_inside(path))
     home = environment.get("HOME", "")
     if home.startswith("/"):
         hidden_links = (path for path in _list_links(home) if os.path.basename(path).startswith("."))
-        yield from (Path(path) for path in hidden_links if leads_inside(path))
+        yield from (Path(path) for path in hidden_links if has_target_inside(path))
     for path in map(environment.get, _STARTUP_VARIABLES):
-        if path and path.startswith("/") and leads_inside(path):
+        if path and path.startswith("/") and has_target_inside(path):
             yield Path(path)
 
 
