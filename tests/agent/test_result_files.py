@@ -102,7 +102,9 @@ def test_files_of_parallel_results_follow_all_of_them(ask: Ask, server: ModelSer
     assert [message.role for message in service.read_conversation(server.requests[1].json)].count("tool") == 2
 
 
-@pytest.mark.parametrize("option", ["--no-save", "--safe-files", "--safe"])
+@pytest.mark.parametrize(
+    "option", ["--no-save", "--safe-files", pytest.param("--safe", marks=pytest.mark.needs("bwrap"))]
+)
 def test_an_image_that_read_file_returns_is_shown(ask: Ask, server: ModelServer, home: Home, option: str) -> None:
     image = png(1_500, 900, more=bytes(range(256)) * 12_000)  # larger than a text result may be
     (home.work / "photo.png").write_bytes(image)
