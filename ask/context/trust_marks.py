@@ -20,7 +20,7 @@ from ask.context.trust import TrustStore
 from ask.errors import FileError
 from ask.records import NamedTuple
 
-MAX_ENTRIES = 20_000
+MAX_ENTRIES = 100_000
 """Maximum number of files and folders to search for instructions. Any file that was not found counts as changed."""
 MAX_TEXT_SIZE = 32_000
 """Maximum size of a text that is stored to show what has changed, in bytes."""
@@ -144,8 +144,7 @@ class TrustMarks:
             elif rest:
                 _write_states(path, rest)
             else:
-                path.unlink(missing_ok=True)
-                path.with_suffix(".lock").unlink(missing_ok=True)
+                _delete_mark(path)
 
     def _read_all(self) -> list[tuple[Path, dict[str, dict[str, FileState]]]]:
         return [(path, read_decisions(path, _parse_states) or {}) for path in sorted(self._folder.glob("*.json"))]
@@ -177,8 +176,11 @@ class RunMark:
             is_known = is_known and is_complete  # a call can make more files than are searched
             changed += [path for path in paths if before.get(str(path)) != read_state(path)]
         if is_known and not changed:
-            self._path.unlink(missing_ok=True)
-            self._path.with_suffix(".lock").unlink(missing_ok=True)
+            _delete_mark(self._path)
+        else:  # of several runs that found the same, one mark is enough
+            for other in self._path.parent.glob("*.json"):
+                if other != self._path and other.read_bytes() == self._path.read_bytes() and not _is_running(other):
+                    _delete_mark(other)
         os.close(self._lock)
         return changed
 
@@ -191,6 +193,11 @@ def select_writable_projects(store: TrustStore, writable_folders: Sequence[Path]
         if decision.is_trusted
         and any(root.is_relative_to(folder) or folder.is_relative_to(root) for folder in writable_folders)
     ]
+
+
+def _delete_mark(path: Path) -> None:
+    for each in (path, path.with_suffix(".lock")):
+        each.unlink(missing_ok=True)
 
 
 def _is_running(path: Path) -> bool:

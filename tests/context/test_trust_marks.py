@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from ask.context import trust_marks
 from ask.context.trust import TrustStore
-from ask.context.trust_marks import MAX_ENTRIES, TrustMarks
+from ask.context.trust_marks import TrustMarks
 from tests import wire
 from tests.model_server import HOLD, ModelServer, Reply
 from tests.program import Ask, Home
@@ -162,14 +163,18 @@ def test_trusting_a_project_while_a_run_is_active_keeps_its_mark(project: Projec
     assert mark.close()
 
 
-def test_more_files_than_are_searched_hide_no_change(project: Project) -> None:
+def test_more_files_than_are_searched_hide_no_change(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trust_marks, "MAX_ENTRIES", 20)
     mark = TrustMarks(project.home.data / "trust-marks").open_run([project.folder.resolve()], ["AGENTS.md"])
     assert mark
     project.write("a/b/AGENTS.md", EVIL)
-    for number in range(MAX_ENTRIES):
+    for number in range(20):
         (project.folder / f"{number}").touch()
     mark.close()
     assert project.marks
+    for _ in range(3):
+        project.run_safely("notes.md")
+    assert len(project.marks) == 1
     below = replace(project.ask, cwd=project.folder / "a/b")
     project.store.remember((project.folder / "a/b").resolve(), trusted=True)
     project.write(".git/HEAD", "ref: refs/heads/main")
