@@ -67,7 +67,7 @@ MAX_TOTAL_BYTES = 50_000_000
 MAX_RESULT_FILES = 20
 """The most files that a model gets of one tool result: a request to Claude with more has a lower limit for images."""
 MAX_NAME_LENGTH = 255
-"""The longest name of a file in a tool result, in characters: the name is sent too, and no other limit applies to it."""
+"""The longest name of a file in a tool result, in characters: the model gets the name too."""
 _PDF_PAGE = re.compile(rb"/Type\s*/Page(?!\w)")
 
 IMAGE_TOKENS = 1_600

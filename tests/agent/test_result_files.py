@@ -32,6 +32,10 @@ def paint() -> Attachment:
     "Paints."
     return Attachment("painting.png", "image/png", open("drawing.png", "rb").read())
 
+def sketch() -> list[Attachment]:
+    "Sketches."
+    return [paint()]
+
 def dump() -> bytes:
     "Dumps."
     return b"\\x89PNG"
@@ -206,11 +210,12 @@ def test_what_no_model_reads_is_left_out_of_a_result() -> None:
     assert len(notes) == 2
 
 
-def test_a_python_function_can_return_a_file_itself(ask: Ask, server: ModelServer, home: Home) -> None:
+@pytest.mark.parametrize("name", ["paint", "sketch"])
+def test_a_python_function_can_return_files_themselves(ask: Ask, server: ModelServer, home: Home, name: str) -> None:
     (home.work / "tools.py").write_text(TOOL)
     (home.work / "drawing.png").write_bytes(PNG)
-    server.reply(wire.calls(("paint", {})), wire.says(ANSWER))
-    result = ask("-p", "openrouter", "--tool", "tools.py:paint", "Paint")
+    server.reply(wire.calls((name, {})), wire.says(ANSWER))
+    result = ask("-p", "openrouter", "--tool", f"tools.py:{name}", "Paint")
     assert result.code == 0, result.stderr
     assert contains_file(server.requests[-1].json, PNG)
 
