@@ -66,6 +66,8 @@ MAX_TOTAL_BYTES = 50_000_000
 """The largest size of all files of a message, in bytes: services accept no larger requests."""
 MAX_RESULT_FILES = 20
 """The most files that a model gets of one tool result: a request to Claude with more has a lower limit for images."""
+MAX_NAME_LENGTH = 255
+"""The longest name of a file in a tool result, in characters: the model gets the name too."""
 _PDF_PAGE = re.compile(rb"/Type\s*/Page(?!\w)")
 
 IMAGE_TOKENS = 1_600
@@ -148,7 +150,8 @@ def limit_attachments(attachments: Sequence[Attachment]) -> tuple[tuple[Attachme
     """
     kept: list[Attachment] = []
     notes: list[str] = []
-    for file in attachments:
+    for attachment in attachments:
+        file = attachment._replace(name=str(attachment.name)[-MAX_NAME_LENGTH:])
         media_type = detect_media_type(file.data)
         max_size = MAX_FILE_BYTES.get(MEDIA_TYPES.get(media_type, UNKNOWN_TYPE).group)
         if max_size is None:

@@ -53,7 +53,7 @@ def read_attachment(value: Any) -> Attachment | None:
     if not isinstance(encoded, str):
         return None
     try:
-        data = b64decode(encoded, validate=True)
+        data = b64decode("".join(encoded.split()), validate=True)  # it may be wrapped, as in MIME
     except ValueError:
         return None
     return find_attachment(find_file_name(format_field(resource, "uri")) or format_field(block, "type"), data)

@@ -77,10 +77,16 @@ def run_fetch_url(arguments: Mapping[str, Any], context: ToolContext) -> ToolRes
 
 
 def find_file_name(url: str) -> str:
-    """Return the name of the file that a URL leads to: the last part of its path, or else the host."""
+    """Return the name of the file that a URL leads to: the last part of its path, or else the host.
+
+    An invalid URL, for example of an MCP server, is returned unchanged.
+    """
     from urllib.parse import unquote, urlsplit
 
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return url
     return unquote(parts.path).rstrip("/").rpartition("/")[2] or parts.netloc
 
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from ask import Attachment, Message, ToolCall
-from ask.attachments import MAX_RESULT_FILES, limit_attachments, move_result_files
+from ask.attachments import MAX_NAME_LENGTH, MAX_RESULT_FILES, limit_attachments, move_result_files
+from ask.mcp.tool_results import to_tool_result
 from tests import wire
 from tests.model_server import ModelServer, Reply
 from tests.program import TEST_KEY, Ask, Home
@@ -26,6 +27,14 @@ def draw(count: int) -> ToolResult:
     "Draws."
     data = open("drawing.png", "rb").read()
     return ToolResult("drawn", attachments=tuple(Attachment(f"{n}.png", "image/png", data) for n in range(count)))
+
+def paint() -> Attachment:
+    "Paints."
+    return Attachment("painting.png", "image/png", open("drawing.png", "rb").read())
+
+def sketch() -> list[Attachment]:
+    "Sketches."
+    return [paint()]
 
 def dump() -> bytes:
     "Dumps."
@@ -199,3 +208,31 @@ def test_what_no_model_reads_is_left_out_of_a_result() -> None:
     kept, notes = limit_attachments([*files, Attachment("big.png", "", PNG + bytes(21_000_000))])
     assert [file.media_type for file in kept] == ["image/png"]
     assert len(notes) == 2
+
+
+@pytest.mark.parametrize("name", ["paint", "sketch"])
+def test_a_python_function_can_return_files_themselves(ask: Ask, server: ModelServer, home: Home, name: str) -> None:
+    (home.work / "tools.py").write_text(TOOL)
+    (home.work / "drawing.png").write_bytes(PNG)
+    server.reply(wire.calls((name, {})), wire.says(ANSWER))
+    result = ask("-p", "openrouter", "--tool", f"tools.py:{name}", "Paint")
+    assert result.code == 0, result.stderr
+    assert contains_file(server.requests[-1].json, PNG)
+
+
+@pytest.mark.parametrize("uri", ["http://[bad", "http://\u2100.example/a.png"])
+def test_a_file_of_a_server_is_shown_whatever_its_address(uri: str) -> None:
+    resource = {"uri": uri, "blob": base64.b64encode(PNG).decode()}
+    result = to_tool_result({"content": [{"type": "resource", "resource": resource}]})
+    assert [file.data for file in result.attachments] == [PNG]
+
+
+def test_wrapped_base64_of_a_server_is_an_image() -> None:
+    block = {"type": "image", "mimeType": "image/png", "data": base64.encodebytes(PNG).decode()}
+    assert [file.data for file in to_tool_result({"content": [block]}).attachments] == [PNG]
+
+
+def test_a_long_file_name_is_shortened() -> None:
+    kept, notes = limit_attachments([Attachment("n" * 100_000, "", data) for data in (PNG, b"PK\x03\x04\0")])
+    assert len(kept[0].name) == MAX_NAME_LENGTH
+    assert len(notes[0]) < 2 * MAX_NAME_LENGTH

@@ -176,13 +176,18 @@ def _get_runner() -> Runner:
 def to_tool_result(value: Any) -> ToolResult:
     """Convert a return value to a result.
 
-    Text stays unchanged, None becomes empty text, and anything else JSON or, if that fails, `str(value)`.
+    Text stays unchanged, None becomes empty text, files are attached, and anything else becomes JSON or, if that fails,
+    `str(value)`.
 
     Raises:
         ToolError: it is bytes, or has attachments of a wrong type.
     """
     if isinstance(value, ToolResult):
         return _check_attachments(value) if value.attachments else value
+    if isinstance(value, Attachment):
+        value = [value]
+    if isinstance(value, list | tuple) and value and all(isinstance(item, Attachment) for item in value):
+        return _check_attachments(ToolResult("", attachments=tuple(value)))
     if isinstance(value, bytes | bytearray | memoryview):
         raise ToolError("the tool returned bytes; a file must be an Attachment in the attachments of a ToolResult")
     if value is None or isinstance(value, str):
