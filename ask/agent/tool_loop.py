@@ -568,7 +568,7 @@ class ToolLoop:
                 messages[position] = replace_attachments(messages[position])
         if self._select_messages() == sent:  # it did not contain them, for example because it was shortened
             return False
-        self._notify(f"{error.summary}; trying once more without the files of earlier messages")
+        self._notify(f"{error.summary}; trying once more without the files of earlier messages and results")
         return True
 
     def _request_correction(self) -> bool:

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from ask import Attachment, Message, ToolCall
+from ask import Attachment, Message, ToolCall, ToolError, ToolResult
 from ask.attachments import MAX_NAME_LENGTH, MAX_RESULT_FILES, limit_attachments, move_result_files
 from ask.mcp.tool_results import to_tool_result
+from ask.tools.plugins.functions import to_tool_result as convert_value
 from tests import wire
 from tests.model_server import ModelServer, Reply
 from tests.program import TEST_KEY, Ask, Home
@@ -236,3 +237,9 @@ def test_a_long_file_name_is_shortened() -> None:
     kept, notes = limit_attachments([Attachment("n" * 100_000, "", data) for data in (PNG, b"PK\x03\x04\0")])
     assert len(kept[0].name) == MAX_NAME_LENGTH
     assert len(notes[0]) < 2 * MAX_NAME_LENGTH
+
+
+@pytest.mark.parametrize("attachments", [5, "a.png", ["a.png"], [None]])
+def test_attachments_of_a_wrong_type_are_an_error(attachments: Any) -> None:
+    with pytest.raises(ToolError, match="Attachment"):
+        convert_value(ToolResult("drawn", attachments=attachments))

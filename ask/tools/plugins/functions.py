@@ -202,7 +202,10 @@ def _check_attachments(result: ToolResult) -> ToolResult:
     """Return a result without the files that are too large to be sent to a model, or too many."""
     from ask.attachments import limit_attachments
 
-    if not all(isinstance(file, Attachment) and isinstance(file.data, bytes) for file in result.attachments):
+    is_valid = isinstance(result.attachments, tuple | list) and all(
+        isinstance(file, Attachment) and isinstance(file.data, bytes) for file in result.attachments
+    )
+    if not is_valid:
         raise ToolError("the tool returned attachments that are not of the type ask.Attachment, with bytes as data")
     attachments, notes = limit_attachments(result.attachments)
     return result._replace(text="\n".join((str(result.text), *notes)), attachments=attachments)
