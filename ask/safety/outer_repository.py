@@ -2,7 +2,8 @@
 a submodule.
 
 A `.git` file may have been written by a call of an earlier run. It is therefore followed only if the repository that it
-names refers back to its folder, which only git does, in files that no call can write.
+names refers back to its folder. A call can also make another folder look like such a repository, but cannot rename one
+that contains secrets. Therefore, the repository must have a name that only repositories have.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from ask.safety.git_paths import GitReader
 
 _MAX_FILE_SIZE = 10_000
 _REPOSITORY_CONTENT = ("HEAD", "objects", "refs")
+_BARE_SUFFIXES = (".git", ".bare")
+"""How the names of bare repositories end."""
 
 
 class OuterRepository(NamedTuple):
@@ -79,6 +82,8 @@ def _examine_repository(folder: Path, top: Path, git: str | None) -> OuterReposi
         names_top = os.path.realpath(git_dir / _read_line(git_dir / "gitdir")) == str(dot_git)
     if not names_top or not _is_repository(common):
         return OuterRepository(folder, top, reason=f"{git_dir} does not refer back to {top}")
+    if ".git" not in common.parts and not common.name.endswith(_BARE_SUFFIXES):
+        return OuterRepository(folder, top, reason=f"{common} is not named .git")
     return OuterRepository(folder, top, (common, dot_git), alternates=_read_alternates(common))
 
 

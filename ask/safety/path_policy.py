@@ -17,6 +17,7 @@ from ask.safety.git_paths import find_git
 from ask.safety.mounts import is_below, read_mounts
 from ask.safety.outer_repository import OuterRepository, build_git_environment, find_outer_repositories
 from ask.safety.sandbox_config import SandboxConfig
+from ask.safety.scan_record import read_scanned_folders
 
 INHERITED_VARIABLES = ("PATH", "LANG", "TERM")
 
@@ -35,6 +36,7 @@ _PYTHON_PREFIXES = {Path(sys.base_prefix).resolve(), Path(sys.base_exec_prefix).
 _LIBRARY_FOLDER_NAMES = ("site-packages", "dist-packages")
 _COMPANION_PACKAGES = ("ask_providers", "ask_prompts")
 _FALLBACK_HOME = Path("/run/home")
+_STATE_FOLDER = "safe"
 _RUNTIMES = ("python3", "node")
 _TOOLCHAIN_MARKERS = (
     *("pyvenv.cfg", "conda-meta", "lib/node_modules", "lib/ruby", "lib/perl5", "lib/rustlib", "lib/modules"),
@@ -81,7 +83,8 @@ def build_sandbox_config(
     repositories: tuple[OuterRepository, ...] = ()
     if runs_commands:
         _check_python(private_folders)
-        toolchains = _find_toolchains(environment.get("PATH", ""), private_folders)
+        changeable = read_scanned_folders(secret_folders[1] / _STATE_FOLDER)
+        toolchains = _find_toolchains(environment.get("PATH", ""), private_folders, changeable)
         readable = dict.fromkeys((*_PYTHON_PREFIXES, _PACKAGE_FOLDER, *toolchains))
         git = find_git(environment, folders)
         repositories = tuple(find_outer_repositories(sorted({*folders}), homes, secret_folders, git))
@@ -92,7 +95,7 @@ def build_sandbox_config(
         readable_folders=tuple(path for path in readable if not any(map(path.is_relative_to, SYSTEM_FOLDERS))),
         secret_folders=secret_folders,
         overflow_directory=_resolve(overflow_directory),
-        state_folder=secret_folders[1] / "safe",
+        state_folder=secret_folders[1] / _STATE_FOLDER,
         home=home,
         environment={
             "LANG": "C.UTF-8",
@@ -186,8 +189,13 @@ def _check_mounts(folders: Sequence[Path]) -> None:
             )
 
 
-def _find_toolchains(search_path: str, private_folders: Sequence[Path]) -> Iterator[Path]:
-    """Yield the program folders on PATH, or the toolchains they belong to, unless they contain private folders."""
+def _find_toolchains(
+    search_path: str, private_folders: Sequence[Path], changeable_folders: Sequence[Path]
+) -> Iterator[Path]:
+    """Yield the program folders on PATH, or the toolchains they belong to, unless they contain private folders.
+
+    Calls of earlier runs could write in `changeable_folders`.
+    """
     for entry in dict.fromkeys(search_path.split(os.pathsep)):
         folder = Path(entry)
         if not folder.is_absolute() or not os.path.isdir(folder):
@@ -195,21 +203,31 @@ def _find_toolchains(search_path: str, private_folders: Sequence[Path]) -> Itera
         folder = Path(os.path.realpath(folder))
         runtimes = [Path(os.path.realpath(folder / name)).parent for name in _RUNTIMES]
         for programs in dict.fromkeys((folder, *runtimes)):
-            candidates = (programs.parent, programs) if _is_toolchain(programs) else (programs,)
+            candidates = (programs.parent, programs) if _is_toolchain(programs, changeable_folders) else (programs,)
             for path in candidates:
                 if os.path.isdir(path) and not any(private.is_relative_to(path) for private in private_folders):
                     yield path
                     break
 
 
-def _is_toolchain(program_folder: Path) -> bool:
-    """Check whether the parent of a program folder is a toolchain, not a project or a home directory."""
+def _is_toolchain(program_folder: Path, changeable_folders: Sequence[Path]) -> bool:
+    """Check whether the parent of a program folder is a toolchain, not a project or a home directory.
+
+    A call could have created a marker, but not a runtime: folders on PATH are protected.
+    """
     parent = program_folder.parent
     if program_folder.name == "shims":
-        return any(os.path.isdir(parent / name) for name in _VERSION_MANAGER_MARKERS)
-    if program_folder.name != "bin" or parent.name == ".local":
+        markers: tuple[str, ...] = _VERSION_MANAGER_MARKERS
+    elif program_folder.name == "bin" and parent.name != ".local":
+        markers = _TOOLCHAIN_MARKERS
+    else:
         return False
-    return any(any(parent.glob(name)) for name in _TOOLCHAIN_MARKERS)
+    has_runtime = any(os.path.exists(program_folder / name) for name in _RUNTIMES)
+    return any(
+        has_runtime or not any(map(Path(os.path.realpath(path)).is_relative_to, changeable_folders))
+        for name in markers
+        for path in parent.glob(name)
+    )
 
 
 def check_folders_unmoved(config: SandboxConfig) -> None:

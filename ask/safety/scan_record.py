@@ -51,6 +51,15 @@ def read_scan_record(state_folder: Path, folders: Iterable[Path]) -> ScanRecord:
     )
 
 
+def read_scanned_folders(state_folder: Path) -> tuple[Path, ...]:
+    """Return the folders in which calls of earlier runs could write.
+
+    Raises:
+        SafetyError: the file cannot be read.
+    """
+    return tuple(map(Path, _read_records(state_folder)))
+
+
 def write_scan_record(state_folder: Path, folders: Sequence[Path], found: ScanRecord) -> None:
     """Store what was found in each of these folders.
 

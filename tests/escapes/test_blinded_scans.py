@@ -102,6 +102,22 @@ def test_no_call_makes_a_folder_of_secrets_a_repository(host: FakeHost, folder: 
     assert TOKEN in "".join(run(host, read).outputs)
 
 
+@pytest.mark.parametrize("marker", ["pyvenv.cfg", "lib/node_modules", "conda-meta"])
+def test_no_call_makes_the_folder_a_toolchain_elsewhere(host: FakeHost, marker: str) -> None:
+    for folder in (host.work / "bin", host.base / "elsewhere"):
+        folder.mkdir()
+    (host.work / "bin/tool").write_text("")
+    host.change_owner()
+    env = {"PATH": f"{host.work}/bin:{os.environ['PATH']}"}
+    assert run(host, bash(f"mkdir -p {marker}"), "--safe", env=env).result.code == 0
+    read = bash("cat @work@/backend/.env")
+    elsewhere = {"directory": host.base / "elsewhere", "env": env}
+    later = run(host, read, "--safe", **elsewhere)
+    assert later.result.code == 0, later.result.stderr
+    assert TOKEN not in later.outputs[0]
+    assert TOKEN in run(host, read, **elsewhere).outputs[0]
+
+
 def test_the_attack_works_without_safe_mode(host: FakeHost) -> None:
     code, output, has_hook = attack(host, "files at the top", [])
     assert (code, TOKEN in output, has_hook) == (0, True, True)

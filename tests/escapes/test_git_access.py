@@ -54,7 +54,28 @@ def submodule(host: FakeHost) -> Path:
     return host.work / "sub"
 
 
-@pytest.mark.parametrize("layout", [subfolder, worktree, subfolder_of_worktree, submodule])
+def worktree_of_bare_repository(host: FakeHost) -> Path:
+    commit(host, host.work, "file")
+    git(host, host.base, "clone", "-q", "--bare", str(host.work), "library.git")
+    git(host, host.base / "library.git", "worktree", "add", "-q", str(host.base / "tree"))
+    return host.base / "tree"
+
+
+def nested_submodule(host: FakeHost) -> Path:
+    git(host, host.base, "init", "-q", str(host.base / "inner"))
+    commit(host, host.base / "inner", "file")
+    git(host, host.base, "init", "-q", str(host.base / "library"))
+    git(host, host.base / "library", "submodule", "--quiet", "add", str(host.base / "inner"), "sub")
+    git(host, host.base / "library", "commit", "-qm", "added")
+    git(host, host.work, "submodule", "--quiet", "add", str(host.base / "library"), "sub")
+    git(host, host.work, "submodule", "--quiet", "update", "--init", "--recursive")
+    return host.work / "sub/sub"
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [subfolder, worktree, subfolder_of_worktree, submodule, nested_submodule, worktree_of_bare_repository],
+)
 def test_git_reads_an_outer_repository_only_with_allow_git(host: FakeHost, layout: object) -> None:
     folder = layout(host)  # type: ignore[operator]
     (folder / "file").write_text("two\n")
@@ -108,6 +129,32 @@ def test_a_git_file_of_an_earlier_run_makes_no_other_repository_readable(host: F
         assert "added file" not in done.outputs[0]
         assert "No such file" in done.outputs[0]
         assert "refer back" in done.result.stderr
+
+
+MAKE_REPOSITORY = "mkdir -p objects refs; echo ref: refs/heads/x > HEAD"
+DISGUISES = {
+    "the folder above": f"{MAKE_REPOSITORY}; mkdir -p new worktrees/x; echo @work@/new/.git > worktrees/x/gitdir; "
+    "echo 'gitdir: @work@/worktrees/x' > new/.git",
+    "the folder beside": f"mkdir new; cd backend; {MAKE_REPOSITORY}; git config -f config core.worktree ../new; "
+    "echo 'gitdir: ../backend' > ../new/.git",
+    "a link to it": f"mkdir new; cd backend; {MAKE_REPOSITORY}; git config -f config core.worktree ../new; "
+    "ln -s backend ../x.git; echo 'gitdir: ../x.git' > ../new/.git",
+}
+
+
+@pytest.mark.parametrize("disguise", DISGUISES)
+def test_no_folder_made_a_repository_by_an_earlier_run_becomes_readable(host: FakeHost, disguise: str) -> None:
+    """The model makes a folder of the project look like the repository of the subfolder where the next run starts."""
+    (host.work / "backend").mkdir()
+    (host.work / "backend/.env").write_text(TOKEN)
+    host.change_owner()
+    assert run(host, bash(DISGUISES[disguise]), "--safe").result.code == 0
+    read = bash("cat ../backend/.env ../notes.txt")
+    done = run(host, read, "--safe", "--allow-git", directory=host.work / "new")
+    assert TOKEN not in done.outputs[0]
+    assert "marzipan" not in done.outputs[0]
+    assert "is not named .git" in done.result.stderr.replace("\n", " ")
+    assert TOKEN in run(host, read, directory=host.work / "new").outputs[0]
 
 
 @pytest.mark.parametrize("made", ["commondir", "alternates", "link"])

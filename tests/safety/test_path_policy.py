@@ -14,6 +14,7 @@ import pytest
 from ask.errors import SafetyError
 from ask.safety.path_policy import build_sandbox_config
 from ask.safety.sandbox_config import SandboxConfig
+from ask.safety.scan_record import ScanRecord, write_scan_record
 
 
 @pytest.fixture
@@ -125,6 +126,30 @@ def test_a_project_on_path_is_not_a_toolchain(home: Path, tmp_path: Path, made: 
     for name in made.split():
         (tmp_path / "project" / name).mkdir(parents=True)
     programs = tmp_path / "project" / made.split(maxsplit=1)[0]
+    readable = confined(home, home / "work", path=str(programs)).readable_folders
+    assert [path for path in readable if path.is_relative_to(tmp_path)] == [tmp_path / "project" / shown]
+
+
+@pytest.mark.parametrize(
+    ("made", "shown"),
+    [
+        ("bin pyvenv.cfg", "bin"),
+        ("bin lib/node_modules", "bin"),
+        ("bin conda-meta", "bin"),
+        ("shims versions", "shims"),
+        ("bin bin/python3 pyvenv.cfg", ""),
+        ("bin bin/node lib/node_modules", ""),
+    ],
+)
+def test_no_call_of_an_earlier_run_makes_a_project_a_toolchain(
+    home: Path, tmp_path: Path, made: str, shown: str
+) -> None:
+    for name in made.split():
+        (tmp_path / "project" / name).mkdir(parents=True)
+    programs = tmp_path / "project" / made.split(maxsplit=1)[0]
+    write_scan_record(
+        home / ".local/share/ask/safe", [tmp_path / "project"], ScanRecord(protected=(f"{tmp_path}/project/.git",))
+    )
     readable = confined(home, home / "work", path=str(programs)).readable_folders
     assert [path for path in readable if path.is_relative_to(tmp_path)] == [tmp_path / "project" / shown]
 
