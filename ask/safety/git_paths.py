@@ -65,11 +65,19 @@ _BUILD_TOOLS = frozenset(
 )
 """Programs that run what files in the current folder say, and commands whose files cannot be determined."""
 _FOLDER_CHANGE = re.compile(
-    r"(?:(?<![\w./-])(?:cd|pushd)\s+(?:--\s+)?|\s-C\s*|\s--(?:directory|prefix|cwd)[=\s]\s*)"
-    r"(\"[^\"$`]+\"|'[^']+'|[^\s;&|()$`\"']+)"
+    r"(?:(?<![\w./-])(?:cd|pushd)\s+(?:-[-\w]*\s+)*|\s-C\s*|\s--(?:directory|prefix|cwd|chdir)[=\s]\s*)"
+    r"(\"[^\"$`]+\"|'[^']+'|(?:\\.|[^\s;&|()$`\"'\\])+)"
 )
-_UNKNOWN_PATH = re.compile(r"\$[\w{(][^\s;&|]*/|\b(?:cd|pushd)\s+[\"']?[$`]|-C\s*[\"']?[$`]")
-"""A path or folder that depends on a variable or on the output of another command."""
+_UNKNOWN_FILE = re.compile(
+    # A path or folder that depends on a variable or on the output of another command.
+    r"\$[\w{(][^\s;&|]*/|\b(?:cd|pushd)\s+(?:-[-\w]*\s+)*[\"']?[$`]|-C\s*[\"']?[$`]"
+    # A script that depends on one, or on what a folder contains.
+    r"|(?<![\w.-])(?:(?:ba|da|z)?sh|source|node|perl|python[\d.]*|ruby)[\"']?\s+(?:-\w+\s+)*[\"']?[$`]"
+    r"|(?<![\w.-])(?:(?:ba|da|z)?sh|source)\s+(?:-\w+\s+)*[^\s;&|\"'-][^\s;&|\"']*\*"
+    r"|(?:^|[;&|({!'\"]|\bdo\b|\bthen\b)\s*\.\s+(?:[\"']?[$`]|[^\s;&|\"']*\*)|\brun-parts\b"
+    # Python imports modules from the current folder first, unless it has the option -I or -P.
+    r"|\bpython[\d.]*[\"']?\s+(?!-\w*[IP])(?:-\S+\s+(?:[^-\s]\S*\s+)?)*?-[A-Za-z]*[mc]\b"
+)
 _PLAIN_PATH = re.compile(r"(?!-)(?!.*://)[^\s$*?`()&|;<>=]+")
 _COMMAND_VARIABLES = (
     *("GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_PAGER", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS", "SSH_ASKPASS"),
@@ -354,16 +362,20 @@ def _find_folders(command: str, top: Path, home: str) -> list[Path]:
     """Return the top folder, and the folders in which a command runs something, one after the other."""
     folders = [top]
     for match in _FOLDER_CHANGE.finditer(command):
-        folder = folders[-1] / _expand_home(match[1].strip("\"'"), home)
+        folder = folders[-1] / _expand_home(_unquote(match[1]), home)
         folders.append(Path(os.path.normpath(folder)))
     return list(dict.fromkeys(folders))
+
+
+def _unquote(word: str) -> str:
+    return word[1:-1] if word[0] in "\"'" else re.sub(r"\\(.)", r"\1", word)
 
 
 def _is_unclear(value: str, top: Path, home: str) -> bool:
     """Check whether a command runs files that its words do not name."""
     command, _, all_words = _split_command(value, top, home)
     builds_at_top = not _BUILD_TOOLS.isdisjoint(all_words) and len(_find_folders(command, top, home)) == 1
-    return builds_at_top or bool(_UNKNOWN_PATH.search(command))
+    return builds_at_top or bool(_UNKNOWN_FILE.search(command))
 
 
 def _expand_home(path: str, home: str) -> str:

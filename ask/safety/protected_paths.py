@@ -27,7 +27,9 @@ Existing empty paths are passed, too: they may be the placeholders of another ru
 
 _MAX_LINKS = 40
 _SYSTEM_VIM_FILES = ("/etc/vimrc", "/etc/vim/vimrc", "/etc/vim/vimrc.local")
-_EXRC_COMMAND = re.compile(r"^[^\"\n]*\b(?:set?\b.*\s(?:exrc|ex)\b|&(?:exrc|ex)\b)", re.MULTILINE)
+_EXRC_COMMAND = re.compile(
+    r"^(?!\s*\").*(?:\bexrc\b|\bset?(?:g|l|global|local)?\s(?:.*\s)?ex\b|&(?:[gl]:)?ex\b)", re.MULTILINE
+)
 _MAX_NAME_LENGTH = 255
 
 
@@ -104,7 +106,8 @@ def find_placeholder_names(environment: Mapping[str, str]) -> Iterator[str]:
             if path.is_file() and "whitelist" in path.read_text(errors="replace"):
                 yield ".envrc"
     # Vim reads these in the working directory only with the option 'exrc'; Neovim asks first.
-    vim_files = (f"{home}/.vimrc", f"{home}/.vim/vimrc", f"{config}/vim/vimrc", *_SYSTEM_VIM_FILES)
+    names = (f"{home}/.vimrc", f"{home}/.vim/vimrc", f"{config}/vim/vimrc", f"{home}/.exrc")
+    vim_files = (*names, *_SYSTEM_VIM_FILES)
     if _sets_exrc(environment.get("VIMINIT", "")) or any(map(_file_sets_exrc, vim_files)):
         yield from (".vimrc", ".exrc", ".gvimrc")
 

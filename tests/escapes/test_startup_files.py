@@ -45,9 +45,19 @@ def test_a_linked_startup_file_is_not_changed(host: FakeHost, link: str, program
 
 @pytest.mark.needs("vim")
 @pytest.mark.parametrize("name", [".vimrc", ".exrc"])
-@pytest.mark.parametrize("exists", [True, False])
-def test_vim_runs_nothing_from_the_folder(host: FakeHost, name: str, exists: bool) -> None:
-    (host.base / "home/.vimrc").write_text("set nocompatible exrc\n")
+@pytest.mark.parametrize(
+    ("exists", "startup_file", "text"),
+    [
+        (True, ".vimrc", "set nocompatible exrc"),
+        (False, ".vimrc", "set nocompatible exrc"),
+        (False, ".vimrc", "setglobal exrc"),
+        (False, ".exrc", "set exrc"),
+    ],
+)
+def test_vim_runs_nothing_from_the_folder(
+    host: FakeHost, name: str, exists: bool, startup_file: str, text: str
+) -> None:
+    (host.base / "home" / startup_file).write_text(f"{text}\n")
     if exists:
         (host.work / name).write_text("set number\n")
     host.change_owner()

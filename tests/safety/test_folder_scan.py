@@ -389,18 +389,28 @@ def test_programs_that_git_runs_are_protected(folders: Folders, key: str, value:
             ("!python tools/x", "work/tools/x"),
         ),
         *(("!f() { ./y; }; f", "work/y"), ("!cd tools && cd deep && ./x", "work/tools/deep/x")),
+        *(("!cd -P tools && ./x", "work/tools/x"), ("!cd -L -- tools && ./y", "work/tools/y")),
+        *(("!env --chdir=tools ./x", "work/tools/x"), ("!cd my\\ tools && ./x", "work/my tools/x")),
+        ("!cd -P -- my\\ tools && ./y", "work/my tools/y"),
     ],
 )
 def test_programs_in_other_folders_of_a_command_are_protected(folders: Folders, value: str, protected: str) -> None:
     folders.git("init", "-q")
     folders.git("config", "alias.x", value)
-    for name in ("work/tools/x", "work/tools/deep/x"):
+    for name in ("work/tools/x", "work/tools/deep/x", "work/my tools/x"):
         folders.write(name)
     assert protected in folders.scan()
     assert folders.warnings == []
 
 
-@pytest.mark.parametrize("value", ["!make", "!$TOOLS/x", "!cd $1 && ./x", "!cd . && npm test", "!eval x"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("!make", "!$TOOLS/x", "!cd $1 && ./x", "!cd . && npm test", "!eval x", "!cd -P $1 && ./x"),
+        *("!python3 -m cleaner", "!'/usr/bin/python3.11' -m cleaner", "!python -B -c 'import cleaner'"),
+        *("!for f in tools/*; do sh $f; done", "!sh -e tools/*.sh", '!. "$1"', "!run-parts tools"),
+    ],
+)
 def test_a_command_that_is_not_understood_is_named(folders: Folders, value: str) -> None:
     folders.git("init", "-q")
     folders.git("config", "alias.deploy", value)
@@ -409,7 +419,13 @@ def test_a_command_that_is_not_understood_is_named(folders: Folders, value: str)
     assert "alias.deploy" in warning
 
 
-@pytest.mark.parametrize("value", ['!f() { git log "$@"; }; f', "!cd src && ls", "!git log --format='$x' | less"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        *('!f() { git log "$@"; }; f', "!cd src && ls", "!git log --format='$x' | less", "!sh -c 'git log $1'"),
+        *("!git add . $1", "!python3 -I -m cleaner", "!python3 -Pm cleaner", "!git branch --list feature/*"),
+    ],
+)
 def test_commands_that_run_no_file_cause_no_warning(folders: Folders, value: str) -> None:
     folders.git("init", "-q")
     folders.write("work/src/x")
@@ -622,7 +638,12 @@ def test_other_links_in_the_home_protect_nothing(folders: Folders) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "sets"), [("set exrc\n", True), ("set nocp exrc\n", True), ("se ex\n", True), ('" set exrc\n', False)]
+    ("text", "sets"),
+    [
+        *(("set exrc\n", True), ("set nocp exrc\n", True), ("se ex\n", True), ('" set exrc\n', False)),
+        *(("setglobal exrc\n", True), ("setg ex\n", True), ("setl ex\n", True), ("let &g:exrc = 1\n", True)),
+        *(('let x="a" | set exrc\n', True), ("set noexrc\n", False), ("edit ex\n", False)),
+    ],
 )
 def test_vimrc_gets_a_placeholder_if_vim_would_read_it(folders: Folders, text: str, sets: bool) -> None:
     folders.write("home/.vim/vimrc", text)
