@@ -44,7 +44,7 @@ MAX_MOUNT_ARGUMENTS = 8_000
 _LOW_PRIORITY_NAMES = frozenset({"node_modules", "__pycache__", "site-packages"})
 _BARE_REPOSITORY_NAMES = ("HEAD", "objects", "refs")
 _VIRTUAL_ENVIRONMENT_NAMES = frozenset(
-    {"pyvenv.cfg", "bin", "include", "lib", "lib64", "share", ".gitignore", ".lock", "CACHEDIR.TAG"}
+    {"pyvenv.cfg", "bin", "etc", "include", "lib", "lib64", "man", "share", ".gitignore", ".lock", "CACHEDIR.TAG"}
 )
 
 

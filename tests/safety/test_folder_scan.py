@@ -228,7 +228,7 @@ def test_files_with_secrets_are_hidden_everywhere(folders: Folders) -> None:
 
 
 def test_a_virtual_environment_is_not_hidden_but_secrets_in_it_are(folders: Folders) -> None:
-    for name in ("pyvenv.cfg", "lib/x", ".env"):
+    for name in ("pyvenv.cfg", "lib/x", "etc/jupyter/x", "man/x", ".env"):
         folders.write(f"work/.env/{name}")
     folders.scan()
     assert folders.hidden == {"work/.env/.env"}
