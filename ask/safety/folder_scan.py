@@ -271,7 +271,7 @@ class FolderScan:
         while queue or low_priority_queue:
             current, depth, is_protected, is_low_priority = (queue or low_priority_queue).popleft()
             is_top = depth <= 1
-            if remaining_entries[is_top] <= 0:
+            if remaining_entries[is_top] <= 0 and not is_top:
                 return False
             if not os.access(current, os.R_OK | os.X_OK) and self._protected_paths.hide_unreadable(Path(current)):
                 continue

@@ -209,6 +209,10 @@ def test_the_first_two_levels_are_scanned_completely_or_refused(
         folders.write(f"work/0/{number}")
     with pytest.raises(SafetyError, match="in another folder"):
         folders.scan()
+    # Exactly as many entries as the limit leave none for the folders in the top folder.
+    monkeypatch.setattr(folder_scan, "MAX_TOP_ENTRIES", len(os.listdir(folders.work)))
+    with pytest.raises(SafetyError, match="in another folder"):
+        folders.scan()
 
 
 # Secrets
