@@ -113,7 +113,7 @@ def inspect_filesystem(
 def _scan_folders(config: SandboxConfig, scan: FolderScan, protected_paths: ProtectedPaths, *, by_mounts: bool) -> bool:
     """Scan the writable folders, with a warning for each that is too large; return whether none is."""
     is_complete = True
-    for folder in config.outermost_folders:
+    for folder in config.writable_folders:
         if not scan.scan(folder):
             is_complete = False
             new = (
