@@ -74,7 +74,7 @@ def inspect_filesystem(
             for entry in _list_entries(toolchain):
                 scan.hide_secrets(entry, (toolchain,))
         is_complete = _scan_folders(config, scan, protected_paths, by_mounts=bool(create_placeholders))
-        known = filter(os.path.isdir, map(Path, record.repositories))
+        known = filter(os.path.isdir, scan.filter_existing(map(Path, record.repositories)))
         repositories = list(dict.fromkeys((*known, *scan.repositories)))
         scan.hide_other_names()
         is_git_read = _protect_git_paths(config, repositories, len(record.repositories), protected_paths, git_reader)
@@ -331,11 +331,17 @@ class FolderScan:
         return entry.name != ".git" and entry.is_dir(follow_symlinks=False)
 
     def filter_existing(self, paths: Iterable[Path]) -> list[Path]:
-        """Return the paths of an earlier scan that are still there; where that cannot be seen, hide their folder."""
+        """Return the paths of an earlier scan that are still there; where that cannot be seen, hide their folder.
+
+        If the user has moved a folder and left a link to it, the paths are the new ones.
+        """
+        resolved = (Path(os.path.realpath(path)) for path in paths if not os.path.islink(path))
         return [
             path
-            for path in paths
-            if not self._protected_paths.hide_unreadable(path) and os.path.lexists(path) and not os.path.islink(path)
+            for path in resolved
+            if not self._protected_paths.hide_unreadable(path)
+            and is_in_any(path, self._writable_folders)
+            and os.path.lexists(path)
         ]
 
     def hide_secrets(self, entry: os.DirEntry[str], visible_folders: Sequence[Path]) -> bool:
