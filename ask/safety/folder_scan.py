@@ -44,7 +44,7 @@ MAX_MOUNT_ARGUMENTS = 8_000
 _LOW_PRIORITY_NAMES = frozenset({"node_modules", "__pycache__", "site-packages"})
 _BARE_REPOSITORY_NAMES = ("HEAD", "objects", "refs")
 _VIRTUAL_ENVIRONMENT_NAMES = frozenset(
-    {"pyvenv.cfg", "bin", "include", "lib", "lib64", "share", ".gitignore", ".lock", "CACHEDIR.TAG"}
+    {"pyvenv.cfg", "bin", "etc", "include", "lib", "lib64", "man", "share", ".gitignore", ".lock", "CACHEDIR.TAG"}
 )
 
 
@@ -74,7 +74,7 @@ def inspect_filesystem(
             for entry in _list_entries(toolchain):
                 scan.hide_secrets(entry, (toolchain,))
         is_complete = _scan_folders(config, scan, protected_paths, by_mounts=bool(create_placeholders))
-        known = filter(os.path.isdir, map(Path, record.repositories))
+        known = filter(os.path.isdir, scan.filter_existing(map(Path, record.repositories)))
         repositories = list(dict.fromkeys((*known, *scan.repositories)))
         scan.hide_other_names()
         is_git_read = _protect_git_paths(config, repositories, len(record.repositories), protected_paths, git_reader)
@@ -113,7 +113,7 @@ def inspect_filesystem(
 def _scan_folders(config: SandboxConfig, scan: FolderScan, protected_paths: ProtectedPaths, *, by_mounts: bool) -> bool:
     """Scan the writable folders, with a warning for each that is too large; return whether none is."""
     is_complete = True
-    for folder in config.outermost_folders:
+    for folder in config.writable_folders:
         if not scan.scan(folder):
             is_complete = False
             new = (
@@ -271,7 +271,7 @@ class FolderScan:
         while queue or low_priority_queue:
             current, depth, is_protected, is_low_priority = (queue or low_priority_queue).popleft()
             is_top = depth <= 1
-            if remaining_entries[is_top] <= 0:
+            if remaining_entries[is_top] <= 0 and not is_top:
                 return False
             if not os.access(current, os.R_OK | os.X_OK) and self._protected_paths.hide_unreadable(Path(current)):
                 continue
@@ -331,11 +331,17 @@ class FolderScan:
         return entry.name != ".git" and entry.is_dir(follow_symlinks=False)
 
     def filter_existing(self, paths: Iterable[Path]) -> list[Path]:
-        """Return the paths of an earlier scan that are still there; where that cannot be seen, hide their folder."""
+        """Return the paths of an earlier scan that are still there; where that cannot be seen, hide their folder.
+
+        If the user has moved a folder and left a link to it, the paths are the new ones.
+        """
+        resolved = (Path(os.path.realpath(path)) for path in paths if not os.path.islink(path))
         return [
             path
-            for path in paths
-            if not self._protected_paths.hide_unreadable(path) and os.path.lexists(path) and not os.path.islink(path)
+            for path in resolved
+            if not self._protected_paths.hide_unreadable(path)
+            and is_in_any(path, self._writable_folders)
+            and os.path.lexists(path)
         ]
 
     def hide_secrets(self, entry: os.DirEntry[str], visible_folders: Sequence[Path]) -> bool:

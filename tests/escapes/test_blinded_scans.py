@@ -155,6 +155,37 @@ def test_a_file_that_the_user_renames_can_be_read_again(host: FakeHost) -> None:
     assert TOKEN in "".join(run(host, bash("cat secrets/plain.txt"), "--safe").outputs)
 
 
+def test_a_folder_that_the_user_moves_and_links_to_stays_protected(host: FakeHost) -> None:
+    (host.work / "backend/values").write_text(TOKEN)
+    (host.work / "q.env").symlink_to("backend/values")
+    assert run(host, bash("rm q.env"), "--safe").result.code == 0
+    (host.work / "services").mkdir()
+    os.rename(host.work / "backend", host.work / "services/backend")
+    (host.work / "backend").symlink_to("services/backend")
+    host.change_owner()
+    write = bash(f"cat backend/.env backend/values; echo x > {HOOK}")
+    done = run(host, write, "--safe")
+    assert done.result.code == 0, done.result.stderr
+    assert TOKEN not in "".join(done.outputs)
+    assert not (host.work / HOOK).exists()
+    assert "".join(run(host, write).outputs).count(TOKEN) == 2
+    assert (host.work / HOOK).exists()
+
+
+def test_no_call_makes_the_scan_miss_a_new_secret_in_an_allowed_subfolder(host: FakeHost) -> None:
+    folder = host.work / "src/deep/er"
+    options = ("--safe", "--allow-dir", str(folder))
+    fill = 'for n in 1 2 3 4 5; do mkdir src/$n; touch $(seq -f "src/$n/%g" 4500); done'
+    assert run(host, bash(fill), *options).result.code == 0
+    (folder / "prod.env").write_text(TOKEN)
+    host.change_owner()
+    read = bash("cat src/deep/er/prod.env")
+    done = run(host, read, *options)
+    assert done.result.code == 0, done.result.stderr
+    assert TOKEN not in "".join(done.outputs)
+    assert TOKEN in "".join(run(host, read).outputs)
+
+
 def test_hooks_that_git_no_longer_uses_can_be_written_again(host: FakeHost) -> None:
     write = bash("echo x > backend/tools/hooks/pre-push")
     assert run(host, write, "--safe").result.code == 0

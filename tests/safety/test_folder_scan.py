@@ -209,6 +209,10 @@ def test_the_first_two_levels_are_scanned_completely_or_refused(
         folders.write(f"work/0/{number}")
     with pytest.raises(SafetyError, match="in another folder"):
         folders.scan()
+    # Exactly as many entries as the limit leave none for the folders in the top folder.
+    monkeypatch.setattr(folder_scan, "MAX_TOP_ENTRIES", len(os.listdir(folders.work)))
+    with pytest.raises(SafetyError, match="in another folder"):
+        folders.scan()
 
 
 # Secrets
@@ -228,7 +232,7 @@ def test_files_with_secrets_are_hidden_everywhere(folders: Folders) -> None:
 
 
 def test_a_virtual_environment_is_not_hidden_but_secrets_in_it_are(folders: Folders) -> None:
-    for name in ("pyvenv.cfg", "lib/x", ".env"):
+    for name in ("pyvenv.cfg", "lib/x", "etc/jupyter/x", "man/x", ".env"):
         folders.write(f"work/.env/{name}")
     folders.scan()
     assert folders.hidden == {"work/.env/.env"}
