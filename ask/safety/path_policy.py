@@ -75,16 +75,13 @@ def build_sandbox_config(
     for folder in folders:
         _check_folder(folder, homes, secret_folders)
     _check_mounts(folders)
-    private_folders = (*homes, *secret_folders)
-    # Mounted over the user's home directory, unless that overlaps system folders.
-    hides_system = any(homes[0].is_relative_to(path) or Path(path).is_relative_to(homes[0]) for path in _HOST_FOLDERS)
-    home = _FALLBACK_HOME if hides_system else homes[0]
+    private_folders, home = (*homes, *secret_folders), _choose_covered_home(homes[0])
     readable: dict[Path, None] = {}
     repositories: tuple[OuterRepository, ...] = ()
     if runs_commands:
         _check_python(private_folders)
-        changeable = read_scanned_folders(secret_folders[1] / _STATE_FOLDER)
-        toolchains = _find_toolchains(environment.get("PATH", ""), private_folders, changeable)
+        changeable_folders = read_scanned_folders(secret_folders[1] / _STATE_FOLDER)
+        toolchains = _find_toolchains(environment.get("PATH", ""), private_folders, changeable_folders)
         readable = dict.fromkeys((*_PYTHON_PREFIXES, _PACKAGE_FOLDER, *toolchains))
         git = find_git(environment, folders)
         repositories = tuple(find_outer_repositories(sorted({*folders}), homes, secret_folders, git))
@@ -108,6 +105,12 @@ def build_sandbox_config(
         outer_repositories=repositories,
         readable_repository_paths=repository_paths,
     )
+
+
+def _choose_covered_home(home: Path) -> Path:
+    """Return the folder that is covered with an empty one: the home, unless that overlaps system folders."""
+    hides_system = any(home.is_relative_to(path) or Path(path).is_relative_to(home) for path in _HOST_FOLDERS)
+    return _FALLBACK_HOME if hides_system else home
 
 
 def _check_python(private_folders: Iterable[Path]) -> None:
