@@ -48,6 +48,16 @@ def set_ownership(descriptor: int, ownership: Ownership) -> None:
     os.fchmod(descriptor, mode)
 
 
+def create_marker_file(path: Path) -> bool:
+    """Create the empty file that shows that something has been done; return False if it exists or cannot be created."""
+    try:
+        create_private_folder(path.parent)
+        path.touch(PRIVATE_FILE_MODE, exist_ok=False)
+    except OSError:
+        return False
+    return True
+
+
 def create_private_folder(path: Path) -> None:
     """Create a folder and its missing parents, private to their owner.
 

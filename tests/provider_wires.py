@@ -17,6 +17,7 @@ from providers import anthropic, deepseek, gemini, lmstudio, moonshot, ollama, o
 from tests import responses_wire
 from tests import wire as chat_wire
 from tests.model_server import Reply
+from tests.program import TEST_KEY
 from tests.providers import anthropic_wire, gemini_wire
 from tests.providers import test_ollama as ollama_wire
 from tests.providers.test_ollama_requests import read_by_ollama, without_newer
@@ -445,3 +446,16 @@ SERVICES: dict[str, Wire] = {
     )
 }
 """All services by name."""
+
+
+def build_service_variables(base_url: str) -> dict[str, str]:
+    """Build the variables with which `ask` finds all services at a `ModelServer`."""
+    root = base_url.removesuffix("/api/v1")
+    return {
+        variable: value
+        for name, service in SERVICES.items()
+        for variable, value in (
+            (f"{name.upper()}_API_KEY", TEST_KEY),
+            (f"{name.upper()}_BASE_URL", root + service.address),
+        )
+    }

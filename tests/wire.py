@@ -208,3 +208,13 @@ def written_out(value: Any) -> Any:
     if isinstance(value, str | bytes) or not hasattr(value, "__iter__"):
         return value
     return [written_out(part) for part in value]
+
+
+def list_strings(value: Any) -> Iterator[str]:
+    """Yield the strings in a JSON value, but not its keys."""
+    match value:
+        case str():
+            yield value
+        case dict() | list():
+            for part in value.values() if isinstance(value, dict) else value:
+                yield from list_strings(part)

@@ -554,11 +554,7 @@ def warn_on_first_run(request: RunRequest, app: AppContext) -> None:
     marker_file = app.app_dirs.data / (safe_name if request.settings.safe else "told")
     if marker_file.exists():
         return
-    from ask.atomic_files import PRIVATE_FILE_MODE, create_private_folder
+    from ask.atomic_files import create_marker_file
 
-    try:
-        create_private_folder(marker_file.parent)
-        marker_file.touch(PRIVATE_FILE_MODE, exist_ok=False)
-    except OSError:
-        return
-    app.console.print_line(FIRST_RUN_WARNINGS[marker_file.name])
+    if create_marker_file(marker_file):
+        app.console.print_line(FIRST_RUN_WARNINGS[marker_file.name])

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from ask.agent.app_context import AppContext
+from ask.atomic_files import create_marker_file
 from ask.errors import FileError, SafetyError, UsageError
 from ask.safety.folder_scan import is_bare_repository
 from ask.safety.path_policy import build_sandbox_config
@@ -72,14 +72,11 @@ class SafeModeContext:
         """Print why git does not work in a writable folder: once if `--allow-git` would change that."""
         for repository in self.sandbox_config.outer_repositories:
             if not allow_git and not repository.reason:
-                marker_file = self._app.app_dirs.data / "told-git"
-                if not marker_file.exists():
+                if create_marker_file(self._app.app_dirs.data / "told-git"):
                     self._notify(
                         f"git does not work in {repository.folder}: its repository is outside "
                         f"({repository.paths[0]}); --allow-git makes it readable. (Shown once.)"
                     )
-                    with suppress(OSError):
-                        marker_file.touch()
             elif allow_git and repository.reason:
                 self._notify(f"git does not work in {repository.folder}, even with --allow-git: {repository.reason}")
             elif allow_git and repository.alternates:

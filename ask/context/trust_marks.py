@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -65,9 +66,9 @@ def find_instruction_paths(root: Path, names: Sequence[str]) -> tuple[list[Path]
     Return also whether everything could be searched.
     """
     paths: list[Path] = []
-    folders, remaining, is_complete = [str(root)], MAX_ENTRIES, True
+    folders, remaining, is_complete = deque([str(root)]), MAX_ENTRIES, True
     while folders:
-        folder = folders.pop(0)
+        folder = folders.popleft()
         is_skill = f"/{PROJECT_SKILLS_FOLDER}/" in f"{folder}/"
         try:
             with os.scandir(folder) as entries:

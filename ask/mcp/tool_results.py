@@ -31,8 +31,9 @@ def to_tool_result(result: Mapping[str, Any]) -> ToolResult:
     """
     content, structured = result.get("content"), result.get("structuredContent")
     blocks = content if isinstance(content, list) else [] if content is None else [content]
-    attachments = tuple(file for file in map(read_attachment, blocks) if file)
-    texts = [text for text in map(format_content_block, blocks) if text]
+    files = [read_attachment(block) for block in blocks]
+    shown = zip(blocks, files, strict=True)
+    texts = [text for block, file in shown if (text := format_content_block(block, is_shown=file is not None))]
     has_text = any(block if isinstance(block, str) else read_dict(block).get("text") for block in blocks)
     if structured is not None and not has_text:
         structured = drop_duplicates(structured, list(map(read_dict, blocks)))
@@ -42,7 +43,7 @@ def to_tool_result(result: Mapping[str, Any]) -> ToolResult:
     if unknown and content is None and not texts:
         texts.append(json.dumps(unknown, ensure_ascii=False))
     failed = result.get("isError") in (True, "true")
-    return ToolResult("\n".join(texts) or EMPTY_RESULT, failed, attachments=attachments)
+    return ToolResult("\n".join(texts) or EMPTY_RESULT, failed, attachments=tuple(filter(None, files)))
 
 
 def read_attachment(value: Any) -> Attachment | None:
@@ -59,7 +60,7 @@ def read_attachment(value: Any) -> Attachment | None:
     return find_attachment(find_file_name(format_field(resource, "uri")) or format_field(block, "type"), data)
 
 
-def format_content_block(value: Any) -> str:
+def format_content_block(value: Any, *, is_shown: bool = False) -> str:
     """Format a content block: return text unchanged and describe anything else.
 
     An unknown block is passed on as JSON, without long texts, which may be encoded data.
@@ -70,17 +71,17 @@ def format_content_block(value: Any) -> str:
     if kind == "text" and isinstance(block.get("text"), str):
         return str(block["text"])
     if kind in ("image", "audio"):
-        return format_media(f"{kind} {media_type}", block.get("data"), is_shown=read_attachment(block) is not None)
+        return format_media(f"{kind} {media_type}", block.get("data"), is_shown=is_shown)
     if kind == "resource_link":
         name = format_field(block, "title") or format_field(block, "name")
         description = " ".join(filter(None, (media_type, name)))
         return f"[link to {format_field(block, 'uri')}: {description}]"
     if kind == "resource" and resource:
-        return format_resource(resource, is_shown=read_attachment(block) is not None)
+        return format_resource(resource, is_shown=is_shown)
     return json.dumps(shorten_texts(value), ensure_ascii=False)
 
 
-def format_resource(resource: Mapping[str, Any], *, is_shown: bool = False) -> str:
+def format_resource(resource: Mapping[str, Any], *, is_shown: bool) -> str:
     """Format a resource inside a result: its text, or a description."""
     title = f"resource {format_field(resource, 'uri')}".rstrip()
     if isinstance(resource.get("text"), str):

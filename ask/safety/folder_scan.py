@@ -18,7 +18,7 @@ from pathlib import Path
 from ask.errors import SafetyError
 from ask.safety.git_paths import GitReader, find_git
 from ask.safety.home_links import find_linked_paths
-from ask.safety.outer_repository import read_gitfile
+from ask.safety.outer_repository import REPOSITORY_CONTENT, read_gitfile
 from ask.safety.path_policy import SYSTEM_FOLDERS
 from ask.safety.protected_paths import (
     PROTECTED_NAME_SET,
@@ -42,7 +42,6 @@ MAX_GIT_REPOSITORIES = 50
 MAX_MOUNT_ARGUMENTS = 8_000
 """Maximum number of arguments for mounts: bubblewrap accepts 9,000 arguments."""
 _LOW_PRIORITY_NAMES = frozenset({"node_modules", "__pycache__", "site-packages"})
-_BARE_REPOSITORY_NAMES = ("HEAD", "objects", "refs")
 _VIRTUAL_ENVIRONMENT_NAMES = frozenset(
     {"pyvenv.cfg", "bin", "etc", "include", "lib", "lib64", "man", "share", ".gitignore", ".lock", "CACHEDIR.TAG"}
 )
@@ -287,7 +286,7 @@ class FolderScan:
                         "start in another folder",
                     )
             self._scanned_folders.append(current)
-            is_bare = {entry.name for entry in entries}.issuperset(_BARE_REPOSITORY_NAMES)
+            is_bare = {entry.name for entry in entries}.issuperset(REPOSITORY_CONTENT)
             if is_bare and Path(current) not in self._writable_folders:
                 self._protected_paths.protect(Path(current))
                 self.repositories.append(Path(current))
@@ -379,15 +378,14 @@ def _list_relevant_entries(folder: str, limit: int) -> tuple[list[os.DirEntry[st
                 name = entry.name
                 if (
                     name in PROTECTED_NAME_SET
-                    or name in _BARE_REPOSITORY_NAMES
+                    or name in REPOSITORY_CONTENT
                     or not entry.is_file(follow_symlinks=False)
                     or can_contain_secrets(name.lower())
                 ):
                     relevant.append(entry)
-    except (FileNotFoundError, NotADirectoryError):
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        # Of those without permission, `ProtectedPaths.hide_unreadable` has hidden what a call could make readable.
         pass
-    except PermissionError:
-        pass  # not one of the folders that a call could make readable: `ProtectedPaths.hide_unreadable` comes first
     except OSError:
         count = limit + 1
     return relevant, count
@@ -402,7 +400,7 @@ def is_virtual_environment(folder: Path) -> bool:
 
 def is_bare_repository(folder: Path) -> bool:
     """Check whether git would treat a folder without `.git` as a bare repository."""
-    return all(os.path.lexists(folder / name) for name in _BARE_REPOSITORY_NAMES)
+    return all(os.path.lexists(folder / name) for name in REPOSITORY_CONTENT)
 
 
 def _list_entries(folder: Path | str, limit: int | None = None) -> list[os.DirEntry[str]]:

@@ -17,7 +17,8 @@ from ask.records import NamedTuple
 from ask.safety.git_paths import GitReader
 
 _MAX_FILE_SIZE = 10_000
-_REPOSITORY_CONTENT = ("HEAD", "objects", "refs")
+REPOSITORY_CONTENT = ("HEAD", "objects", "refs")
+"""The names by which git recognizes a repository."""
 _BARE_SUFFIXES = (".git", ".bare")
 """How the names of bare repositories end."""
 
@@ -61,7 +62,7 @@ def find_outer_repositories(
 
 def _is_repository(path: Path) -> bool:
     """Check whether git would look no further than this `.git`."""
-    return os.path.isfile(path) or all(os.path.lexists(path / name) for name in _REPOSITORY_CONTENT)
+    return os.path.isfile(path) or all(os.path.lexists(path / name) for name in REPOSITORY_CONTENT)
 
 
 def _examine_repository(folder: Path, top: Path, git: str | None) -> OuterRepository:

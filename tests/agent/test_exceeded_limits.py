@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -12,8 +10,8 @@ from ask import ToolCall
 from ask.agent.context_window import BYTES_PER_TOKEN
 from tests import wire
 from tests.model_server import ModelServer, Reply
-from tests.program import TEST_KEY, Ask, Home
-from tests.provider_wires import SERVICES
+from tests.program import Ask, Home
+from tests.provider_wires import SERVICES, build_service_variables
 
 SERVICE = '[providers.local]\nbase_url = "{url}/v1"\n'
 LONG_CALL = ToolCall("call_1", "bash", '{"command": "seq 1 6000"}')
@@ -25,9 +23,7 @@ PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1\x08\0\0\0\0"
 @pytest.fixture
 def ask(home: Home, server: ModelServer) -> Ask:
     root = server.base_url.removesuffix("/api/v1")
-    env = dict(home.env)
-    for name, service in SERVICES.items():
-        env |= {f"{name.upper()}_API_KEY": TEST_KEY, f"{name.upper()}_BASE_URL": root + service.address}
+    env = {**home.env, **build_service_variables(server.base_url)}
     home.config.mkdir(parents=True)
     (home.config / "config.toml").write_text(SERVICE.format(url=root))
     return Ask(env, home.work)
@@ -40,15 +36,6 @@ def refuses(message: str, status: int = 400) -> Reply:
 def list_results(server: ModelServer, number: int = -1) -> list[str]:
     messages = server.requests[number].json["messages"]
     return [message["content"] for message in messages if message["role"] == "tool"]
-
-
-def list_strings(value: Any) -> Iterator[str]:
-    match value:
-        case str():
-            yield value
-        case dict() | list():
-            for part in value.values() if isinstance(value, dict) else value:
-                yield from list_strings(part)
 
 
 def test_a_result_is_shortened_to_a_stated_limit(ask: Ask, server: ModelServer) -> None:
@@ -67,7 +54,7 @@ def test_a_result_stays_shortened_in_the_next_requests(ask: Ask, server: ModelSe
     server.reply(LONG_RESULT, refuses(REFUSED), wire.calls(("bash", {"command": "echo hi"})), wire.says("Many."))
     result = ask("-p", "local", "-m", "m", "Count")
     assert (result.code, len(server.requests)) == (0, 4)
-    sizes = [sum(map(len, list_strings(request.json))) // BYTES_PER_TOKEN for request in server.requests]
+    sizes = [sum(map(len, wire.list_strings(request.json))) // BYTES_PER_TOKEN for request in server.requests]
     assert sizes[3] < 8192 < sizes[1]
 
 
@@ -92,7 +79,7 @@ def test_a_result_is_shortened_to_a_known_limit(ask: Ask, server: ModelServer, h
     result = ask("-p", "local", "-m", "m", "Count")
     assert result.code == 0, result.stderr
     assert [request.method for request in server.requests].count("POST") == 2
-    assert sum(map(len, list_strings(server.requests[-1].json))) // BYTES_PER_TOKEN < 6000
+    assert sum(map(len, wire.list_strings(server.requests[-1].json))) // BYTES_PER_TOKEN < 6000
     assert "shortened tool result" in result.stderr
 
 

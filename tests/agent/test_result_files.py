@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,8 +14,8 @@ from ask.mcp.tool_results import to_tool_result
 from ask.tools.plugins.functions import to_tool_result as convert_value
 from tests import wire
 from tests.model_server import ModelServer, Reply
-from tests.program import TEST_KEY, Ask, Home
-from tests.provider_wires import SERVICES, Wire
+from tests.program import Ask, Home
+from tests.provider_wires import SERVICES, Wire, build_service_variables
 from tests.sample_files import pdf, png
 
 PDF, PNG = pdf(2), png()
@@ -45,10 +44,7 @@ def dump() -> bytes:
 
 @pytest.fixture
 def ask(home: Home, server: ModelServer) -> Ask:
-    root = server.base_url.removesuffix("/api/v1")
-    env = dict(home.env)
-    for name, service in SERVICES.items():
-        env |= {f"{name.upper()}_API_KEY": TEST_KEY, f"{name.upper()}_BASE_URL": root + service.address}
+    env = {**home.env, **build_service_variables(server.base_url)}
     return Ask(env, home.work)
 
 
@@ -57,17 +53,8 @@ def service(request: pytest.FixtureRequest) -> Wire:
     return request.param  # type: ignore[no-any-return]
 
 
-def list_strings(value: Any) -> Iterator[str]:
-    match value:
-        case str():
-            yield value
-        case dict() | list():
-            for part in value.values() if isinstance(value, dict) else value:
-                yield from list_strings(part)
-
-
 def contains_file(body: Any, data: bytes) -> bool:
-    return any(base64.b64encode(data).decode() in text for text in list_strings(body))
+    return any(base64.b64encode(data).decode() in text for text in wire.list_strings(body))
 
 
 def call(name: str, **arguments: object) -> ToolCall:
@@ -171,7 +158,7 @@ def test_files_of_a_python_function_are_sent_up_to_the_limit(ask: Ask, server: M
     server.reply(wire.calls(("draw", {"count": MAX_RESULT_FILES + 1}), ("dump", {})), wire.says(ANSWER))
     result = ask("-p", "openrouter", "--tool", "tools.py:draw", "--tool", "tools.py:dump", "Draw")
     assert result.code == 0, result.stderr
-    texts = [*list_strings(server.requests[-1].json)]
+    texts = [*wire.list_strings(server.requests[-1].json)]
     assert sum(base64.b64encode(PNG).decode() in text for text in texts) == MAX_RESULT_FILES
     assert any(f"only {MAX_RESULT_FILES} files" in text for text in texts)
     assert any("Attachment" in text and "bytes" in text for text in texts)

@@ -15,8 +15,8 @@ from ask.parsing import merge_usage
 from tests import responses_wire, wire
 from tests.json_strategies import any_json
 from tests.model_server import DROP, ModelServer, Reply
-from tests.program import TEST_KEY, Ask, Home
-from tests.provider_wires import SERVICES
+from tests.program import Ask, Home
+from tests.provider_wires import SERVICES, build_service_variables
 from tests.providers import anthropic_wire, gemini_wire
 from tests.providers import test_ollama as ollama_wire
 
@@ -27,10 +27,7 @@ ZEROS = {"input_tokens": 0, "cache_creation_input_tokens": 0, "cache_read_input_
 
 @pytest.fixture
 def ask(home: Home, server: ModelServer) -> Ask:
-    root = server.base_url.removesuffix("/api/v1")
-    env = dict(home.env)
-    for name, service in SERVICES.items():
-        env |= {f"{name.upper()}_API_KEY": TEST_KEY, f"{name.upper()}_BASE_URL": root + service.address}
+    env = {**home.env, **build_service_variables(server.base_url)}
     return Ask(env, home.work)
 
 
