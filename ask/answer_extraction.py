@@ -14,8 +14,8 @@ from itertools import dropwhile
 from textwrap import dedent
 from typing import Any
 
+from ask.config.settings import JSON_ERRORS, STRICT_DECODER
 from ask.errors import IncompleteResponseError
-from ask.settings import JSON_ERRORS, STRICT_DECODER
 from ask.text import CONTROL_CHARACTERS, escape_non_ascii, format_one_line
 
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ask.atomic_files import PRIVATE_FILE_MODE, create_private_folder
+from ask.config.settings import AppDirs, Config, read_config
 from ask.errors import AskError
-from ask.settings import AppDirs, Config, read_config
 from ask.text import format_one_line, repair_surrogates
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import itertools
 import sys
 from pathlib import Path
 
-from ask.agent.app_context import AppContext
+from ask.app import AppContext
 from ask.map.job import Job, RowPrompt
 from ask.map.ledger import Ledger, RowResult
 from ask.map.rows import Input, read_rows

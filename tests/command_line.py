@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, TypeGuard
 
 import click
 
-from ask import settings
 from ask.cli import COMMANDS
 from ask.cli.ask import command as ask_command
+from ask.config import settings
 from tests.doc_pages import read_table
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -16,7 +16,7 @@ import click
 
 from ask.cli import COMMANDS
 from ask.cli.ask import command as root
-from ask.settings import SETTINGS
+from ask.config.settings import SETTINGS
 from ask.tools.builtin import BUILTIN_TOOLS, SEARCH_WEB
 
 SCRIPTS = Path(__file__).parents[1] / "completions"

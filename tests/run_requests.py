@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ask.agent.app_context import AppContext
 from ask.agent.model_selection import ModelEndpoint
 from ask.agent.request import RunRequest
 from ask.agent.toolset import Toolset
+from ask.app import AppContext
+from ask.config.secrets import Secrets
+from ask.config.settings import Settings
 from ask.messages import Message
 from ask.plugin_api.loaded_provider import LoadedProvider
 from ask.plugin_api.loader import check_provider
-from ask.secrets import Secrets
-from ask.settings import Settings
 from providers.demo import provider as demo
 
 

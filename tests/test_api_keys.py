@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.errors import ConfigError, FileError
-from ask.secrets import (
+from ask.config.secrets import (
     KEY_COMMAND,
     REDACTED,
     VENDOR_NAMES,
@@ -24,6 +23,7 @@ from ask.secrets import (
     list_key_variables,
     repair_key,
 )
+from ask.errors import ConfigError, FileError
 from tests.program import Ask, Home, Running
 
 KEY = "sk-or-0123456789"
@@ -103,7 +103,7 @@ def test_concurrent_changes_never_corrupt_the_file(tmp_path: Path) -> None:
     code = """
 import sys
 from pathlib import Path
-from ask.secrets import KeyStore
+from ask.config.secrets import KeyStore
 for number in range(40):
     KeyStore(Path(sys.argv[1]), {}).save(sys.argv[2], f"key-{number}")
 """

@@ -24,11 +24,11 @@ from ask.cli.ask import command
 from ask.cli.history import command as history_command
 from ask.cli.keys import command as keys_command
 from ask.client.certificates import CA_VARIABLES
+from ask.config.secrets import list_key_variables
+from ask.config.settings import PROVIDER_KEYS, SETTINGS, Settings, read_config, resolve_settings
 from ask.errors import AskError
 from ask.plugin_api.loader import list_hook_names
 from ask.plugin_api.provider import DEFAULT_STALL_TIMEOUT, REQUIRED_HOOKS, TOOL_HOOKS
-from ask.secrets import list_key_variables
-from ask.settings import PROVIDER_KEYS, SETTINGS, Settings, read_config, resolve_settings
 from ask.testing import EXPECTED
 from ask.tools.builtin import BUILTIN_TOOLS, KEYED_ENGINES, SEARCH_WEB
 from tests import responses_wire, wire

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from ask.config.external_keys import run_key_command
 from ask.errors import ConfigError
-from ask.external_keys import run_key_command
 from tests.test_main import is_alive
 
 KEY = "sk-from-a-command-0123456789"

@@ -8,7 +8,7 @@ from unicodedata import normalize
 
 import pytest
 
-from ask.file_names import find_equivalent_path
+from ask.tools.file_names import find_equivalent_path
 from tests import wire
 from tests.model_server import ModelServer
 from tests.program import Ask

@@ -20,7 +20,9 @@ from tests.program import Home, run
 
 ROOT = Path(__file__).parents[1]
 WEB = ["ddgs>=9.5"]
-CODE = "import sys; from ask.installation import format_install_command; print(format_install_command(sys.argv[1]))"
+CODE = (
+    "import sys; from ask.config.installation import format_install_command; print(format_install_command(sys.argv[1]))"
+)
 
 
 class Environment:

@@ -11,7 +11,7 @@ import pytest
 
 from ask.cli import COMMANDS
 from ask.cli.ask import command
-from ask.settings import SETTINGS
+from ask.config.settings import SETTINGS
 from tests import roff
 from tests.cli.chat.chat_session import PROMPT
 from tests.command_line import list_subcommands

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from ask.config.settings import MODEL_KEYS
 from ask.profiles import EFFORTS, ModelProfile
-from ask.settings import MODEL_KEYS
 from tests import wire
 from tests.doc_pages import find_code_blocks, read_table
 from tests.model_server import ModelServer

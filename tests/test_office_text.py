@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.office_text import extract_office_text
+from ask.tools.office_text import extract_office_text
 from tests.sample_files import docx, zipped
 
 RELATIONSHIPS = '<r><Relationship Id="rId1" Target="worksheets/sheet1.xml"/></r>'

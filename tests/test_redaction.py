@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ask.config.secrets import REDACTED, Redactor, is_word
 from ask.messages import Message, ProviderState, ToolCall
-from ask.secrets import REDACTED, Redactor, is_word
 from ask.tools.base import ToolContext
 from ask.tools.builtin import BASH
 

@@ -11,7 +11,7 @@ import pytest
 from tests.program import Result, run
 
 ROOT = Path(__file__).parents[1]
-NEEDY = ("tests/test_manual.py", "tests/context/test_skills.py")
+NEEDY = ("tests/test_manual.py", "tests/project/test_skills.py")
 """Files with tests that need groff, man, mandoc, or bwrap."""
 
 

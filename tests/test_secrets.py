@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ask.secrets import REDACTED, is_secret
+from ask.config.secrets import REDACTED, is_secret
 from tests import wire
 from tests.model_server import ModelServer, Reply
 from tests.program import TEST_KEY, Ask, Home

@@ -13,10 +13,10 @@ import tomli_w
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ask.agent.app_context import AppContext
 from ask.agent.model_selection import ModelSelection, resolve_endpoint
+from ask.app import AppContext
+from ask.config.settings import SETTINGS, AppDirs, Config, Settings, read_config, resolve_settings
 from ask.errors import ConfigError
-from ask.settings import SETTINGS, AppDirs, Config, Settings, read_config, resolve_settings
 from tests import wire
 from tests.model_server import ModelServer
 from tests.program import TEST_KEY, Ask, Home

@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.text_diff import NO_NEWLINE, format_unified_diff
+from ask.undo.text_diff import NO_NEWLINE, format_unified_diff
 
 TEXTS = st.lists(st.sampled_from(["a", "b", "", "\r", "-- x", "@@", "\u2028"]), max_size=8).map("\n".join)
 

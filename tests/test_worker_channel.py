@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.worker_channel import FrameReader, InvalidFrameError, encode_frame
+from ask.process.worker_channel import FrameReader, InvalidFrameError, encode_frame
 
 KINDS = st.binary(min_size=1, max_size=1)
 

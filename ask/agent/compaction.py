@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ask.agent.app_context import AppContext
 from ask.agent.request import RunRequest
 from ask.agent.run import record_exit_code_on_error
 from ask.agent.system_prompt import read_prompt
 from ask.agent.tool_loop import RunResult
+from ask.app import AppContext
 from ask.errors import FileError, IncompleteResponseError, UsageError
 from ask.history.conversations import find_conversation, plan_compaction
 from ask.history.entries import read_runs

@@ -12,10 +12,10 @@ from pathlib import Path
 from ask.agent.model_selection import ModelEndpoint, create_client
 from ask.client.error_classification import is_model_unknown
 from ask.client.models_cache import find_model, find_same_model, get_cache_file, read_models, write_models
+from ask.config.settings import Settings
 from ask.errors import AskError
 from ask.plugin_api.loaded_provider import discard_notice
 from ask.plugin_api.provider import ModelInfo
-from ask.settings import Settings
 from ask.suggestions import find_similar
 
 REMOTE_LIST_MAX_AGE, LOCAL_LIST_MAX_AGE = 86_400.0, 60.0

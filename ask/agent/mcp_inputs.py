@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ask.agent.app_context import AppContext
 from ask.agent.mcp_servers import check_mcp_installed, format_server_hint
+from ask.app import AppContext
 from ask.errors import AskError, ConfigError, FileError, UsageError
 from ask.inputs.prompt_inputs import PromptInputs, parse_content
 from ask.inputs.sources import MCP_PREFIX

@@ -8,14 +8,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ask.agent.app_context import AppContext
+from ask.app import AppContext
+from ask.config.settings import Settings
 from ask.errors import MissingDependencyError
 from ask.mcp.lazy_servers import LazyServers
 from ask.mcp.server_config import MCP_EXTRA, ServerConfig, find_servers
 from ask.mcp.sign_in_store import SignIns
 from ask.mcp.tool_list_cache import ToolListCache
 from ask.mcp.tool_listing import ServerTools, build_tool_prefix, has_allowed_tool, to_tools
-from ask.settings import Settings
 from ask.suggestions import format_suggestion
 from ask.tools.base import Tool
 
@@ -34,7 +34,7 @@ def is_mcp_installed() -> bool:
 def check_mcp_installed() -> None:
     """Raise `MissingDependencyError` if the optional package for MCP is not installed."""
     if not is_mcp_installed():
-        from ask.installation import format_install_command
+        from ask.config.installation import format_install_command
 
         raise MissingDependencyError("the package mcp is not installed", format_install_command(MCP_EXTRA))
 
@@ -60,7 +60,7 @@ def load_mcp_tools(app: AppContext, settings: Settings, servers: LazyServers) ->
     prefixes = {server.name: build_tool_prefix(server.name) for server in all_servers}
     usable_servers = [server for server in all_servers if server.enabled and can_start_server(server, settings)]
     if usable_servers and not is_mcp_installed():
-        from ask.installation import format_install_command
+        from ask.config.installation import format_install_command
 
         hint = format_install_command(MCP_EXTRA)
         app.console.print_notice(f"MCP servers need the package mcp: {hint}")

@@ -9,17 +9,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ask.agent.app_context import AppContext
-from ask.client.base_url import add_default_path, complete_base_url, is_local_url, repair_base_url, split_base_url
+from ask.app import AppContext
 from ask.client.provider_client import ProviderClient
+from ask.config.base_url import add_default_path, complete_base_url, is_local_url, repair_base_url, split_base_url
+from ask.config.secrets import KEYRING, NO_SECRETS, Redactor, find_key_problem, format_variable_prefix
+from ask.config.settings import Settings
 from ask.errors import ConfigError
 from ask.plugin_api.loaded_provider import LoadedProvider
 from ask.plugin_api.loader import check_alternative, check_provider
 from ask.plugin_api.loader import load_provider as load_plugin
 from ask.plugin_api.provider import ProviderInfo
 from ask.records import NamedTuple
-from ask.secrets import KEYRING, NO_SECRETS, Redactor, find_key_problem, format_variable_prefix
-from ask.settings import Settings
 
 if TYPE_CHECKING:
     from ask.client.adjustments import RequestAdjustments

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from ask.agent.app_context import AppContext
+from ask.app import AppContext
+from ask.config.settings import Settings, get_working_directory
 from ask.errors import ConfigError, FileError, UsageError
 from ask.plugin_api.import_guard import report_slow_loading
 from ask.safety.policy import BUILTIN_ORIGIN
-from ask.settings import Settings, get_working_directory
 from ask.text import decode_argument
 from ask.tools.base import Tool
 from ask.tools.plugins.source import PluginEnvironment, PluginLoadError, ToolPlugin

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cache
 
-from ask.agent.app_context import AppContext
 from ask.agent.model_selection import ModelEndpoint, load_provider, resolve_base_url
-from ask.client.base_url import is_local_url
+from ask.app import AppContext
 from ask.client.cost import Cost
 from ask.client.prices import (
     OPENROUTER,
@@ -18,17 +17,19 @@ from ask.client.prices import (
     ModelPrices,
     PricedModel,
     is_genai_prices_installed,
+    open_price_finder,
     to_prices,
 )
+from ask.config.base_url import is_local_url
+from ask.config.settings import Settings
 from ask.errors import AskError, ConfigError
 from ask.messages import Usage
 from ask.plugin_api.provider import ModelInfo
-from ask.settings import Settings
 
 
 def calculate_run_cost(app: AppContext, requests: Iterable[tuple[ModelEndpoint, Usage]]) -> Cost:
     """Return the total cost of requests, each with its endpoint and the usage of its answer."""
-    finder = app.price_finder
+    finder = app.share(open_price_finder)
     costs = (finder.calculate_cost(to_priced_model(app, endpoint), [usage]) for endpoint, usage in requests)
     return sum(costs, start=Cost())
 
@@ -59,7 +60,7 @@ def make_history_pricing(app: AppContext) -> Callable[[str, str, Iterable[Usage]
         return to_priced_model(app, ModelEndpoint(provider, model, resolve_base_url(app, provider.info), key=""))
 
     def calculate_cost(provider: str, model: str, usages: Iterable[Usage], start: float) -> Cost:
-        return app.price_finder.calculate_cost(find_model(provider, model), usages, start)
+        return app.share(open_price_finder).calculate_cost(find_model(provider, model), usages, start)
 
     return calculate_cost
 
@@ -72,7 +73,7 @@ def require_price(app: AppContext, endpoint: ModelEndpoint, settings: Settings) 
     Raises:
         ConfigError: there is no price.
     """
-    model, finder = to_priced_model(app, endpoint), app.price_finder
+    model, finder = to_priced_model(app, endpoint), app.share(open_price_finder)
     if model.is_local or finder.find_prices(model):
         return
     failure = ""
@@ -88,7 +89,7 @@ def require_price(app: AppContext, endpoint: ModelEndpoint, settings: Settings) 
             return
     hint = "leave out --max-cost"
     if not is_genai_prices_installed():
-        from ask.installation import format_install_command
+        from ask.config.installation import format_install_command
 
         hint = f"{format_install_command(PRICES_EXTRA)} installs a price list; or {hint}"
     raise ConfigError(f"--max-cost needs a price for {model.provider}:{model.model}, but none is known{failure}", hint)
@@ -106,7 +107,7 @@ def refresh_models_list(app: AppContext, endpoint: ModelEndpoint, settings: Sett
     cached = read_models(get_cache_file(app.app_dirs.cache, endpoint.provider_name, endpoint.base_url))
     if not cached.models or cached.age >= REMOTE_LIST_MAX_AGE:
         fetch_models_list(endpoint, app.app_dirs.cache, settings)
-        app.price_finder.forget_lists()
+        app.share(open_price_finder).forget_lists()
 
 
 def make_openrouter_endpoint(app: AppContext) -> ModelEndpoint:
@@ -130,4 +131,4 @@ def find_list_prices(
         with suppress(AskError):  # the list of models is useful without prices
             refresh_models_list(app, make_openrouter_endpoint(app), settings)
     now = time.time()
-    return [app.price_finder.find_prices(endpoint_model._replace(model=model.id), now) for model in models]
+    return [app.share(open_price_finder).find_prices(endpoint_model._replace(model=model.id), now) for model in models]

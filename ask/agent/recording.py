@@ -24,6 +24,8 @@ from typing import Any, BinaryIO, NoReturn
 from ask import errors
 from ask.atomic_files import create_private_folder, open_private_file
 from ask.client.provider_client import ProviderClient, RequestResult
+from ask.config.secrets import Redactor
+from ask.config.settings import AppDirs, get_working_directory
 from ask.console import read_process_stat
 from ask.errors import (
     AskError,
@@ -39,8 +41,6 @@ from ask.messages import FinishReason, Message, ModelResponse, ToolCall, ToolSpe
 from ask.parsing import generate_call_id
 from ask.plugin_api.provider import ChatRequest, Delta, HttpRequest, ReasoningDelta, TextDelta, ToolCallDelta
 from ask.records import NamedTuple
-from ask.secrets import Redactor
-from ask.settings import AppDirs, get_working_directory
 
 VERSION = 1
 """The version of the format, in every line."""

@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ask.agent.app_context import AppContext
 from ask.agent.model_selection import (
     ModelEndpoint,
     ModelSelection,
@@ -16,6 +15,9 @@ from ask.agent.model_selection import (
     resolve_fallbacks,
 )
 from ask.agent.toolset import Toolset, has_context_files
+from ask.app import AppContext
+from ask.config.secrets import Secrets
+from ask.config.settings import FILES_LEVEL, Settings, get_working_directory, parse_model_options, resolve_settings
 from ask.console import identify_terminal
 from ask.errors import ParameterError, UsageError
 from ask.history.entries import generate_conversation_id
@@ -29,15 +31,13 @@ from ask.messages import (
     merge_user_messages,
 )
 from ask.records import NamedTuple
-from ask.secrets import Secrets
-from ask.settings import FILES_LEVEL, Settings, get_working_directory, parse_model_options, resolve_settings
 from ask.text import decode_argument, format_blocks, is_blank
 from ask.tools.base import Tool
 
 if TYPE_CHECKING:
-    from ask.agent.project_context import ProjectContext
     from ask.agent.safe_mode import SafeModeContext
     from ask.inputs.prompt_inputs import PromptInputs
+    from ask.project.project_context import ProjectContext
     from ask.schemas.schema import ResponseSchema
     from ask.templates.template import Template
 
@@ -319,11 +319,12 @@ def read_project_context(
     """
     if not has_context_files(request.directory, settings, app):
         return None
-    from ask.agent.project_context import load_project_context
-    from ask.context.skills import create_skill_tool
+    from ask.project.project_context import load_project_context
+    from ask.project.skills import create_skill_tool
+    from ask.safety.approval import confirm
 
     allowed = True if flags["context"] else False if flags["no_context"] else None
-    context = load_project_context(app, settings.context_files, request.directory, allowed=allowed)
+    context = load_project_context(app, settings.context_files, request.directory, allowed=allowed, confirm=confirm)
     if context.skills:
         request.toolset.skill_tools = (create_skill_tool(context.skills),)
     return context

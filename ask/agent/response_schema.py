@@ -6,11 +6,11 @@ import os
 import re
 from collections.abc import Callable
 
+from ask.config.settings import JSON_ERRORS, STRICT_DECODER
 from ask.errors import UsageError
 from ask.inputs.readers import read_text_file
 from ask.schemas.schema import ResponseSchema, parse_schema
 from ask.schemas.short_form import parse_short_form
-from ask.settings import JSON_ERRORS, STRICT_DECODER
 from ask.text import decode_argument
 
 JSON_OBJECT_START = re.compile(r'\s*\{\s*(?:\}|"(?:[^"\\]|\\.)*"\s*:\s*["{\[tfn\d-])')

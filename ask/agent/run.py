@@ -6,9 +6,9 @@ import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from ask.agent.app_context import AppContext
 from ask.agent.request import RunRequest
 from ask.agent.tool_loop import RunResult, ToolLoop
+from ask.app import AppContext
 from ask.errors import AskError, to_ask_error
 from ask.events import Event, Notice
 from ask.messages import merge_user_messages

@@ -12,10 +12,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ask.agent.app_context import AppContext
 from ask.agent.request import RunRequest
+from ask.app import AppContext
+from ask.config.settings import SANDBOX_LEVEL
 from ask.events import Event, Notice
-from ask.settings import SANDBOX_LEVEL
 from ask.text import decode_argument
 from ask.tools.base import Tool
 

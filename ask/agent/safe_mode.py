@@ -8,20 +8,20 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from ask.agent.app_context import AppContext
+from ask.app import AppContext
 from ask.atomic_files import create_marker_file
+from ask.config.settings import SANDBOX_LEVEL, Settings
 from ask.errors import FileError, SafetyError, UsageError
 from ask.safety.folder_scan import is_bare_repository
 from ask.safety.path_policy import build_sandbox_config
 from ask.safety.policy import ToolPolicy, is_local, is_offered
 from ask.safety.sandbox import Sandbox
 from ask.safety.sandbox_config import SandboxConfig
-from ask.settings import SANDBOX_LEVEL, Settings
 from ask.text import decode_argument, format_one_line
 from ask.tools.base import Tool, ToolContext, ToolError
 
 if TYPE_CHECKING:
-    from ask.context.trust_marks import RunMark
+    from ask.project.trust_marks import RunMark
     from ask.safety.file_confinement import FileConfinement
 
 
@@ -128,8 +128,8 @@ class SafeModeContext:
         """Mark the trusted projects that calls can write; None if the user trusts none of them."""
         if not self._app.app_dirs.trust_file.exists():
             return None
-        from ask.context.trust import TrustStore
-        from ask.context.trust_marks import TrustMarks, select_writable_projects
+        from ask.project.trust import TrustStore
+        from ask.project.trust_marks import TrustMarks, select_writable_projects
 
         try:
             projects = select_writable_projects(TrustStore(self._app.app_dirs.trust_file), self.writable_folders)

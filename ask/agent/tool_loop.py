@@ -11,7 +11,6 @@ from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Literal
 
-from ask.agent.app_context import AppContext
 from ask.agent.context_window import (
     ContextWindow,
     calculate_input_limit,
@@ -22,6 +21,7 @@ from ask.agent.context_window import (
 from ask.agent.model_selection import ModelEndpoint, create_client, fetch_first_model
 from ask.agent.request import RunRequest, check_attachments_supported
 from ask.agent.system_prompt import build_system_prompt
+from ask.app import AppContext
 from ask.client.provider_client import ProviderClient, RequestResult
 from ask.client.reasoning_tags import has_tag
 from ask.errors import (

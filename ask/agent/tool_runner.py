@@ -13,9 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ask.agent.app_context import AppContext
 from ask.agent.request import RunRequest
 from ask.agent.run_backups import RunBackups
+from ask.app import AppContext
 from ask.atomic_files import create_private_folder, open_private_file
 from ask.errors import AskError, FileError, RunInterruptedError
 from ask.events import Event, Notice, ToolCallFinished, ToolCallOutput, ToolCallRequested, ToolCallStarted
@@ -30,6 +30,7 @@ from ask.tools.output_limits import truncate_result
 
 if TYPE_CHECKING:
     from ask.safety.approval import ApprovalResponse
+    from ask.safety.approval_store import ApprovalStore
 
 
 def log_tool_call(path: Path, conversation_id: str, event: ToolCallFinished) -> None:
@@ -196,6 +197,12 @@ class ToolRunner:
         meant_names = [known for known in self._tools if known.casefold() == plain_name]
         return meant_names[0] if len(meant_names) == 1 else name
 
+    @property
+    def _approvals(self) -> ApprovalStore:
+        from ask.safety.approval_store import open_approvals
+
+        return self._app.share(open_approvals)
+
     def _parse_call(self, call: ToolCall, repetitions: int) -> tuple[Tool, dict[str, Any]]:
         """Return the tool and the arguments of a call.
 
@@ -242,7 +249,7 @@ class ToolRunner:
         )
         if not decision.danger:
             with self._report_file_error():
-                if approval := self._app.approvals.find(pending_call, self._policy.allow):
+                if approval := self._approvals.find(pending_call, self._policy.allow):
                     return ApprovedToolCall(Decision(Verdict.ALLOW, f"approved: {approval}"), arguments)
         response = self._request_approval(pending_call)
         if response is None:
@@ -255,7 +262,7 @@ class ToolRunner:
             raise ToolCallRejectedError(f"{decision.rule}: no", "the user declined this call")
         if response.choice is ApprovalChoice.ALWAYS:
             with self._report_file_error():
-                self._app.approvals.add(pending_call, response.scope, response.duration)
+                self._approvals.add(pending_call, response.scope, response.duration)
         rule = f"{decision.rule}: {response.choice}"
         approved = ApprovedToolCall(Decision(Verdict.ALLOW, rule), arguments, approved_file=response.approved_file)
         if response.choice is not ApprovalChoice.EDITED:

@@ -9,10 +9,10 @@ from os.path import join, lexists
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ask.agent.app_context import AppContext
+from ask.app import AppContext
+from ask.config.secrets import format_variable_prefix
+from ask.config.settings import FILES_LEVEL, Settings
 from ask.errors import UsageError
-from ask.secrets import format_variable_prefix
-from ask.settings import FILES_LEVEL, Settings
 from ask.text import decode_argument, format_one_line
 from ask.tools.base import Tool
 from ask.tools.builtin import (
@@ -53,7 +53,7 @@ def find_search_engine(app: AppContext, engine_name: str) -> SearchEngine | None
 def format_search_setup_hint(engine_name: str) -> str:
     """Explain why a search engine is not available, and what to do."""
     if engine_name == DUCKDUCKGO:
-        from ask.installation import format_install_command
+        from ask.config.installation import format_install_command
 
         return f"{engine_name} needs the package ddgs: {format_install_command('web')}"
     variable = f"{format_variable_prefix(engine_name)}_API_KEY"

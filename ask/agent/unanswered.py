@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ask.agent.app_context import AppContext
+from ask.app import AppContext
 from ask.messages import UnansweredQuestion
 from ask.text import format_one_line
 

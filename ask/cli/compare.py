@@ -11,9 +11,9 @@ from typing import Any
 
 import click
 
-from ask.agent.app_context import AppContext
 from ask.agent.comparison import ModelAnswer, ask_model, ask_models, combine_answers, judge_answers
 from ask.agent.request import RunRequest, add_models, prepare_without_prompt, read_user_message
+from ask.app import AppContext
 from ask.cli.ask import get_default_options, select_options
 from ask.cli.groups import subcommand
 from ask.cli.run import create_text_renderer, open_session

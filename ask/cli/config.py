@@ -10,15 +10,12 @@ from typing import Any
 
 import click
 
-from ask.agent.app_context import AppContext
+from ask.app import AppContext
 from ask.cli.editor import edit_file
 from ask.cli.groups import JSON_OPTION, TEXT, CommandGroup, print_notice, print_text
-from ask.config_file import UNSET, find_existing_key, find_value, set_value, update_config_file
-from ask.errors import ConfigError, UsageError
-from ask.records import NamedTuple
-from ask.render.table import write_table
-from ask.secrets import format_variable_prefix
-from ask.settings import (
+from ask.config.config_editor import UNSET, find_existing_key, find_value, set_value, update_config_file
+from ask.config.secrets import format_variable_prefix
+from ask.config.settings import (
     DEDICATED_OPTIONS,
     PROVIDER_KEYS,
     SETTINGS,
@@ -30,6 +27,9 @@ from ask.settings import (
     read_switch,
     read_toml,
 )
+from ask.errors import ConfigError, UsageError
+from ask.records import NamedTuple
+from ask.render.table import write_table
 
 
 @click.group("config", cls=CommandGroup)

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import click
 
-from ask.agent.app_context import AppContext
+from ask.app import AppContext
 from ask.cli.groups import JSON_OPTION, CommandGroup, print_text
-from ask.context.instructions import find_project_root
-from ask.context.trust import TrustStore
-from ask.context.trust_marks import TrustMarks
+from ask.config.settings import get_working_directory, resolve_settings
 from ask.errors import UsageError
+from ask.project.instructions import find_project_root
+from ask.project.trust import TrustStore
+from ask.project.trust_marks import TrustMarks
 from ask.render.amounts import format_since
 from ask.render.table import write_table
-from ask.settings import get_working_directory, resolve_settings
 from ask.text import decode_argument
 
 

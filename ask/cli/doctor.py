@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ask.agent.app_context import AppContext
+from ask.app import AppContext
 from ask.cli.groups import JSON_OPTION, subcommand
 from ask.errors import ConfigError
 from ask.render.amounts import format_count

@@ -17,7 +17,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ask import __distribution__, __version__
-from ask.agent.app_context import AppContext
 from ask.agent.mcp_servers import is_mcp_installed, open_sign_ins
 from ask.agent.model_selection import (
     ModelEndpoint,
@@ -31,20 +30,23 @@ from ask.agent.model_selection import (
     resolve_fallbacks,
 )
 from ask.agent.plugin_tools import format_origin, load_plugin_tools
-from ask.agent.project_context import UNTRUSTED, list_all_skills
 from ask.agent.safe_mode import parse_allowed_host, prepare_sandbox_config
 from ask.agent.toolset import find_search_engine, format_search_setup_hint
+from ask.app import AppContext
 from ask.cli.init import EVAL_LINES, RC_FILES, SHELLS, find_completion_script, find_install_path, is_installed_by_ask
 from ask.client.models_cache import find_newest_file, read_models
 from ask.client.prices import OPENROUTER, PRICES_EXTRA, is_genai_prices_installed
+from ask.config.installation import find_launcher, format_install_command
+from ask.config.secrets import KEYRING, format_variable_prefix
+from ask.config.settings import SANDBOX_LEVEL, SETTINGS, AppDirs, Config, Settings, read_switch, resolve_settings
 from ask.console import StandardOutput
-from ask.context.trust import TrustStore
 from ask.errors import AskError, ConfigError, SafetyError, to_ask_error
 from ask.history.entries import generate_conversation_id
 from ask.history.store import Store
-from ask.installation import find_launcher, format_install_command
 from ask.map.ledger import Ledger
 from ask.mcp.server_config import MCP_EXTRA, expand_variables, find_servers
+from ask.project.project_context import UNTRUSTED, list_all_skills
+from ask.project.trust import TrustStore
 from ask.records import NamedTuple
 from ask.render.amounts import format_compact_number, format_count
 from ask.render.table import write_table
@@ -54,8 +56,6 @@ from ask.safety.file_confinement import FileConfinement
 from ask.safety.policy import ToolPolicy
 from ask.safety.sandbox import Sandbox
 from ask.safety.sandbox_config import SandboxConfig
-from ask.secrets import KEYRING, format_variable_prefix
-from ask.settings import SANDBOX_LEVEL, SETTINGS, AppDirs, Config, Settings, read_switch, resolve_settings
 from ask.text import decode_argument
 from ask.tools.base import Tool
 from ask.tools.builtin import BUILTIN_TOOLS, DUCKDUCKGO, KEYED_ENGINES, SEARCH_WEB

@@ -11,7 +11,7 @@ import click
 
 from ask.atomic_files import lock_file
 from ask.cli.groups import print_notice
-from ask.config_file import replace_file_content
+from ask.config.config_editor import replace_file_content
 from ask.errors import ConfigError, MissingDependencyError
 
 

@@ -26,6 +26,7 @@ from ask.cli.groups import (
     print_text,
     require_confirmation,
 )
+from ask.config.settings import AppDirs, get_working_directory
 from ask.console import StandardOutput, StderrConsole
 from ask.errors import BrokenOutputError, FileError, UsageError
 from ask.history.conversations import find_conversation, find_newest_conversation
@@ -36,7 +37,6 @@ from ask.messages import Usage
 from ask.render.amounts import format_age, format_count, format_dollars, format_timestamp
 from ask.render.table import write_table
 from ask.render.text_layout import truncate_text
-from ask.settings import AppDirs, get_working_directory
 from ask.text import decode_argument, format_one_line
 
 if TYPE_CHECKING:
@@ -463,8 +463,8 @@ def stats_command(*, days: int, as_json: bool, html_file: str | None) -> None:
     from ask.render.chart import to_statistics_dict, write_charts
 
     def make_pricing() -> RunCostCalculator:
-        from ask.agent.app_context import AppContext
         from ask.agent.pricing import make_history_pricing
+        from ask.app import AppContext
 
         return make_history_pricing(AppContext())
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from ask.cli.groups import subcommand
-from ask.config_file import replace_file_content
+from ask.config.config_editor import replace_file_content
 from ask.errors import FileError, UsageError
 
 SHELLS = ("bash", "zsh", "fish")

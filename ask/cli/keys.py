@@ -6,11 +6,11 @@ import sys
 
 import click
 
-from ask.agent.app_context import AppContext
+from ask.app import AppContext
 from ask.cli.groups import JSON_OPTION, CommandGroup, print_notice
+from ask.config.secrets import KEYRING, is_valid_key, repair_key
 from ask.errors import ConfigError, UsageError
 from ask.render.table import write_table
-from ask.secrets import KEYRING, is_valid_key, repair_key
 from ask.tools.builtin import KEYED_ENGINES
 
 

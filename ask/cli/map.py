@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ask.agent.app_context import AppContext
 from ask.agent.context_window import estimate_text_tokens
 from ask.agent.pricing import to_priced_model
 from ask.agent.run import enable_garbage_collection
+from ask.app import AppContext
 from ask.atomic_files import open_private_file
 from ask.cli.ask import (
     get_default_options,
@@ -37,9 +37,9 @@ from ask.cli.ask import (
 from ask.cli.groups import parse_whole_number, subcommand
 from ask.cli.map_batch import check_batch_flags, refuse_row, run_batches
 from ask.cli.run import open_session
+from ask.client.prices import open_price_finder
 from ask.console import StderrConsole
 from ask.errors import RowsFailedError, RunInterruptedError, UsageError
-from ask.file_names import find_equivalent_path
 from ask.map.engine import Engine, Progress
 from ask.map.job import Job, RowPrompt, RowTask, TaskResult, identify_rows, prepare_job
 from ask.map.ledger import Ledger
@@ -61,6 +61,7 @@ from ask.render.amounts import format_age, format_count, format_dollars, format_
 from ask.render.progress_bar import ProgressBar
 from ask.render.table import write_table
 from ask.text import format_one_line
+from ask.tools.file_names import find_equivalent_path
 
 if TYPE_CHECKING:
     from ask.map.agent_runner import AgentOptions
@@ -317,7 +318,7 @@ class MapCommand:
             self.app.cleanup.enter_context(redact_output(self.app.collect_secrets()))
         answer_task, max_concurrency = self._choose_runner(agent_options)
         models = [to_priced_model(self.app, endpoint) for endpoint in endpoints]
-        flags, finder = self.flags, self.app.price_finder
+        flags, finder = self.flags, self.app.share(open_price_finder)
         engine = Engine(
             job,
             self.ledger,
@@ -383,7 +384,7 @@ class MapCommand:
                 count += 1
                 tokens += overheads[task.model_number] + estimate_text_tokens(task.message.content)
         model = to_priced_model(self.app, requests[0].endpoint)
-        cost = self.app.price_finder.calculate_cost(model, [Usage(tokens, 0)]).dollars
+        cost = self.app.share(open_price_finder).calculate_cost(model, [Usage(tokens, 0)]).dollars
         price = "price unknown" if cost is None else f"{format_dollars(cost)} for the input alone"
         parts = [format_count(count, "row"), f"about {tokens:,} input tokens", price]
         if finished:

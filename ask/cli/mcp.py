@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 
 import click
 
-from ask.agent.app_context import AppContext
 from ask.agent.mcp_servers import (
     ADD_SERVER_HINT,
     check_mcp_installed,
@@ -21,10 +20,12 @@ from ask.agent.mcp_servers import (
     open_sign_ins,
     open_tool_list_cache,
 )
+from ask.app import AppContext
 from ask.cli.config import change_setting
 from ask.cli.groups import JSON_OPTION, TEXT, CommandGroup, print_notice
 from ask.cli.tools import to_tool_row
-from ask.config_file import UNSET
+from ask.config.config_editor import UNSET
+from ask.config.settings import check_server_tables
 from ask.errors import ConfigError, UsageError
 from ask.inputs.sources import MCP_PREFIX
 from ask.mcp.address_cache import write_addresses
@@ -39,7 +40,6 @@ from ask.mcp.server_config import (
 )
 from ask.render.amounts import format_count
 from ask.render.table import write_table
-from ask.settings import check_server_tables
 from ask.tools.file_access import escape_for_display
 
 if TYPE_CHECKING:

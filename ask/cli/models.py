@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import click
 
-from ask.agent.app_context import AppContext
+from ask.app import AppContext
 from ask.cli.ask import parse_seconds
 from ask.cli.groups import JSON_OPTION, subcommand
 from ask.client.models_cache import get_cache_file, write_models
+from ask.config.settings import resolve_settings
 from ask.errors import ProviderError
 from ask.render.table import write_table
-from ask.settings import resolve_settings
 
 
 @subcommand("models")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ask.agent.app_context import AppContext
+from ask.app import AppContext
 from ask.cli.groups import JSON_OPTION, subcommand
 from ask.render.table import write_table
 from ask.text import mask_password

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ask.agent.app_context import AppContext
 from ask.agent.request import RunRequest, confirm_unanswered, prepare_request
 from ask.agent.run import record_exit_code, record_exit_code_on_error, run_request
 from ask.agent.tool_loop import RunResult
+from ask.app import AppContext
 from ask.console import StandardOutput, StderrConsole, can_redraw
 from ask.errors import AskError, BrokenOutputError, PluginError, RunInterruptedError, to_ask_error
 from ask.render.plain import PlainRenderer

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from ask.agent.app_context import AppContext
+from ask.app import AppContext
 from ask.cli.groups import JSON_OPTION, subcommand
+from ask.config.settings import FILES_LEVEL, get_working_directory, resolve_settings
 from ask.errors import SafetyError
-from ask.settings import FILES_LEVEL, get_working_directory, resolve_settings
 
 
 @subcommand("safe")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import click
 
-from ask.agent.app_context import AppContext
-from ask.agent.project_context import list_all_skills
+from ask.app import AppContext
 from ask.cli.groups import JSON_OPTION, TEXT, CommandGroup, print_text
-from ask.context.trusted_files import UntrustedFileError
+from ask.config.settings import get_working_directory
 from ask.errors import FileError, UsageError
+from ask.project.project_context import list_all_skills
+from ask.project.trusted_files import UntrustedFileError
 from ask.render.table import write_table
-from ask.settings import get_working_directory
 from ask.suggestions import format_suggestion
 from ask.text import decode_argument
 

@@ -6,12 +6,12 @@ import json
 
 import click
 
-from ask.agent.app_context import AppContext
+from ask.app import AppContext
 from ask.atomic_files import lock_file
 from ask.cli import is_on_terminal
 from ask.cli.editor import edit_file
 from ask.cli.groups import JSON_OPTION, TEXT, CommandGroup, print_notice, print_text
-from ask.config_file import replace_file_content
+from ask.config.config_editor import replace_file_content
 from ask.errors import UsageError
 from ask.render.table import write_table
 from ask.templates.template import (

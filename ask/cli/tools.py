@@ -7,16 +7,17 @@ from typing import Any
 
 import click
 
-from ask.agent.app_context import AppContext
 from ask.agent.mcp_servers import load_withheld_tools
 from ask.agent.toolset import Toolset, has_context_files, has_mcp_configuration
+from ask.app import AppContext
 from ask.cli.groups import JSON_OPTION, CommandGroup, print_text
+from ask.config.settings import SANDBOX_LEVEL, Settings, get_working_directory, resolve_settings
 from ask.errors import FileError, UsageError
 from ask.parsing import read_dict, read_list
 from ask.render.amounts import format_count, format_since
 from ask.render.table import write_table
+from ask.safety.approval_store import open_approvals
 from ask.safety.policy import BUILTIN_ORIGIN, is_offered
-from ask.settings import SANDBOX_LEVEL, Settings, get_working_directory, resolve_settings
 from ask.text import decode_argument, escape_control_characters, repair_surrogates
 from ask.tools.base import Tool
 
@@ -65,7 +66,7 @@ def list_approvals(*, as_json: bool) -> None:
             "safe": approval.level or (None if as_json else "any"),
             "since": format_since(approval.time, as_json=as_json),
         }
-        for approval in AppContext().approvals.read()
+        for approval in open_approvals(AppContext()).read()
     ]
     write_table(rows, as_json=as_json)
 
@@ -77,7 +78,7 @@ def forget_approvals(*, ids: tuple[str, ...], forget_all: bool) -> None:
     """Forget the approvals with these IDs (see ask tools approvals). Later calls need approval again."""
     if bool(ids) == forget_all:
         raise UsageError("no approval given" if not ids else "--all forgets every ID", "pass the IDs, or --all")
-    store = AppContext().approvals
+    store = open_approvals(AppContext())
     known_ids = [approval.id for approval in store.read()]
     for unknown in set(ids).difference(known_ids):
         raise UsageError(f"there is no approval {decode_argument(unknown)!r}", "ask tools approvals lists them")
@@ -96,8 +97,8 @@ def load_every_tool(app: AppContext, settings: Settings, functions: Sequence[str
     except FileError:  # a deleted folder has no skills, but the user may have some
         directory = app.app_dirs.config
     if has_context_files(directory, settings, app):
-        from ask.agent.project_context import list_all_skills
-        from ask.context.skills import create_skill_tool
+        from ask.project.project_context import list_all_skills
+        from ask.project.skills import create_skill_tool
 
         skills = [skill for skill in list_all_skills(app, directory) if not skill.problem]
         toolset.skill_tools = (create_skill_tool(skills),) if skills else ()

@@ -10,17 +10,16 @@ from pathlib import Path
 
 import click
 
-from ask.agent.app_context import AppContext
+from ask.app import AppContext
 from ask.cli.groups import print_notice, require_confirmation, subcommand
+from ask.config.settings import get_working_directory
 from ask.console import BOLD, StandardOutput, identify_terminal
 from ask.errors import BrokenOutputError, FileError, UsageError
 from ask.history.conversations import find_conversation, find_last_run
 from ask.history.store import Store
 from ask.render.amounts import format_count, format_local_time
 from ask.render.table import write_table
-from ask.settings import get_working_directory
 from ask.text import decode_argument
-from ask.text_diff import format_unified_diff
 from ask.tools.file_access import escape_for_display
 from ask.undo.backups import BackupWriter, count_too_large, format_folders, format_path, join_names
 from ask.undo.journal import (
@@ -47,6 +46,7 @@ from ask.undo.restore import (
     plan_restore,
     read_current_state,
 )
+from ask.undo.text_diff import format_unified_diff
 from ask.undo.trees import ABSENT_STATE, LINK_PREFIX, PathState
 
 MAX_DIFFS = 50

@@ -8,9 +8,9 @@ import socket
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
-from ask.client.base_url import is_loopback, split_server_url
 from ask.client.certificates import explain_certificate_error
 from ask.client.http_adapter import HeadersTooLargeError
+from ask.config.base_url import is_loopback, split_server_url
 from ask.errors import AskError, ConfigError, MissingDependencyError, NetworkError, walk_causes
 from ask.parsing import RETRY_STATUSES
 from ask.records import NamedTuple
@@ -19,8 +19,8 @@ from ask.text import mask_password
 if TYPE_CHECKING:
     import requests
 
-    from ask.client.base_url import BaseUrl
     from ask.client.certificates import CaBundle
+    from ask.config.base_url import BaseUrl
 
 CONNECT_REASONS = {
     "Connection refused": "connection refused",
@@ -180,7 +180,7 @@ def is_proxy_error(error: Exception) -> bool:
 def explain_proxy_error(error: Exception, proxy: ProxySetting, address: str) -> AskError:
     text = " ".join(str(cause) for cause in walk_causes(error))
     if "Missing dependencies for SOCKS" in text:
-        from ask.installation import format_install_command
+        from ask.config.installation import format_install_command
 
         message = f"{proxy.variable} is set to a SOCKS proxy, which needs the package PySocks"
         return MissingDependencyError(message, f"{format_install_command('socks')}, or unset {proxy.variable}")

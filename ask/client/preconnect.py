@@ -11,7 +11,7 @@ from select import POLLIN, poll
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from ask.client.base_url import DEFAULT_PORTS, split_server_url
+from ask.config.base_url import DEFAULT_PORTS, split_server_url
 from ask.errors import ConfigError
 
 if TYPE_CHECKING:

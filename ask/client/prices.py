@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
+from ask.app import AppContext
 from ask.atomic_files import write_private_file
 from ask.client.cost import UNKNOWN_COST, Cost
 from ask.client.models_cache import find_model, find_newest_file, get_cache_file, read_models
@@ -98,6 +99,10 @@ def is_genai_prices_installed() -> bool:
     from importlib.util import find_spec
 
     return find_spec("genai_prices") is not None
+
+
+def open_price_finder(app: AppContext) -> PriceFinder:
+    return PriceFinder(app.app_dirs.cache)
 
 
 class PriceFinder:

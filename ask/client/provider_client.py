@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ask.client.deltas import DeltaRedactor, discard_delta, merge_deltas
 from ask.client.reasoning_tags import ReasoningSplitter, separate_reasoning
+from ask.config.secrets import NO_SECRETS, Redactor, format_key_advice
 from ask.errors import (
     AskError,
     IncompleteResponseError,
@@ -36,7 +37,6 @@ from ask.plugin_api.provider import (
 )
 from ask.profiles import ModelProfile, adapt_options
 from ask.records import NamedTuple
-from ask.secrets import NO_SECRETS, Redactor, format_key_advice
 from ask.text import format_one_line, repair_surrogates
 
 if TYPE_CHECKING:
@@ -339,7 +339,7 @@ class ProviderClient:
                 if self._switch_key(error):
                     self._on_notice(f"{error.summary}; trying the next key")
                     continue
-                from ask.retries import choose_retry_delay
+                from ask.client.retries import choose_retry_delay
 
                 seconds = choose_retry_delay(error, count, self._backoff) if count < self._tries else None
                 if seconds is None:

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urljoin
 
 from ask import __version__
-from ask.client.base_url import DEFAULT_VERSION_PATH, BaseUrl, split_base_url
 from ask.client.certificates import CaBundle, find_ca_bundle
 from ask.client.decoding import (
     MAX_EVENT_BYTES,
@@ -32,6 +31,7 @@ from ask.client.decoding import (
 )
 from ask.client.http_adapter import ConnectionCounter, create_adapter
 from ask.client.preconnect import CONNECT_SECONDS, Preconnection
+from ask.config.base_url import DEFAULT_VERSION_PATH, BaseUrl, split_base_url
 from ask.errors import ConfigError, IncompleteStreamError, NetworkError, walk_causes
 from ask.plugin_api.provider import HttpRequest, RawEvent
 

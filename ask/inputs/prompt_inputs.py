@@ -17,9 +17,9 @@ from ask.attachments import (
 from ask.errors import FileError
 from ask.inputs.readers import decode_text
 from ask.messages import Attachment
-from ask.office_text import extract_office_text
 from ask.records import NamedTuple
 from ask.text import format_one_line
+from ask.tools.office_text import extract_office_text
 
 MAX_FILES = 10_000
 """How many files one -f may name by a folder or a pattern."""

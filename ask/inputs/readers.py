@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ask.errors import FileError
-from ask.file_names import find_equivalent_path
+from ask.tools.file_names import find_equivalent_path
 
 STDIN_NAMES = ("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
 """Names of standard input. It is read only once, so none of them is opened as a file."""

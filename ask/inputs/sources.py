@@ -14,10 +14,10 @@ from urllib.parse import unquote
 
 from ask.attachments import MAX_FILE_BYTES
 from ask.errors import FileError, UsageError
-from ask.file_names import find_equivalent_path
 from ask.inputs.prompt_inputs import MAX_FILES, InputReaders, PromptInputs, parse_content
 from ask.inputs.readers import FILE_LIMIT, STDIN_NAMES, read_bytes
 from ask.text import decode_argument
+from ask.tools.file_names import find_equivalent_path
 
 CLIPBOARD = "clipboard:"
 WEB_PREFIXES = ("http://", "https://")

@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from ask.agent.request import RunRequest
+from ask.config.installation import find_launcher
+from ask.config.secrets import format_variable_prefix
 from ask.errors import AskError, FileError, LimitReachedError
-from ask.installation import find_launcher
 from ask.map.job import RowTask, TaskResult
 from ask.map.ledger import RowResult
 from ask.messages import Usage
 from ask.records import NamedTuple
-from ask.secrets import format_variable_prefix
 from ask.text import format_one_line
 
 PR_SET_PDEATHSIG = 1

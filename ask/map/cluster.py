@@ -20,20 +20,20 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 from ask import __version__
-from ask.agent.app_context import AppContext
 from ask.agent.model_selection import ModelSelection, resolve_endpoint
 from ask.agent.request import RunRequest
 from ask.agent.toolset import Toolset
+from ask.app import AppContext
+from ask.config.installation import format_install_command
+from ask.config.secrets import Redactor
+from ask.config.settings import Settings
 from ask.errors import AskError, ConfigError, MissingDependencyError, NetworkError, ProviderError, to_ask_error
-from ask.installation import format_install_command
 from ask.map.agent_runner import AgentOptions, AgentRunner
 from ask.map.job import Job, RowTask, TaskResult
 from ask.map.row_runner import RowRunner
 from ask.messages import Message
 from ask.records import NamedTuple
 from ask.schemas.schema import ResponseSchema
-from ask.secrets import Redactor
-from ask.settings import Settings
 
 if TYPE_CHECKING:
     from distributed import Client

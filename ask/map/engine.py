@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any
 
+from ask.client.retries import MAX_RETRY_WAIT, choose_retry_delay
 from ask.errors import AskError, LimitReachedError, NetworkError, ProviderError, RunInterruptedError, to_ask_error
 from ask.map.job import BATCH_ROWS, Job, RowTask, TaskResult
 from ask.map.ledger import Ledger, RowResult
 from ask.map.output import RowWriter
 from ask.map.rate_limit import MAX_CONCURRENCY, RateLimiter
 from ask.messages import Usage
-from ask.retries import MAX_RETRY_WAIT, choose_retry_delay
 
 WINDOW = 4 * MAX_CONCURRENCY
 """How many rows may be read ahead of the oldest unfinished one, whose output is written first."""

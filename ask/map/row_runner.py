@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 
-from ask.agent.app_context import AppContext
 from ask.agent.model_selection import ModelEndpoint, create_client
 from ask.agent.request import RunRequest
 from ask.agent.tool_loop import ToolLoop, format_model_correction, get_last_answer
+from ask.app import AppContext
 from ask.client.adjustments import RequestAdjustments
 from ask.client.provider_client import ProviderClient
 from ask.map.job import RowTask, TaskResult

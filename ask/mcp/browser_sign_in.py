@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 from mcp.client.auth import OAuthFlowError
 from mcp.shared.auth import AuthorizationCodeResult
 
-from ask.client.base_url import is_loopback
+from ask.config.base_url import is_loopback
 from ask.errors import ConfigError, NetworkError
 from ask.mcp.connection import RequestError, ServerConnection
 from ask.mcp.http_connection import HttpServerTransport

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from ask import __version__
-from ask.client.base_url import is_loopback
+from ask.config.base_url import is_loopback
 from ask.errors import AskError
 from ask.mcp.http_connection import HttpServerTransport
 from ask.mcp.process import SHUTDOWN_TIMEOUT, ServerProcess

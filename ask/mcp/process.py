@@ -22,7 +22,7 @@ from ask.atomic_files import create_private_folder
 from ask.errors import ConfigError
 from ask.mcp.server_config import ServerConfig, resolve_server_folder
 from ask.mcp.wire_messages import parse_messages
-from ask.process_tree import describe_exit, kill_process_tree, mark_environment
+from ask.process.process_tree import describe_exit, kill_process_tree, mark_environment
 from ask.text import format_one_line
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ask.config.settings import SERVER_KEYS, SERVER_NAME_PATTERN, Config, check_server_tables
 from ask.errors import ConfigError
 from ask.messages import EMPTY_MAPPING
 from ask.parsing import read_dict, read_list
 from ask.records import NamedTuple
-from ask.settings import SERVER_KEYS, SERVER_NAME_PATTERN, Config, check_server_tables
 
 MCP_EXTRA = "mcp"
 """The extra that installs the MCP SDK."""

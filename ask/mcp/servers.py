@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ask.config.installation import format_install_command
 from ask.errors import ConfigError
-from ask.installation import format_install_command
 from ask.mcp.connection import CLOSE_TIMEOUT, RequestError, ServerConnection, ServerTransport, describe_error
 from ask.mcp.http_connection import HttpServerTransport
 from ask.mcp.process import ServerLog, start_process

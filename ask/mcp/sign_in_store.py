@@ -8,15 +8,15 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from ask.atomic_files import create_private_folder, open_private_file, write_private_file
+from ask.config.secrets import read_sign_in
 from ask.errors import FileError
 from ask.mcp.server_config import ServerConfig
-from ask.parsing import read_dict
 from ask.records import NamedTuple
 
 _LOCK_POLL_INTERVAL = 0.02
@@ -35,7 +35,7 @@ class SignInStore:
 
     def read(self) -> dict[str, Any]:
         """Read the values that `update` saved; {} if there are none."""
-        record = read_record(self._path)
+        record = read_sign_in(self._path)
         return record if record.get("configuration") == self._configuration else {}
 
     def update(self, values: Mapping[str, Any]) -> None:
@@ -108,7 +108,7 @@ class SignIns(NamedTuple):
             FileError: the file cannot be deleted.
         """
         path = self._build_path(server_name)
-        record = read_record(path)
+        record = read_sign_in(path)
         try:
             path.unlink(missing_ok=True)
         except OSError as error:
@@ -121,20 +121,3 @@ class SignIns(NamedTuple):
 
     def _build_path(self, server_name: str) -> Path:
         return self.folder / f"{server_name}.json"
-
-
-def read_record(path: Path) -> dict[str, Any]:
-    """Read the content of a saved sign-in; {} if it is missing or invalid."""
-    with suppress(OSError, ValueError, RecursionError):
-        return read_dict(json.loads(path.read_bytes()))
-    return {}
-
-
-def list_tokens(folder: Path) -> Iterator[str]:
-    """Yield the secrets in all saved sign-ins."""
-    for path in folder.glob("*.json"):
-        record = read_record(path)
-        for section, name in (("tokens", "access_token"), ("tokens", "refresh_token"), ("client", "client_secret")):
-            value = read_dict(record.get(section)).get(name)
-            if isinstance(value, str):
-                yield value

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from tempfile import TemporaryFile
 from typing import NoReturn
 
-from ask.secrets import Redactor
+from ask.config.secrets import Redactor
 from ask.text import format_one_line
 
 SLOW_LOAD_SECONDS = 1.0

@@ -12,13 +12,14 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from ask.app import AppContext
 from ask.atomic_files import lock_file, read_decisions, write_decisions
+from ask.config.settings import FILES_LEVEL, SANDBOX_LEVEL
 from ask.errors import FileError
 from ask.records import NamedTuple
 from ask.safety.command_rules import ANY_ARGUMENTS, RUNNERS, SHELLS, WRAPPERS, CallRule, find_allow_rules
 from ask.safety.policy import COMMAND_TOOL, PendingToolCall
 from ask.safety.shell_syntax import parse_command_line
-from ask.settings import FILES_LEVEL, SANDBOX_LEVEL
 
 _PROGRAM_NAME = re.compile(r"[A-Za-z0-9_./+-]{1,60}")
 _MAX_PROGRAMS = 4
@@ -92,6 +93,10 @@ def _list_programs(command: str) -> Sequence[str]:
     runs_others = any(os.path.basename(one) in WRAPPERS | SHELLS | RUNNERS for one in programs)
     is_safe = not runs_others and all(map(_PROGRAM_NAME.fullmatch, programs))
     return programs if command_line.is_exact and is_safe and len(programs) <= _MAX_PROGRAMS else ()
+
+
+def open_approvals(app: AppContext) -> ApprovalStore:
+    return ApprovalStore(app.app_dirs.approvals_file)
 
 
 class ApprovalStore:

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ask.errors import SafetyError
+from ask.process.worker_channel import READ_SIZE, WorkerChannel
 from ask.safety.mounts import MountCheck, list_bind_mounts
 from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
 from ask.safety.worker import build_python_command
-from ask.worker_channel import READ_SIZE, WorkerChannel
 
 if TYPE_CHECKING:
     from subprocess import Popen

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-from ask.process_tree import read_proc_file, read_stat_fields
+from ask.process.process_tree import read_proc_file, read_stat_fields
 from ask.safety.sandbox_config import Limits
 
 _POLL_INTERVAL = 0.02

@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from ask.config.settings import SANDBOX_LEVEL, Settings
 from ask.messages import EMPTY_MAPPING
 from ask.records import NamedTuple
-from ask.settings import SANDBOX_LEVEL, Settings
 from ask.tools.base import Tool, ToolContext, ToolError
 from ask.tools.builtin import FILE_TOOL_NAMES
 

@@ -15,10 +15,10 @@ from typing import Any
 from ask.records import NamedTuple
 from ask.safety.policy import PendingToolCall
 from ask.text import escape_non_ascii
-from ask.text_diff import format_unified_diff
 from ask.tools.base import ApprovedFile, ToolError
 from ask.tools.file_access import FileTarget, compute_digest, open_target, resolve_path
 from ask.tools.files import adapt_line_ends, decode_file, decode_for_editing, replace_once
+from ask.undo.text_diff import format_unified_diff
 
 CONTINUATION_PREFIX = "  | "
 """The prefix of a line that continues a value."""

@@ -14,11 +14,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-from ask import worker_channel
 from ask.atomic_files import create_private_folder
 from ask.errors import SafetyError
 from ask.messages import Attachment
 from ask.parsing import read_dict
+from ask.process import worker_channel
+from ask.process.worker_channel import WorkerDiedError, WorkerTimeoutError
 from ask.safety.bubblewrap import BUBBLEWRAP_PATHS, SandboxProcess, find_bubblewrap
 from ask.safety.folder_scan import inspect_filesystem
 from ask.safety.path_policy import check_folders_unmoved
@@ -26,7 +27,6 @@ from ask.safety.placeholders import MountPlaceholders
 from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
 from ask.safety.self_test import SelfTestHost, SelfTestResult, encode_pairs
 from ask.tools.base import Tool, ToolContext, ToolError, ToolResult
-from ask.worker_channel import WorkerDiedError, WorkerTimeoutError
 
 _START_TIMEOUT = 10.0
 _TIMEOUT_GRACE = 7.0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
-from ask import worker_channel
+from ask.process import worker_channel
 from ask.safety.self_test import clean_up_self_test, decode_pairs, encode_pairs, run_self_test
 
 TYPE_CHECKING = False

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import ask_prompts
+from ask.config.settings import check_model_option, check_options, format_unknown_key
 from ask.errors import AskError, ConfigError, UsageError
 from ask.messages import EMPTY_MAPPING, Message
 from ask.records import NamedTuple
-from ask.settings import check_model_option, check_options, format_unknown_key
 from ask.suggestions import format_suggestion
 from ask.templates.placeholders import INPUT_NAME, fill_placeholders, find_placeholders
 from ask.text import decode_argument

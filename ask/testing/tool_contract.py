@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 import pytest
 
 from ask import Provider, Tool, ToolContext, ToolError, ToolResult
+from ask.config.secrets import Redactor
 from ask.parsing import read_dict
-from ask.secrets import Redactor
 from ask.testing.base import fail
 from ask.testing.conversation import KEY
 from ask.tools.arguments import parse_arguments

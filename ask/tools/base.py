@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+from ask.config.secrets import NO_SECRETS, Redactor
 from ask.messages import EMPTY_MAPPING, Attachment, ToolSpec
 from ask.records import NamedTuple
-from ask.secrets import NO_SECRETS, Redactor
 
 MAX_RESULT_LENGTH = 30_000
 """Maximum length of a result for the model, in characters."""

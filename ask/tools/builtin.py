@@ -12,7 +12,7 @@ from ask.records import NamedTuple
 from ask.tools.base import Tool, build_parameters_schema
 
 READ_SKILL_NAME = "read_skill"
-"""The tool that `ask.context.skills` creates where there are skills."""
+"""The tool that `ask.project.skills` creates where there are skills."""
 FILE_TOOL_NAMES = frozenset({"read_file", "write_file", "edit_file", "list_dir"})
 """The tools that respect `ToolContext.confinement`."""
 

@@ -39,7 +39,7 @@ def search_duckduckgo(query: str, max_results: int, context: ToolContext) -> lis
     except TimeoutExpired:
         raise ToolError(f"duckduckgo did not respond within {seconds:g} s") from None
     except (SubprocessError, ValueError):
-        from ask.installation import format_install_command
+        from ask.config.installation import format_install_command
 
         hint = f"the user can reinstall it: {format_install_command('web')}"
         raise ToolError(f"the package ddgs failed: {hint}") from None

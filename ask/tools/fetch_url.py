@@ -8,8 +8,8 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ask.office_text import extract_office_text
 from ask.tools.base import ToolContext, ToolError, ToolResult
+from ask.tools.office_text import extract_office_text
 
 if TYPE_CHECKING:
     from ask.tools.http_get import FetchResponse

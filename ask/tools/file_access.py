@@ -12,10 +12,10 @@ from itertools import islice
 from pathlib import Path
 
 from ask.atomic_files import Ownership, replace_file
-from ask.file_names import find_equivalent_path
 from ask.records import NamedTuple
 from ask.suggestions import find_similar
 from ask.tools.base import ApprovedFile, FolderConfinement, ToolContext, ToolError
+from ask.tools.file_names import find_equivalent_path
 
 MAX_FILE_SIZE = 10 * 1024 * 1024
 """Largest file that is read or written, in bytes."""

@@ -13,7 +13,7 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
-from ask.process_tree import describe_exit, kill_process_tree, mark_environment
+from ask.process.process_tree import describe_exit, kill_process_tree, mark_environment
 from ask.tools.base import ToolContext, ToolError, ToolResult
 from ask.tools.output_limits import OutputCapture
 from ask.tools.terminal_output import TerminalOutputFilter

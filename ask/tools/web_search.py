@@ -12,9 +12,9 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ask.config.secrets import Redactor, format_variable_prefix
 from ask.parsing import read_dict, read_list, read_str
 from ask.records import NamedTuple
-from ask.secrets import Redactor, format_variable_prefix
 from ask.tools.base import ToolContext, ToolError, ToolResult
 from ask.tools.builtin import DEFAULT_RESULT_COUNT, DUCKDUCKGO, MAX_RESULT_COUNT, SearchEngine
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ask.client.base_url import complete_base_url, is_local_url
+from ask.config.base_url import complete_base_url, is_local_url
 from tests import wire
 from tests.model_server import ModelServer, Reply
 from tests.program import Ask, Home

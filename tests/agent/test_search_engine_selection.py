@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ask.secrets import REDACTED
+from ask.config.secrets import REDACTED
 from ask.tools.builtin import KEYED_ENGINES
 from tests import wire
 from tests.model_server import ModelServer

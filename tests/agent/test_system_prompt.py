@@ -11,7 +11,7 @@ import pytest
 
 from ask import ToolSpec, __version__
 from ask.agent.system_prompt import build_system_prompt
-from ask.settings import Settings
+from ask.config.settings import Settings
 from ask.tools.builtin import BUILTIN_TOOLS, SEARCH_WEB
 from tests import wire
 from tests.model_server import ModelServer

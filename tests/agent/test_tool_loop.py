@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from ask import ChatCompletions, FinishReason, Message, ModelResponse, ProviderState, TextDelta, ToolSpec, Usage
-from ask.agent.app_context import AppContext
 from ask.agent.tool_loop import RunResult, ToolLoop
+from ask.app import AppContext
 from ask.client.provider_client import ProviderClient
 from ask.client.transport import Transport
+from ask.config.settings import AppDirs, Settings
 from ask.errors import (
     IncompleteResponseError,
     IncompleteStreamError,
@@ -24,7 +25,6 @@ from ask.errors import (
 from ask.events import Event, MessageAdded, Notice, RequestStarted, ToolCallFinished, ToolCallRequested, ToolCallStarted
 from ask.plugin_api.loader import check_provider
 from ask.plugin_api.provider import ToolCallDelta
-from ask.settings import AppDirs, Settings
 from ask.tools.base import Tool, ToolContext, ToolResult
 from tests import wire
 from tests.model_server import DROP, ModelServer

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from ask.agent.app_context import AppContext
 from ask.agent.tool_runner import ToolRunner
+from ask.app import AppContext
+from ask.config.secrets import Secrets
+from ask.config.settings import AppDirs, Settings
 from ask.events import Event, Notice, ToolCallFinished, ToolCallRequested, ToolCallStarted
 from ask.messages import ToolCall, ToolSpec
 from ask.safety.approval import ApprovalChoice, ApprovalResponse
-from ask.safety.approval_store import ApprovalDuration, ApprovalScope
+from ask.safety.approval_store import ApprovalDuration, ApprovalScope, open_approvals
 from ask.safety.policy import PendingToolCall, Verdict
-from ask.secrets import Secrets
-from ask.settings import AppDirs, Settings
 from ask.tools.base import Tool, ToolError, ToolResult
 from tests.run_requests import make_request
 
@@ -40,7 +40,7 @@ class RunnerBench:
         self.answer = answer
         app = AppContext({})
         app.app_dirs = AppDirs(folder / "config", folder / "data", folder / "cache")
-        self.approvals = app.approvals
+        self.approvals = app.share(open_approvals)
         self._log = app.app_dirs.tool_call_log
         tools = [
             Tool(

@@ -15,9 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ask.cli.config import format_value, parse_key, parse_value
-from ask.config_file import UNSET, find_value, update_toml
-from ask.errors import AskError
-from ask.settings import (
+from ask.config.config_editor import UNSET, find_value, update_toml
+from ask.config.settings import (
     APIS,
     PROVIDER_KEYS,
     SAFE_LEVELS,
@@ -28,6 +27,7 @@ from ask.settings import (
     get_default_value,
     resolve_settings,
 )
+from ask.errors import AskError
 from tests.program import Ask, Home, Result, run
 
 COMMENTED = """\

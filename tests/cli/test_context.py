@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from ask.context.trust import TrustStore
-from tests.context.projects import make_repository
+from ask.project.trust import TrustStore
+from tests.project.projects import make_repository
 from tests.program import Ask, Home
 
 

@@ -167,7 +167,7 @@ def test_only_a_dry_run_prints_all_differences_without_a_terminal(ask: Ask, home
 
 def test_progress_is_printed_once_in_a_pipe_and_continuously_on_a_terminal(ask: Ask, home: Home) -> None:
     code = (
-        "import time; from ask.agent.app_context import AppContext; from ask.cli import undo\n"
+        "import time; from ask.app import AppContext; from ask.cli import undo\n"
         "undo.PROGRESS_DELAY = 0; report = undo.ProgressLine(AppContext())"
     )
     reports = "\n".join(f"report('comparing', {done}, 2000); time.sleep(0.15)" for done in (0, 1000))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.client.base_url import add_default_path, split_base_url
+from ask.config.base_url import add_default_path, split_base_url
 from tests import wire
 from tests.model_server import ModelServer, Reply
 from tests.program import Ask, Home

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.client.base_url import is_loopback
 from ask.client.network_errors import normalize_proxy_url
 from ask.client.transport import Transport
+from ask.config.base_url import is_loopback
 from ask.errors import NetworkError
 from ask.plugin_api.provider import HttpRequest
 from tests import wire

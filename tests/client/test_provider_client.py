@@ -32,10 +32,10 @@ from ask import (
 )
 from ask.client.provider_client import ProviderClient, RequestResult
 from ask.client.transport import Transport
+from ask.config.secrets import Redactor
 from ask.errors import PluginError
 from ask.plugin_api.loader import check_provider
 from ask.plugin_api.provider import Delta, ToolCallDelta
-from ask.secrets import Redactor
 from ask_providers.openrouter import provider as openrouter
 from tests import wire
 from tests.json_strategies import replace_any_part

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask.agent.request import compose_message
+from ask.config.settings import parse_model_options
 from ask.errors import ParameterError, UsageError
-from ask.settings import parse_model_options
 from tests import wire
 from tests.model_server import ModelServer
 from tests.program import Ask, Home

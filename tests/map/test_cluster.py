@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from ask.config.settings import Settings
 from ask.errors import ConfigError, MissingDependencyError, NetworkError
 from ask.map.cluster import ClusterJob, answer_row, describe_differences
 from ask.map.job import RowTask
 from ask.messages import Message
-from ask.settings import Settings
 from tests import wire
 from tests.cli.test_map import (
     COMMAND,

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ask.config.settings import SERVER_KEYS, SERVER_NAME_PATTERN, Config, check_config, check_server_tables
 from ask.errors import ConfigError
 from ask.mcp.server_config import (
     ServerConfig,
@@ -22,7 +23,6 @@ from ask.mcp.server_config import (
     read_servers,
     to_server_table,
 )
-from ask.settings import SERVER_KEYS, SERVER_NAME_PATTERN, Config, check_config, check_server_tables
 from tests.mcp.values import json_values
 
 PATH = Path("config.toml")

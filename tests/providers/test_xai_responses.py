@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from ask import ChatRequest, ProviderError
-from ask.agent.app_context import AppContext
 from ask.agent.model_selection import ModelSelection, create_client, resolve_endpoint
+from ask.app import AppContext
+from ask.config.settings import Config, resolve_settings
 from ask.errors import ParameterError
-from ask.settings import Config, resolve_settings
 from ask.testing import ProviderContract
 from providers.xai import provider as xai
 from tests import responses_wire

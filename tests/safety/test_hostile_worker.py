@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ask.process.worker_channel import DONE, MAX_FRAME_SIZE, WorkerDiedError, WorkerTimeoutError, encode_frame
 from ask.safety.bubblewrap import SandboxProcess, find_bubblewrap
 from ask.safety.sandbox import parse_tool_result
 from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
 from ask.tools.base import ToolError
-from ask.worker_channel import DONE, MAX_FRAME_SIZE, WorkerDiedError, WorkerTimeoutError, encode_frame
 from tests.json_strategies import any_json
 
 pytestmark = pytest.mark.needs("bwrap")

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from ask.client.certificates import CA_VARIABLES
-from ask.installation import format_install_command
+from ask.config.installation import format_install_command
 from ask.tools.base import ToolContext, ToolError
 from ask.tools.builtin import DUCKDUCKGO, ENGINE_BASE_URLS, SearchEngine, create_search_tool, is_ddgs_installed
 from tests.program import run

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ask.secrets import REDACTED
-from ask.settings import SEARCH_ENGINES
+from ask.config.secrets import REDACTED
+from ask.config.settings import SEARCH_ENGINES
 from ask.tools.base import ToolContext, ToolError
 from ask.tools.builtin import (
     DEFAULT_RESULT_COUNT,

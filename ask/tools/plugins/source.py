@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from ask.messages import Attachment, ToolSpec
-from ask.process_tree import describe_exit, kill_process_tree, mark_environment
+from ask.process.process_tree import describe_exit, kill_process_tree, mark_environment
+from ask.process.worker_channel import CALL, READ_SIZE, START, WorkerChannel, WorkerDiedError, WorkerTimeoutError
 from ask.records import NamedTuple
 from ask.tools.base import Tool, ToolContext, ToolError, ToolResult
-from ask.worker_channel import CALL, READ_SIZE, START, WorkerChannel, WorkerDiedError, WorkerTimeoutError
 
 WORKER_CODE = "from ask.tools.plugins.worker import main; main()"
 MAX_FINAL_READS = 16

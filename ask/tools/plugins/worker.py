@@ -17,10 +17,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ask.process.worker_channel import DONE, READY, read_frames, write_frame
 from ask.tools.base import Tool, ToolContext, ToolError
 from ask.tools.plugins.functions import to_tool_result
 from ask.tools.plugins.loader import ToolTarget, format_plugin_error, load_tools
-from ask.worker_channel import DONE, READY, read_frames, write_frame
 
 UNEXPECTED_ERROR_PREFIX = "the tool failed: "
 """The beginning of a result for any exception other than `ToolError`."""

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ask.context import trust_marks
-from ask.context.trust import TrustStore
-from ask.context.trust_marks import TrustMarks
+from ask.project import trust_marks
+from ask.project.trust import TrustStore
+from ask.project.trust_marks import TrustMarks
 from tests import wire
 from tests.model_server import HOLD, ModelServer, Reply
 from tests.program import Ask, Home

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ask.context.trusted_files import UntrustedFileError, read_trusted_file
+from ask.project.trusted_files import UntrustedFileError, read_trusted_file
 from ask.records import NamedTuple
 from ask.text import decode_argument, format_block
 

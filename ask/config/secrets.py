@@ -6,13 +6,15 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from ask.config.settings import read_toml
 from ask.errors import ConfigError
 from ask.messages import EMPTY_MAPPING, Message, ToolCall
-from ask.settings import read_toml
+from ask.parsing import read_dict
 from ask.text import INVISIBLE_CHARACTERS, repair_surrogates
 
 REDACTED = "[key removed]"
@@ -336,7 +338,7 @@ class KeyStore:
 
     def _retrieve(self, origin: str, name: str) -> str:
         if (origin, name) not in self._retrieved_keys:
-            from ask.external_keys import read_keyring, run_key_command
+            from ask.config.external_keys import read_keyring, run_key_command
 
             key = (
                 run_key_command(name, self._tables[name]["key_command"], self._environment)
@@ -361,7 +363,7 @@ class KeyStore:
         with lock_file(self.path):
             keys = self.read_saved_keys()
             if in_keyring or (name in keys and keys[name] is None):
-                from ask.external_keys import write_keyring
+                from ask.config.external_keys import write_keyring
 
                 write_keyring(name, key if in_keyring else "")
             keys[name] = None if in_keyring else key
@@ -494,3 +496,20 @@ def is_path(value: str) -> bool:
         return True
     folder = "/".join(value.split("/", 2)[:2])
     return value.startswith("/") and folder != value and os.path.isdir(folder)
+
+
+def read_sign_in(path: Path) -> dict[str, Any]:
+    """Read a saved sign-in to an MCP server; {} if it is missing or invalid."""
+    with suppress(OSError, ValueError, RecursionError):
+        return read_dict(json.loads(path.read_bytes()))
+    return {}
+
+
+def list_sign_in_tokens(folder: Path) -> Iterator[str]:
+    """Yield the secrets in all saved sign-ins to MCP servers."""
+    for path in folder.glob("*.json"):
+        record = read_sign_in(path)
+        for section, name in (("tokens", "access_token"), ("tokens", "refresh_token"), ("client", "client_secret")):
+            value = read_dict(record.get(section)).get(name)
+            if isinstance(value, str):
+                yield value

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
+from ask.config.installation import format_install_command
 from ask.errors import ConfigError, MissingDependencyError
-from ask.installation import format_install_command
-from ask.process_tree import kill_process_tree, mark_environment
+from ask.process.process_tree import kill_process_tree, mark_environment
 from ask.text import format_one_line
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from ask.atomic_files import create_private_folder, read_decisions, write_decisions
-from ask.context.skills import PROJECT_SKILLS_FOLDER
-from ask.context.trust import TrustStore
 from ask.errors import FileError
+from ask.project.skills import PROJECT_SKILLS_FOLDER
+from ask.project.trust import TrustStore
 from ask.records import NamedTuple
 
 MAX_ENTRIES = 100_000

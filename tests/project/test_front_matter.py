@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.context.front_matter import FrontMatterError, read_values, split_front_matter
+from ask.project.front_matter import FrontMatterError, read_values, split_front_matter
 
 
 def parse(front_matter: str) -> str:

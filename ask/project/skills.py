@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ask.context.front_matter import FrontMatterError, read_values, split_front_matter
-from ask.context.instructions import list_project_folders
-from ask.context.trusted_files import UntrustedFileError, read_trusted_file
 from ask.messages import ToolSpec
+from ask.project.front_matter import FrontMatterError, read_values, split_front_matter
+from ask.project.instructions import list_project_folders
+from ask.project.trusted_files import UntrustedFileError, read_trusted_file
 from ask.records import NamedTuple
 from ask.suggestions import format_suggestion
 from ask.text import decode_argument, format_one_line

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from ask.context.trust import TrustStore
 from ask.errors import FileError
+from ask.project.trust import TrustStore
 from tests import wire
 from tests.cli.chat.chat_session import ENTER, Chat
-from tests.context.projects import make_repository, read_system_prompts, write, write_skill
+from tests.project.projects import make_repository, read_system_prompts, write, write_skill
 from tests.model_server import ModelServer
 from tests.program import Ask, Home
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ask.context.instructions import MAX_INSTRUCTIONS_SIZE
+from ask.project.instructions import MAX_INSTRUCTIONS_SIZE
 from tests import wire
-from tests.context.projects import make_repository, read_system_prompts, write
+from tests.project.projects import make_repository, read_system_prompts, write
 from tests.model_server import ModelServer
 from tests.program import Ask, Home
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ask.agent.app_context import AppContext
+from ask.app import AppContext
 from ask.console import StderrConsole
-from ask.context.instructions import (
+from ask.errors import FileError
+from ask.project.instructions import (
     MAX_INSTRUCTIONS_SIZE,
     InstructionFile,
     find_project_root,
@@ -15,13 +16,12 @@ from ask.context.instructions import (
     list_project_folders,
     read_instructions,
 )
-from ask.context.skills import Skill, find_project_skills, find_user_skills, mark_hidden_skills
-from ask.context.trust import TrustStore
-from ask.context.trust_marks import ChangedFile, TrustMarks, find_relevant_paths, read_state
-from ask.errors import FileError
+from ask.project.skills import Skill, find_project_skills, find_user_skills, mark_hidden_skills
+from ask.project.trust import TrustStore
+from ask.project.trust_marks import ChangedFile, TrustMarks, find_relevant_paths, read_state
 from ask.records import NamedTuple
 from ask.text import decode_argument, escape_non_ascii, format_one_line
-from ask.text_diff import format_unified_diff
+from ask.undo.text_diff import format_unified_diff
 
 MAX_DIFF_LINES = 20
 """Maximum number of lines of a changed file that are shown."""
@@ -42,7 +42,12 @@ class ProjectContext(NamedTuple):
 
 
 def load_project_context(
-    app: AppContext, file_names: Sequence[str], directory: Path, *, allowed: bool | None
+    app: AppContext,
+    file_names: Sequence[str],
+    directory: Path,
+    *,
+    allowed: bool | None,
+    confirm: Callable[[str], bool | None],
 ) -> ProjectContext:
     """Load the instructions and skills for a folder, and print which files are sent.
 
@@ -51,6 +56,7 @@ def load_project_context(
         file_names: the names of instruction files.
         directory: the folder.
         allowed: whether to use those of the project; None asks the user once, unless there is no terminal.
+        confirm: asks the user a question; returns None if there is no terminal.
 
     Raises:
         FileError: the user's earlier decisions cannot be read.
@@ -70,8 +76,8 @@ def load_project_context(
     if not (files or usable_skills) or not (
         allowed
         or (
-            is_project_trusted(app, root, files, usable_skills)
-            and are_changes_accepted(app, root, list_project_folders(directory), file_names)
+            is_project_trusted(app, root, files, usable_skills, confirm)
+            and are_changes_accepted(app, root, list_project_folders(directory), file_names, confirm)
         )
     ):
         return ProjectContext(skills=select_usable_skills(user_skills))
@@ -101,14 +107,18 @@ def select_usable_skills(skills: Sequence[Skill]) -> list[Skill]:
     return [skill for skill in mark_hidden_skills(skills) if not skill.problem]
 
 
-def is_project_trusted(app: AppContext, root: Path, files: Sequence[InstructionFile], skills: Sequence[Skill]) -> bool:
+def is_project_trusted(
+    app: AppContext,
+    root: Path,
+    files: Sequence[InstructionFile],
+    skills: Sequence[Skill],
+    confirm: Callable[[str], bool | None],
+) -> bool:
     """Return the user's decision about a project. If there is none yet, ask on the terminal and remember it."""
     store = TrustStore(app.app_dirs.trust_file)
     decision = store.read().get(root)
     if decision:
         return decision.is_trusted
-    from ask.safety.approval import confirm
-
     lines = [f"{file.name} ({file.size:,} bytes)" for file in files]
     lines += [f"{decode_argument(str(skill.folder.relative_to(root)))} (a skill)" for skill in skills]
     shown = "\n".join(f"  {escape_non_ascii(format_one_line(line))}" for line in lines)
@@ -127,7 +137,13 @@ def is_project_trusted(app: AppContext, root: Path, files: Sequence[InstructionF
     return answer
 
 
-def are_changes_accepted(app: AppContext, root: Path, folders: Sequence[Path], file_names: Sequence[str]) -> bool:
+def are_changes_accepted(
+    app: AppContext,
+    root: Path,
+    folders: Sequence[Path],
+    file_names: Sequence[str],
+    confirm: Callable[[str], bool | None],
+) -> bool:
     """Ask the user about instructions that may be the work of a run in safe mode; return whether to send them.
 
     Raises:
@@ -135,8 +151,6 @@ def are_changes_accepted(app: AppContext, root: Path, folders: Sequence[Path], f
     """
     if not app.app_dirs.trust_marks.exists():
         return True
-    from ask.safety.approval import confirm
-
     marks = TrustMarks(app.app_dirs.trust_marks)
     changes = marks.find_changes(root, find_relevant_paths(folders, file_names))
     if not changes:

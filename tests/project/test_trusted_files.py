@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from ask.context.trusted_files import UntrustedFileError, read_trusted_file
-from tests.context.projects import write
+from ask.project.trusted_files import UntrustedFileError, read_trusted_file
+from tests.project.projects import write
 
 ROOT = Path(__file__).parents[2]
 NOBODY = 65534
 AS_NOBODY = """
 import os, sys
 from pathlib import Path
-from ask.context.trusted_files import UntrustedFileError, read_trusted_file
+from ask.project.trusted_files import UntrustedFileError, read_trusted_file
 if os.geteuid() == 0:
     os.setgroups([])
     os.setgid({nobody})

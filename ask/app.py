@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from ask.client.base_url import is_local_url
+from ask.config.base_url import is_local_url
+from ask.config.secrets import KeyStore, Secrets, format_variable_prefix, list_key_variables, list_sign_in_tokens
+from ask.config.settings import AppDirs, Config, read_config
 from ask.console import StderrConsole
-from ask.secrets import KeyStore, Secrets, format_variable_prefix, list_key_variables
-from ask.settings import AppDirs, Config, read_config
 
 if TYPE_CHECKING:
-    from ask.client.prices import PriceFinder
     from ask.plugin_api.loader import PluginIndex
-    from ask.safety.approval_store import ApprovalStore
 
 
+T = TypeVar("T")
 LOCAL_PROVIDERS = ("lmstudio", "ollama")
 
 
@@ -46,6 +45,7 @@ class AppContext:
         self.used_keys: set[str] = set()
         self.local_keys: set[str] = set()
         self._secret_keys: set[str] = set()
+        self._shared: dict[Callable[[AppContext], Any], Any] = {}
         self._secrets: Secrets | None = None
 
     @cached_property
@@ -67,18 +67,12 @@ class AppContext:
 
         return find_plugins(self.app_dirs.cache / "plugins.json")
 
-    @cached_property
-    def approvals(self) -> ApprovalStore:
-        """The approvals of this run, and those remembered from earlier ones."""
-        from ask.safety.approval_store import ApprovalStore
-
-        return ApprovalStore(self.app_dirs.approvals_file)
-
-    @cached_property
-    def price_finder(self) -> PriceFinder:
-        from ask.client.prices import PriceFinder
-
-        return PriceFinder(self.app_dirs.cache)
+    def share(self, create: Callable[[AppContext], T]) -> T:
+        """Return the object that `create` makes for this command; it is only created once."""
+        if create not in self._shared:
+            self._shared[create] = create(self)
+        shared: T = self._shared[create]
+        return shared
 
     @property
     def provider_names(self) -> list[str]:
@@ -97,9 +91,7 @@ class AppContext:
         """
         keys = {*self.key_store.list_known_keys(), *self.used_keys}
         if self.app_dirs.sign_ins.is_dir():
-            from ask.mcp.sign_in_store import list_tokens
-
-            keys |= {*list_tokens(self.app_dirs.sign_ins)}
+            keys |= {*list_sign_in_tokens(self.app_dirs.sign_ins)}
         if self._secrets is None or keys != self._secret_keys:
             variables = [table["key_env"] for table in self.config.providers.values() if "key_env" in table]
             self._secret_keys = keys

@@ -1,0 +1,1 @@
+"""Settings, config.toml, keys and folders of the user."""

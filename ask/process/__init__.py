@@ -1,0 +1,1 @@
+"""Processes that ask starts: how they end, and how it talks to workers."""
