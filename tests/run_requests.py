@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ask.agent.model_selection import ModelEndpoint
 from ask.agent.request import RunRequest
 from ask.agent.toolset import Toolset
 from ask.app import AppContext
+from ask.client.endpoint import ModelEndpoint
 from ask.config.secrets import Secrets
 from ask.config.settings import Settings
 from ask.messages import Message

@@ -43,6 +43,7 @@ LAYERS = [
     {"agent", "completion"},
     {"map"},
     {"render"},
+    {"compare"},
     {"cli"},
     {"__main__"},
 ]

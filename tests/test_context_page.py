@@ -10,10 +10,10 @@ from ask.config.settings import SETTINGS
 from ask.project.instructions import MAX_INSTRUCTIONS_SIZE
 from ask.project.skills import MAX_DESCRIPTION_LENGTH, MAX_NAME_LENGTH, find_project_skills
 from tests import wire
-from tests.project.projects import make_repository, write
 from tests.doc_pages import find_code_blocks, find_code_spans, matches_documented_output, parse_console_steps
 from tests.model_server import ModelServer
 from tests.program import Ask, Home
+from tests.project.projects import make_repository, write
 from tests.test_docs import OPTIONS
 
 PAGE = (Path(__file__).parents[1] / "docs" / "context.md").read_text()

@@ -7,15 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ask.agent.model_selection import (
-    ModelEndpoint,
-    ModelSelection,
-    fetch_first_model,
-    resolve_endpoint,
-    resolve_fallbacks,
-)
+from ask.agent.model_selection import ModelSelection, resolve_endpoint, resolve_fallbacks
 from ask.agent.toolset import Toolset, has_context_files
 from ask.app import AppContext
+from ask.client.endpoint import ModelEndpoint, fetch_first_model
 from ask.config.secrets import Secrets
 from ask.config.settings import FILES_LEVEL, Settings, get_working_directory, parse_model_options, resolve_settings
 from ask.console import identify_terminal
@@ -35,9 +30,9 @@ from ask.text import decode_argument, format_blocks, is_blank
 from ask.tools.base import Tool
 
 if TYPE_CHECKING:
-    from ask.agent.safe_mode import SafeModeContext
     from ask.inputs.prompt_inputs import PromptInputs
     from ask.project.project_context import ProjectContext
+    from ask.safety.safe_mode import SafeModeContext
     from ask.schemas.schema import ResponseSchema
     from ask.templates.template import Template
 
@@ -153,9 +148,11 @@ def prepare_without_prompt(flags: Mapping[str, Any], app: AppContext, *, has_col
     if flags["template"] is not None or flags["variables"]:
         template = read_template(flags, app, toolset, has_columns=has_columns)
     if flags["schema"] is not None:
-        from ask.agent.response_schema import read_response_schema
+        from ask.schemas.response_schema import read_response_schema
 
-        response_schema = read_response_schema(flags["schema"], app.console.print_notice)
+        response_schema = read_response_schema(
+            flags["schema"], partial(read_text_file, notify=app.console.print_notice)
+        )
     extra_system_prompt = read_extra_system_prompt(flags["system"], conversation, template, app.console.print_notice)
     settings = read_settings(flags, extra_system_prompt, app, template)
     for warning in (*app.config.warnings, *app.config.list_skipped("aliases", "providers", "tools.allow")):
@@ -216,7 +213,7 @@ def apply_settings(request: RunRequest, settings: Settings, flags: Mapping[str, 
         context = read_project_context(flags, settings, app, request)
     tools = request.toolset.select_tools(settings, template)
     if settings.safe and not safe_mode:
-        from ask.agent.safe_mode import SafeModeContext
+        from ask.safety.safe_mode import SafeModeContext
 
         uses_network = bool(request.endpoint.base_url) and not settings.replay
         safe_mode = SafeModeContext(
@@ -370,7 +367,7 @@ def read_template(flags: Mapping[str, Any], app: AppContext, toolset: Toolset, *
         from ask.templates.template import select_template
 
         return select_template(name, variables, app.app_dirs.templates, has_columns=has_columns)
-    from ask.agent.mcp_inputs import select_mcp_prompt
+    from ask.mcp.inputs import select_mcp_prompt
 
     return select_mcp_prompt(name, variables, app, toolset.mcp_servers, has_columns=has_columns)
 
@@ -474,7 +471,7 @@ def read_files(
     from ask.inputs.sources import read_inputs
 
     def read_resource(address: str, timeout: float) -> PromptInputs:
-        from ask.agent.mcp_inputs import read_mcp_resource
+        from ask.mcp.inputs import read_mcp_resource
 
         return read_mcp_resource(
             address, timeout, app, request.toolset.mcp_servers, keep_location=settings.keep_location

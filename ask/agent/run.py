@@ -34,7 +34,7 @@ def run_request(request: RunRequest, app: AppContext, on_event: Callable[[Event]
         for notice in describe_left_out(request.unanswered, conversation_id):
             on_event(Notice(notice))
     if request.settings.options:  # for which the model's profile is needed
-        from ask.agent.context_limit import add_cached_model
+        from ask.client.models_list import add_cached_model
 
         request = request._replace(endpoint=add_cached_model(request.endpoint, app.app_dirs.cache))
     if not request.settings.save:

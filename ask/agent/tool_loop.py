@@ -18,10 +18,10 @@ from ask.agent.context_window import (
     estimate_tool_tokens,
     format_reduction,
 )
-from ask.agent.model_selection import ModelEndpoint, create_client, fetch_first_model
 from ask.agent.request import RunRequest, check_attachments_supported
 from ask.agent.system_prompt import build_system_prompt
 from ask.app import AppContext
+from ask.client.endpoint import ModelEndpoint, create_client, fetch_first_model
 from ask.client.provider_client import ProviderClient, RequestResult
 from ask.client.reasoning_tags import has_tag
 from ask.errors import (
@@ -109,7 +109,7 @@ class RunResult:
             from ask.client.cost import Cost
 
             return sum(map(Cost.from_report, reported), start=Cost())
-        from ask.agent.pricing import calculate_run_cost
+        from ask.client.run_costs import calculate_run_cost
 
         return calculate_run_cost(self._app, self.requests)
 
@@ -227,7 +227,7 @@ class ToolLoop:
 
     def _require_price(self, endpoint: ModelEndpoint) -> None:
         """Make sure that the price of a model is known, for --max-cost; raise AskError if it is not."""
-        from ask.agent.pricing import require_price
+        from ask.client.run_costs import require_price
 
         require_price(self._app, endpoint, self._request.settings)
 
@@ -399,7 +399,7 @@ class ToolLoop:
         threshold = CONTINUED_LOOKUP_THRESHOLD if self._request.message_history else LOOKUP_THRESHOLD
         needs_list = not self._listed_limits and self._stated_limit is None
         if needs_list and window.estimate_size(messages) > min([threshold, *limits]):
-            from ask.agent.context_limit import read_listed_limit
+            from ask.client.models_list import read_listed_limit
 
             self._listed_limits = [read_listed_limit(self._endpoint, self._app.app_dirs.cache, settings)]
         limits += filter(None, self._listed_limits)
@@ -522,7 +522,7 @@ class ToolLoop:
 
     def _correct_model(self, error: AskError) -> bool:
         """Continue with the listed model that is meant by an unknown name; return whether there is one."""
-        from ask.agent.context_limit import find_intended_model
+        from ask.client.models_list import find_intended_model
 
         endpoint, settings = self._endpoint, self._request.settings
         model = "" if settings.replay else find_intended_model(error, endpoint, self._app.app_dirs.cache, settings)

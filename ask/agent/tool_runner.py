@@ -3,63 +3,32 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ask.agent.request import RunRequest
-from ask.agent.run_backups import RunBackups
 from ask.app import AppContext
-from ask.atomic_files import create_private_folder, open_private_file
+from ask.config.settings import SANDBOX_LEVEL
 from ask.errors import AskError, FileError, RunInterruptedError
 from ask.events import Event, Notice, ToolCallFinished, ToolCallOutput, ToolCallRequested, ToolCallStarted
 from ask.messages import EMPTY_MAPPING, ToolCall
 from ask.parsing import decode_arguments
 from ask.records import NamedTuple
 from ask.safety.policy import Decision, PendingToolCall, ToolPolicy, Verdict
+from ask.safety.tool_call_log import log_tool_call
 from ask.text import format_one_line, repair_surrogates
 from ask.tools.arguments import parse_arguments
 from ask.tools.base import ApprovedFile, Tool, ToolContext, ToolError, ToolResult
 from ask.tools.output_limits import truncate_result
+from ask.undo.run_backups import RunBackups
 
 if TYPE_CHECKING:
     from ask.safety.approval import ApprovalResponse
     from ask.safety.approval_store import ApprovalStore
-
-
-def log_tool_call(path: Path, conversation_id: str, event: ToolCallFinished) -> None:
-    """Append a line about a call and its result to the audit log, which is created if it is missing.
-
-    Raises:
-        FileError: the log cannot be written.
-    """
-    line = json.dumps(
-        {
-            "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
-            "conversation": conversation_id,
-            "tool": event.call.name,
-            "arguments": event.call.arguments,
-            "decision": event.verdict,
-            "rule": event.rule,
-            "failed": event.failed,
-            "exit": event.exit_status,
-            "bytes": len(event.result.encode()),
-            "seconds": round(event.seconds, 3),
-        }
-    )
-    try:
-        create_private_folder(path.parent)
-        descriptor = open_private_file(path, os.O_WRONLY | os.O_APPEND)
-        with open(descriptor, "w", encoding="utf-8") as file:
-            file.write(line + "\n")
-    except OSError as error:
-        raise FileError(f"cannot write the audit log {path} ({error.strerror})") from error
 
 
 DECORATED_NAME_PATTERN = re.compile(r"(?:(?:functions|default_api)[.:])?(.*?)(?:<\|.*|:\d+)?", re.DOTALL)
@@ -122,7 +91,16 @@ class ToolRunner:
         request_approval: ApprovalCallback = lambda _: None,
     ) -> None:
         secrets, settings, safe_mode = request.secrets, request.settings, request.safe_mode
-        self.backups = RunBackups(request, app, on_event)
+        is_sandboxed = safe_mode is not None and safe_mode.level == SANDBOX_LEVEL
+        self.backups = RunBackups(
+            app,
+            request.conversation_id,
+            request.directory,
+            on_event,
+            enabled=settings.save,
+            folders=safe_mode.writable_folders if safe_mode and is_sandboxed else (),
+            list_protected_paths=safe_mode.list_protected_paths if safe_mode else set,
+        )
         self.unattended_denial: Decision | None = None
         self.interruption: RunInterruptedError | None = None
         context = ToolContext(

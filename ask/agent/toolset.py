@@ -88,7 +88,7 @@ class Toolset:
     @cached_property
     def mcp_servers(self) -> LazyServers:
         """The MCP servers, each of which is started when it is needed."""
-        from ask.agent.mcp_servers import create_lazy_servers
+        from ask.mcp.run_servers import create_lazy_servers
 
         return create_lazy_servers(self._app)
 
@@ -162,7 +162,7 @@ class Toolset:
         if self._app.plugins.tools:
             yield from self._load_plugin_tools(settings, tools)
         if has_mcp_configuration(self._app):
-            from ask.agent.mcp_servers import load_mcp_tools
+            from ask.mcp.run_servers import load_mcp_tools
 
             mcp_tools, missing_prefixes = load_mcp_tools(self._app, settings, self.mcp_servers)
             self._missing_prefixes += missing_prefixes
@@ -184,7 +184,7 @@ class Toolset:
             UsageError: an option is invalid.
             FileError, ConfigError: one cannot be read or loaded.
         """
-        from ask.agent.plugin_tools import load_function_tools, parse_tool_option
+        from ask.tools.plugins.plugin_tools import load_function_tools, parse_tool_option
 
         if settings.safe and not settings.allow_tools:
             for value in self._functions:
@@ -206,7 +206,7 @@ class Toolset:
         if settings.safe and not unknown_allowed:
             self._missing_prefixes.append("")
             return
-        from ask.agent.plugin_tools import load_plugin_tools
+        from ask.tools.plugins.plugin_tools import load_plugin_tools
         from ask.tools.plugins.source import PluginLoadError
 
         for origin, loaded in load_plugin_tools(self._app, settings):

@@ -11,15 +11,15 @@ from typing import Any
 
 import click
 
-from ask.agent.comparison import ModelAnswer, ask_model, ask_models, combine_answers, judge_answers
 from ask.agent.request import RunRequest, add_models, prepare_without_prompt, read_user_message
 from ask.app import AppContext
 from ask.cli.ask import get_default_options, select_options
 from ask.cli.groups import subcommand
 from ask.cli.run import create_text_renderer, open_session
+from ask.compare.answers import ModelAnswer, ask_model, ask_models, combine_answers, judge_answers
+from ask.compare.views import ColumnComparison, ComparisonView, JsonComparison, SectionComparison, fits_columns
 from ask.console import StandardOutput, StderrConsole, can_redraw
 from ask.errors import UsageError
-from ask.render.comparison import ColumnComparison, JsonComparison, SectionComparison, fits_columns
 from ask.render.live_region import LiveRegion
 
 OPTIONS = select_options("provider", "system", "files", "options", "plain", "quiet", "no_stdin", "timeout")
@@ -96,7 +96,7 @@ def prepare_requests(
 
 
 def collect_answers(
-    requests: Sequence[RunRequest], app: AppContext, view: JsonComparison, *, race: bool
+    requests: Sequence[RunRequest], app: AppContext, view: ComparisonView, *, race: bool
 ) -> list[ModelAnswer | None]:
     """Ask all models; return their answers, None for those canceled because another model won the race."""
     answers: list[ModelAnswer | None] = [None] * len(requests)
@@ -130,7 +130,7 @@ def select_complete(answers: Sequence[ModelAnswer | None], console: StderrConsol
     return complete
 
 
-def create_view(flags: Mapping[str, Any], requests: Sequence[RunRequest], console: StderrConsole) -> JsonComparison:
+def create_view(flags: Mapping[str, Any], requests: Sequence[RunRequest], console: StderrConsole) -> ComparisonView:
     """Create the view that the options and the terminal select."""
     output = StandardOutput(console.environment)
     if flags["as_json"] or not output.is_terminal:

@@ -17,33 +17,29 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ask import __distribution__, __version__
-from ask.agent.mcp_servers import is_mcp_installed, open_sign_ins
-from ask.agent.model_selection import (
+from ask.agent.model_selection import ModelSelection, resolve_endpoint, resolve_fallbacks
+from ask.agent.toolset import find_search_engine, format_search_setup_hint
+from ask.app import AppContext
+from ask.cli.init import EVAL_LINES, RC_FILES, SHELLS, find_completion_script, find_install_path, is_installed_by_ask
+from ask.client.endpoint import (
     ModelEndpoint,
-    ModelSelection,
     create_client,
     load_provider,
     remove_unusable_keys,
     requires_key,
     resolve_base_url,
-    resolve_endpoint,
-    resolve_fallbacks,
 )
-from ask.agent.plugin_tools import format_origin, load_plugin_tools
-from ask.agent.safe_mode import parse_allowed_host, prepare_sandbox_config
-from ask.agent.toolset import find_search_engine, format_search_setup_hint
-from ask.app import AppContext
-from ask.cli.init import EVAL_LINES, RC_FILES, SHELLS, find_completion_script, find_install_path, is_installed_by_ask
 from ask.client.models_cache import find_newest_file, read_models
 from ask.client.prices import OPENROUTER, PRICES_EXTRA, is_genai_prices_installed
 from ask.config.installation import find_launcher, format_install_command
-from ask.config.secrets import KEYRING, format_variable_prefix
+from ask.config.secrets import KEYRING, KeyStore, format_variable_prefix
 from ask.config.settings import SANDBOX_LEVEL, SETTINGS, AppDirs, Config, Settings, read_switch, resolve_settings
 from ask.console import StandardOutput
 from ask.errors import AskError, ConfigError, SafetyError, to_ask_error
 from ask.history.entries import generate_conversation_id
 from ask.history.store import Store
 from ask.map.ledger import Ledger
+from ask.mcp.run_servers import is_mcp_installed, open_sign_ins
 from ask.mcp.server_config import MCP_EXTRA, expand_variables, find_servers
 from ask.project.project_context import UNTRUSTED, list_all_skills
 from ask.project.trust import TrustStore
@@ -54,11 +50,13 @@ from ask.safety.approval_store import ApprovalStore
 from ask.safety.bubblewrap import find_bubblewrap, read_bubblewrap_version
 from ask.safety.file_confinement import FileConfinement
 from ask.safety.policy import ToolPolicy
+from ask.safety.safe_mode import parse_allowed_host, prepare_sandbox_config
 from ask.safety.sandbox import Sandbox
 from ask.safety.sandbox_config import SandboxConfig
 from ask.text import decode_argument
 from ask.tools.base import Tool
 from ask.tools.builtin import BUILTIN_TOOLS, DUCKDUCKGO, KEYED_ENGINES, SEARCH_WEB
+from ask.tools.plugins.plugin_tools import format_origin, load_plugin_tools
 from ask.tools.plugins.source import PluginLoadError
 
 OK, WARNING, PROBLEM = "ok", "warning", "problem"
@@ -98,12 +96,18 @@ def print_results(results: Iterable[CheckResult], *, as_json: bool) -> int:
     return sum(result.state == PROBLEM for result in results)
 
 
+SWITCH_VARIABLES = tuple(setting.variable for setting in SETTINGS.values() if setting.type is bool and setting.variable)
+"""The environment variables that are on or off."""
+
+
 def run_checks(app: AppContext, *, offline: bool) -> list[CheckResult]:
     """Run all checks in the order in which they are shown; redact the results. A check that fails is a problem."""
+    usable_app = leave_out_invalid(app)
+    usable_app.needs_keys = not offline
     checks: dict[str, Callable[[AppContext], Iterable[CheckResult]]] = {
         "versions": check_versions,
         "PATH": check_launcher,
-        "config.toml": check_config_file,  # this and the next replace invalid settings for the others
+        "config.toml": lambda _: check_config_file(app),
         "keys.toml": check_keys,
         "folders": check_folders,
         "history": check_history,
@@ -120,16 +124,35 @@ def run_checks(app: AppContext, *, offline: bool) -> list[CheckResult]:
         "default": check_default,
         "providers": partial(check_providers, offline=offline),
     }
-    app.needs_keys = not offline
     results: list[CheckResult] = []
     for name, check in checks.items():
         try:
-            results += check(app)
+            results += check(usable_app)
         except Exception as error:  # noqa: BLE001 - a failed check must not prevent the others
             ask_error = to_ask_error(error)
             results.append(problem(name, ask_error.summary, ask_error.hint or "check its permissions"))
-    redact = app.collect_secrets().redact
+    redact = usable_app.collect_secrets().redact
     return [result._replace(found=redact(result.found), fix=redact(result.fix)) for result in results]
+
+
+def leave_out_invalid(app: AppContext) -> AppContext:
+    """Return a context without the settings and saved keys that are invalid, which have checks of their own."""
+    environment = dict(app.environment)
+    for variable in SWITCH_VARIABLES:
+        try:
+            read_switch(environment, variable)
+        except ConfigError:
+            environment[variable] = ""
+    usable_app = AppContext(environment)
+    try:
+        config = usable_app.config
+    except ConfigError:
+        config = usable_app.config = Config()
+    try:
+        usable_app.key_store.read_saved_keys()
+    except ConfigError:
+        usable_app.key_store = KeyStore(Path(os.devnull), environment, config.providers)
+    return usable_app
 
 
 def check_versions(_: AppContext) -> Iterator[CheckResult]:
@@ -162,7 +185,7 @@ def check_launcher(_: AppContext) -> Iterator[CheckResult]:
 
 
 def check_config_file(app: AppContext) -> Iterator[CheckResult]:
-    """Check config.toml and the on/off variables; the checks that follow ignore what is invalid."""
+    """Check config.toml and the on/off variables."""
     fix = "correct it with ask config edit"
     try:
         warnings = app.config.warnings
@@ -172,13 +195,11 @@ def check_config_file(app: AppContext) -> Iterator[CheckResult]:
             path = app.app_dirs.config_file
             yield ok("config.toml", str(path) if path.exists() else f"not created ({path})")
     except ConfigError as error:
-        app.config = Config()
         yield problem("config.toml", str(error), fix)
-    for variable in (setting.variable for setting in SETTINGS.values() if setting.type is bool):
+    for variable in SWITCH_VARIABLES:
         try:
             read_switch(app.environment, variable)
         except ConfigError as error:
-            app.environment = {**app.environment, variable: ""}
             yield problem(variable, error.message, error.hint)
 
 
@@ -190,15 +211,11 @@ def report_private_file(check: str, found: str, path: Path, hint: str = "") -> C
 
 
 def check_keys(app: AppContext) -> Iterator[CheckResult]:
-    """Check that keys.toml is valid and private.
-
-    If it is invalid, the checks that follow ignore it.
-    """
-    path = app.key_store.path
+    """Check that keys.toml is valid and private."""
+    path = app.app_dirs.keys_file
     try:
-        saved_keys = app.key_store.read_saved_keys()
+        saved_keys = KeyStore(path, app.environment, app.config.providers).read_saved_keys()
     except ConfigError as error:
-        app.key_store.path = Path(os.devnull)
         yield problem("keys.toml", str(error), f"correct {path}, or move it away")
         return
     if saved_keys:

@@ -463,8 +463,8 @@ def stats_command(*, days: int, as_json: bool, html_file: str | None) -> None:
     from ask.render.chart import to_statistics_dict, write_charts
 
     def make_pricing() -> RunCostCalculator:
-        from ask.agent.pricing import make_history_pricing
         from ask.app import AppContext
+        from ask.client.run_costs import make_history_pricing
 
         return make_history_pricing(AppContext())
 

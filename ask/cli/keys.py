@@ -30,7 +30,7 @@ def set_key(provider: str, *, keyring: bool) -> None:
     """
     app = AppContext()
     if provider not in KEYED_ENGINES and not provider.startswith("mcp:"):
-        from ask.agent.model_selection import load_provider
+        from ask.client.endpoint import load_provider
 
         provider = load_provider(app, provider).info.name
     text = read_key(f"Key for {provider}").strip()
@@ -60,7 +60,7 @@ def read_key(prompt: str) -> str:
 @JSON_OPTION
 def list_keys(*, as_json: bool) -> None:
     """List the providers that have a key, and where it is set. Keys are never shown."""
-    from ask.agent.model_selection import load_providers
+    from ask.client.endpoint import load_providers
 
     app = AppContext()
     rows = []

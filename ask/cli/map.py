@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ask.agent.context_window import estimate_text_tokens
-from ask.agent.pricing import to_priced_model
 from ask.agent.run import enable_garbage_collection
 from ask.app import AppContext
 from ask.atomic_files import open_private_file
@@ -38,6 +37,7 @@ from ask.cli.groups import parse_whole_number, subcommand
 from ask.cli.map_batch import check_batch_flags, refuse_row, run_batches
 from ask.cli.run import open_session
 from ask.client.prices import open_price_finder
+from ask.client.run_costs import to_priced_model
 from ask.console import StderrConsole
 from ask.errors import RowsFailedError, RunInterruptedError, UsageError
 from ask.map.engine import Engine, Progress

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn
 
-from ask.agent.model_selection import create_client
+from ask.client.endpoint import create_client
 from ask.console import StderrConsole
 from ask.errors import AskError, FileError, RunInterruptedError, UsageError
 from ask.map.batches import BatchRunner, get_batch_api

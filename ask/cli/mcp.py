@@ -11,15 +11,6 @@ from urllib.parse import urlsplit
 
 import click
 
-from ask.agent.mcp_servers import (
-    ADD_SERVER_HINT,
-    check_mcp_installed,
-    collect_server_tools,
-    create_lazy_servers,
-    format_server_hint,
-    open_sign_ins,
-    open_tool_list_cache,
-)
 from ask.app import AppContext
 from ask.cli.config import change_setting
 from ask.cli.groups import JSON_OPTION, TEXT, CommandGroup, print_notice
@@ -29,6 +20,15 @@ from ask.config.settings import check_server_tables
 from ask.errors import ConfigError, UsageError
 from ask.inputs.sources import MCP_PREFIX
 from ask.mcp.address_cache import write_addresses
+from ask.mcp.run_servers import (
+    ADD_SERVER_HINT,
+    check_mcp_installed,
+    collect_server_tools,
+    create_lazy_servers,
+    format_server_hint,
+    open_sign_ins,
+    open_tool_list_cache,
+)
 from ask.mcp.server_config import (
     ServerConfig,
     expand_variables,

@@ -24,9 +24,10 @@ def command(*, provider: str | None, timeout: float, as_json: bool) -> None:
 
     Prices are in US dollars per million tokens, from the provider, the package genai-prices, or OpenRouter.
     """
-    from ask.agent.model_selection import ModelSelection, create_client, resolve_endpoint
-    from ask.agent.pricing import find_list_prices
+    from ask.agent.model_selection import ModelSelection, resolve_endpoint
     from ask.cli.run import redact_errors
+    from ask.client.endpoint import create_client
+    from ask.client.run_costs import find_list_prices
 
     app = AppContext()
     with redact_errors(app.console, verbose=False):

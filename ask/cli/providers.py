@@ -15,7 +15,7 @@ def command(*, as_json: bool) -> None:
 
     A plugin that cannot be loaded is reported on standard error; the others are still listed.
     """
-    from ask.agent.model_selection import load_providers, requires_key, resolve_base_url
+    from ask.client.endpoint import load_providers, requires_key, resolve_base_url
 
     app = AppContext()
     rows = []

@@ -7,19 +7,19 @@ from typing import Any
 
 import click
 
-from ask.agent.mcp_servers import load_withheld_tools
 from ask.agent.toolset import Toolset, has_context_files, has_mcp_configuration
 from ask.app import AppContext
 from ask.cli.groups import JSON_OPTION, CommandGroup, print_text
 from ask.config.settings import SANDBOX_LEVEL, Settings, get_working_directory, resolve_settings
 from ask.errors import FileError, UsageError
+from ask.mcp.run_servers import load_withheld_tools
 from ask.parsing import read_dict, read_list
 from ask.render.amounts import format_count, format_since
 from ask.render.table import write_table
 from ask.safety.approval_store import open_approvals
-from ask.safety.policy import BUILTIN_ORIGIN, is_offered
+from ask.safety.policy import is_offered
 from ask.text import decode_argument, escape_control_characters, repair_surrogates
-from ask.tools.base import Tool
+from ask.tools.base import BUILTIN_ORIGIN, Tool
 
 ANY_TOOL = "?"
 """A name that no tool has.

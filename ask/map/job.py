@@ -9,7 +9,6 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ask.agent.pricing import require_price
 from ask.agent.request import (
     RunRequest,
     add_models,
@@ -20,6 +19,7 @@ from ask.agent.request import (
 )
 from ask.agent.system_prompt import build_system_prompt
 from ask.app import AppContext
+from ask.client.run_costs import require_price
 from ask.errors import AskError, UsageError
 from ask.map.ledger import Ledger, RowKey, RowResult
 from ask.map.output import check_output_path

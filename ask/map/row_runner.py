@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 
-from ask.agent.model_selection import ModelEndpoint, create_client
 from ask.agent.request import RunRequest
 from ask.agent.tool_loop import ToolLoop, format_model_correction, get_last_answer
 from ask.app import AppContext
 from ask.client.adjustments import RequestAdjustments
+from ask.client.endpoint import ModelEndpoint, create_client
 from ask.client.provider_client import ProviderClient
 from ask.map.job import RowTask, TaskResult
 from ask.map.ledger import RowResult

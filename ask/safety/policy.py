@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any
 from ask.config.settings import SANDBOX_LEVEL, Settings
 from ask.messages import EMPTY_MAPPING
 from ask.records import NamedTuple
-from ask.tools.base import Tool, ToolContext, ToolError
+from ask.tools.base import BUILTIN_ORIGIN, Tool, ToolContext, ToolError
 from ask.tools.builtin import FILE_TOOL_NAMES
 
 if TYPE_CHECKING:
     from ask.safety.command_rules import CallRule
 
-BUILTIN_ORIGIN = "ask"
-"""The origin of the tools that safe mode confines."""
 COMMAND_TOOL = "bash"
 """The tool whose calls the rules about commands allow."""
 

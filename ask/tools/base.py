@@ -11,6 +11,8 @@ from ask.config.secrets import NO_SECRETS, Redactor
 from ask.messages import EMPTY_MAPPING, Attachment, ToolSpec
 from ask.records import NamedTuple
 
+BUILTIN_ORIGIN = "ask"
+"""The origin of the built-in tools, which safe mode confines."""
 MAX_RESULT_LENGTH = 30_000
 """Maximum length of a result for the model, in characters."""
 
@@ -123,7 +125,7 @@ class Tool(NamedTuple):
     spec: ToolSpec
     run: Callable[[Mapping[str, Any], ToolContext], ToolResult]
     has_side_effects: bool = True
-    origin: str = "ask"
+    origin: str = BUILTIN_ORIGIN
     get_host: Callable[[Mapping[str, Any]], str] | None = None
     is_sandboxed: bool = True
 

@@ -6,8 +6,8 @@ import json
 from dataclasses import replace
 
 from ask.project.trust import TrustStore
-from tests.project.projects import make_repository
 from tests.program import Ask, Home
+from tests.project.projects import make_repository
 
 
 def test_decisions_are_listed_and_forgotten(home: Home) -> None:

@@ -6,8 +6,8 @@ import json
 from dataclasses import replace
 
 from ask.project.trust import TrustStore
-from tests.project.projects import make_repository, write, write_skill
 from tests.program import Ask, Home
+from tests.project.projects import make_repository, write, write_skill
 
 
 def test_skills_are_listed_with_what_is_wrong_and_shown(home: Home) -> None:

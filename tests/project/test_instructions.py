@@ -11,9 +11,9 @@ import pytest
 
 from ask.project.instructions import MAX_INSTRUCTIONS_SIZE
 from tests import wire
-from tests.project.projects import make_repository, read_system_prompts, write
 from tests.model_server import ModelServer
 from tests.program import Ask, Home
+from tests.project.projects import make_repository, read_system_prompts, write
 
 TRUSTED = "--context"
 

@@ -9,9 +9,9 @@ import pytest
 
 from ask.project.skills import find_project_skills, find_user_skills
 from tests import wire
-from tests.project.projects import make_repository, read_system_prompts, write, write_skill
 from tests.model_server import ModelServer
 from tests.program import Ask, Home
+from tests.project.projects import make_repository, read_system_prompts, write, write_skill
 from tests.scenarios.sent_requests import check_sent_requests, read_tool_results
 
 PROMPT = ("-m", wire.MODEL, "hi")

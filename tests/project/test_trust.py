@@ -13,9 +13,9 @@ from ask.errors import FileError
 from ask.project.trust import TrustStore
 from tests import wire
 from tests.cli.chat.chat_session import ENTER, Chat
-from tests.project.projects import make_repository, read_system_prompts, write, write_skill
 from tests.model_server import ModelServer
 from tests.program import Ask, Home
+from tests.project.projects import make_repository, read_system_prompts, write, write_skill
 
 PROMPT = ("-m", wire.MODEL, "hi")
 QUESTION = "here and from now on?"

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from ask import ChatRequest, ProviderError
-from ask.agent.model_selection import ModelSelection, create_client, resolve_endpoint
+from ask.agent.model_selection import ModelSelection, resolve_endpoint
 from ask.app import AppContext
+from ask.client.endpoint import create_client
 from ask.config.settings import Config, resolve_settings
 from ask.errors import ParameterError
 from ask.testing import ProviderContract

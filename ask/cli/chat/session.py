@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ask.agent.model_selection import ModelSelection, fetch_first_model, resolve_other_endpoint
+from ask.agent.model_selection import ModelSelection, resolve_other_endpoint
 from ask.agent.request import (
     RunRequest,
     add_unanswered,
@@ -27,6 +27,7 @@ from ask.agent.run import record_exit_code_on_error, run_request
 from ask.agent.tool_loop import RunResult
 from ask.app import AppContext
 from ask.cli.run import create_renderer
+from ask.client.endpoint import fetch_first_model
 from ask.console import StderrConsole
 from ask.errors import FileError, RunInterruptedError, UsageError
 from ask.events import Event, Notice

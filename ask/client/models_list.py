@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ask.agent.model_selection import ModelEndpoint, create_client
+from ask.client.endpoint import ModelEndpoint, create_client
 from ask.client.error_classification import is_model_unknown
 from ask.client.models_cache import find_model, find_same_model, get_cache_file, read_models, write_models
 from ask.config.settings import Settings

@@ -10,13 +10,13 @@ import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from queue import SimpleQueue
 
-from ask.agent.model_selection import ModelEndpoint
 from ask.agent.request import RunRequest, check_attachments_supported
 from ask.agent.run import run_request
 from ask.agent.system_prompt import read_prompt
 from ask.agent.tool_loop import get_last_answer
 from ask.app import AppContext
 from ask.client.cost import Cost
+from ask.client.endpoint import ModelEndpoint
 from ask.errors import AskError, RunInterruptedError, to_ask_error
 from ask.events import Event
 from ask.messages import Usage

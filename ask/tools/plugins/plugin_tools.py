@@ -10,9 +10,8 @@ from ask.app import AppContext
 from ask.config.settings import Settings, get_working_directory
 from ask.errors import ConfigError, FileError, UsageError
 from ask.plugin_api.import_guard import report_slow_loading
-from ask.safety.policy import BUILTIN_ORIGIN
 from ask.text import decode_argument
-from ask.tools.base import Tool
+from ask.tools.base import BUILTIN_ORIGIN, Tool
 from ask.tools.plugins.source import PluginEnvironment, PluginLoadError, ToolPlugin
 
 DOTTED_NAME_PATTERN = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from typing import Any
 
-from ask.agent.comparison import ModelAnswer
+from ask.compare.answers import ModelAnswer
 from ask.console import STDERR, STDOUT, StandardOutput, StderrConsole, wrap_for_terminal
 from ask.events import Event, MessageAdded, Notice
 from ask.messages import Message
@@ -27,21 +27,16 @@ MIN_COLUMN_WIDTH = 24
 BOLD, DIM = "1", "2"
 
 
-class JsonComparison:
-    """Prints one JSON object with everything at the end."""
+class ComparisonView:
+    """The display of the answers of several models, and of what a judge or another model makes of them."""
 
     def __init__(self, output: StandardOutput, console: StderrConsole) -> None:
         self._output = output
         self._console = console
-        self._answers: dict[int, dict[str, Any]] = {}
-        self._reviews: dict[str, Any] = {}
 
     def show(self, number: int, event: Event | ModelAnswer) -> None:
         """Show an event of the model with this number, the last of which is its answer."""
-        if isinstance(event, ModelAnswer):
-            self._answers[number] = to_json_fields(event)
-        else:
-            self.show_notice(event)
+        raise NotImplementedError
 
     def refresh(self) -> None:
         """Show what has arrived."""
@@ -56,22 +51,45 @@ class JsonComparison:
 
     def show_verdict(self, best: ModelAnswer, verdict: ModelAnswer) -> None:
         """Show which answer is the best, and the judge's reason."""
-        self._reviews["judge"] = {"best": best.endpoint.full_name, **to_json_fields(verdict)}
+        raise NotImplementedError
 
     def show_combined(self, event: Event | ModelAnswer) -> None:
         """Show an event of the model that combines the answers, the last of which is its answer."""
+        raise NotImplementedError
+
+    def finish(self) -> None:
+        """Show what is left at the end."""
+
+
+class JsonComparison(ComparisonView):
+    """Prints one JSON object with everything at the end."""
+
+    def __init__(self, output: StandardOutput, console: StderrConsole) -> None:
+        super().__init__(output, console)
+        self._answers: dict[int, dict[str, Any]] = {}
+        self._reviews: dict[str, Any] = {}
+
+    def show(self, number: int, event: Event | ModelAnswer) -> None:
+        if isinstance(event, ModelAnswer):
+            self._answers[number] = to_json_fields(event)
+        else:
+            self.show_notice(event)
+
+    def show_verdict(self, best: ModelAnswer, verdict: ModelAnswer) -> None:
+        self._reviews["judge"] = {"best": best.endpoint.full_name, **to_json_fields(verdict)}
+
+    def show_combined(self, event: Event | ModelAnswer) -> None:
         if isinstance(event, ModelAnswer):
             self._reviews["combined"] = to_json_fields(event)
         else:
             self.show_notice(event)
 
     def finish(self) -> None:
-        """Print the object."""
         answers = [self._answers[number] for number in sorted(self._answers)]
         self._output.write(json.dumps({"answers": answers, **self._reviews}, ensure_ascii=False) + "\n")
 
 
-class SectionComparison(JsonComparison):
+class SectionComparison(ComparisonView):
     """Prints the answers one below the other, in the order of the models; in a race, only the first complete one.
 
     `names` are those of the models; `open_renderer` creates the renderer of an answer.
@@ -125,9 +143,6 @@ class SectionComparison(JsonComparison):
             self._output.write("\n── combined ──\n")
             self._renderer = self._open_renderer()
         self._renderer.show(event)
-
-    def finish(self) -> None:
-        """Do nothing: everything is printed."""
 
     def _print_section(self, title: str, answer: ModelAnswer) -> None:
         self._console.show_status("")

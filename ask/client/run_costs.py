@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cache
 
-from ask.agent.model_selection import ModelEndpoint, load_provider, resolve_base_url
 from ask.app import AppContext
 from ask.client.cost import Cost
+from ask.client.endpoint import ModelEndpoint, load_provider, resolve_base_url
 from ask.client.prices import (
     OPENROUTER,
     PRICES_EXTRA,
@@ -101,8 +101,8 @@ def refresh_models_list(app: AppContext, endpoint: ModelEndpoint, settings: Sett
     Raises:
         AskError: it cannot be fetched.
     """
-    from ask.agent.context_limit import REMOTE_LIST_MAX_AGE, fetch_models_list
     from ask.client.models_cache import get_cache_file, read_models
+    from ask.client.models_list import REMOTE_LIST_MAX_AGE, fetch_models_list
 
     cached = read_models(get_cache_file(app.app_dirs.cache, endpoint.provider_name, endpoint.base_url))
     if not cached.models or cached.age >= REMOTE_LIST_MAX_AGE:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ask.agent.mcp_servers import check_mcp_installed, format_server_hint
 from ask.app import AppContext
 from ask.errors import AskError, ConfigError, FileError, UsageError
 from ask.inputs.prompt_inputs import PromptInputs, parse_content
@@ -17,6 +16,7 @@ from ask.mcp.connection import RequestError
 from ask.mcp.lazy_servers import LazyServers
 from ask.mcp.prompts import PromptMessage, get_prompt, list_prompts
 from ask.mcp.resources import ResourceContent, read_resource
+from ask.mcp.run_servers import check_mcp_installed, format_server_hint
 from ask.mcp.server_config import ServerConfig, find_servers
 from ask.messages import Message
 from ask.suggestions import format_suggestion

@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 from ask.config.settings import JSON_ERRORS, STRICT_DECODER
 from ask.errors import UsageError
-from ask.inputs.readers import read_text_file
 from ask.schemas.schema import ResponseSchema, parse_schema
 from ask.schemas.short_form import parse_short_form
 from ask.text import decode_argument
@@ -19,8 +18,8 @@ FILE_NAME_PATTERN = re.compile(r"\S*\.json|\S*/\S*|~\S*")
 """Text that can only be a file name."""
 
 
-def read_response_schema(option_value: str, notify: Callable[[str], None]) -> ResponseSchema:
-    """Read a schema from a file (@file, or its name), JSON, or the short form.
+def read_response_schema(option_value: str, read_file: Callable[[str], str]) -> ResponseSchema:
+    """Read a schema from a file (@file, or its name), which `read_file` reads, from JSON, or from the short form.
 
     Raises:
         UsageError: it is not a schema.
@@ -31,7 +30,7 @@ def read_response_schema(option_value: str, notify: Callable[[str], None]) -> Re
     if text.startswith("@") or (
         not is_inline and (FILE_NAME_PATTERN.fullmatch(text) or ("." in text and os.path.isfile(text)))
     ):
-        text = read_text_file(text.removeprefix("@"), notify)
+        text = read_file(text.removeprefix("@"))
     try:
         value = STRICT_DECODER.decode(text)
     except JSON_ERRORS as error:

@@ -6,15 +6,13 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ask.agent.request import RunRequest
 from ask.app import AppContext
-from ask.config.settings import SANDBOX_LEVEL
 from ask.events import Event, Notice
 from ask.text import decode_argument
 from ask.tools.base import Tool
@@ -27,12 +25,36 @@ SLOW_BACKUP_DELAY = 2.0
 
 
 class RunBackups:
-    """Backs up what a run changes. A run that is not saved has no backups."""
+    """Backs up what a run changes.
 
-    def __init__(self, request: RunRequest, app: AppContext, on_event: Callable[[Event], None]) -> None:
-        self._request = request
+    Args:
+        app: the user's installation.
+        conversation_id: the conversation of the run.
+        directory: its working directory.
+        on_event: receives notices.
+        enabled: whether there are backups; a run that is not saved has none.
+        folders: the folders that commands in a sandbox can change; () without a sandbox.
+        list_protected_paths: returns the paths in them that no command can change.
+    """
+
+    def __init__(
+        self,
+        app: AppContext,
+        conversation_id: str,
+        directory: Path,
+        on_event: Callable[[Event], None],
+        *,
+        enabled: bool,
+        folders: Sequence[Path] = (),
+        list_protected_paths: Callable[[], set[str]] = set,
+    ) -> None:
         self._app = app
+        self._conversation_id = conversation_id
+        self._directory = directory
         self._on_event = on_event
+        self._enabled = enabled
+        self._folders = folders
+        self._list_protected_paths = list_protected_paths
         self._has_tried_folder_backup = False
         self._slow_time = math.inf
         """When to report that copying is slow, on the monotonic clock."""
@@ -44,15 +66,15 @@ class RunBackups:
         from ask.undo.journal import JournalHeader
 
         header = JournalHeader(
-            conversation=self._request.conversation_id,
-            directory=decode_argument(str(self._request.directory)),
+            conversation=self._conversation_id,
+            directory=decode_argument(str(self._directory)),
             terminal=identify_terminal(self._app.environment),
         )
         return BackupWriter(self._app.app_dirs.data, header, self._notify)
 
     def before_write(self, path: Path, new_content: bytes, folder_fd: int | None) -> None:
         """Back up a file before it is written. This is the `before_write` of the run's `ToolContext`."""
-        if self._request.settings.save:
+        if self._enabled:
             self._backups.before_write(path, new_content, folder_fd)
 
     def before_tool_call(self, tool: Tool) -> None:
@@ -60,15 +82,12 @@ class RunBackups:
 
         This is done for a sandbox, where commands run; otherwise `before_write` backs up single files.
         """
-        safe_mode = self._request.safe_mode
-        if not safe_mode or safe_mode.level != SANDBOX_LEVEL or self._has_tried_folder_backup:
-            return
-        if not (self._request.settings.save and tool.has_side_effects):
+        if self._has_tried_folder_backup or not (self._enabled and self._folders and tool.has_side_effects):
             return
         self._has_tried_folder_backup = True
         from ask.undo.backups import FoldersTooLargeError, format_folders
 
-        folders, protected_paths = safe_mode.writable_folders, safe_mode.list_protected_paths()
+        folders, protected_paths = self._folders, self._list_protected_paths()
         if sys.stderr is not None and sys.stderr.isatty():
             self._slow_time = time.monotonic() + SLOW_BACKUP_DELAY
         try:

@@ -1,0 +1,1 @@
+"""`ask compare`: one question for several models, and the views of their answers."""
