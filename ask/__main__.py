@@ -68,12 +68,12 @@ def run_and_report_errors(arguments: Sequence[str]) -> int:
 
     try:
         if arguments[:1] == ["--complete"]:  # before Click, whose import takes longer than completion
-            from ask.completion import write_completions
+            from ask.cli.completion import write_completions
 
             return write_completions(arguments[1:])
         if arguments and arguments[0].partition("=")[0] == "--profile":  # also before Click, so that it is timed too
             return _run_profiled(arguments[0].partition("=")[2], arguments[1:])
-        from ask.cli import run_command_line
+        from ask.cli.commands import run_command_line
 
         return run_command_line(arguments)
     except (BrokenPipeError, BrokenOutputError):

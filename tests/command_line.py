@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, TypeGuard
 
 import click
 
-from ask.cli import COMMANDS
 from ask.cli.ask import command as ask_command
+from ask.cli.commands import COMMANDS
 from ask.config import settings
 from tests.doc_pages import read_table
 

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import click
 
-from ask.cli import COMMANDS
 from ask.cli.ask import command as root
+from ask.cli.commands import COMMANDS
 from ask.config.settings import SETTINGS
 from ask.tools.builtin import BUILTIN_TOOLS, SEARCH_WEB
 

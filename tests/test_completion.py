@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ask.cli.completion import SAFE_WORD
 from ask.client.models_cache import get_cache_file, read_models, write_models
-from ask.completion import SAFE_WORD
 from ask.mcp.address_cache import write_addresses
 from ask.plugin_api.provider import ModelInfo
 from tests import wire
@@ -142,5 +142,5 @@ def test_completion_imports_neither_click_nor_providers(home: Home) -> None:
     for arguments in (["providers"], ["models", "openrouter:"], ["conversations"], ["prompts", "mcp://"]):
         seen = observe(home, "--complete", *arguments)
         allowed = {"sqlite3"} if arguments == ["conversations"] else set()
-        assert seen.modules & (HEAVY | {"click", "ask_providers", "ask.cli", "subprocess"}) <= allowed
+        assert seen.modules & (HEAVY | {"click", "ask_providers", "ask.cli.commands", "subprocess"}) <= allowed
         assert not seen.writing

@@ -19,8 +19,8 @@ import pytest
 import ask
 import ask.parsing
 from ask import ChatCompletions, Provider, ProviderInfo, Responses, RetryAction, StreamReader
-from ask.cli import COMMANDS
 from ask.cli.ask import command
+from ask.cli.commands import COMMANDS
 from ask.cli.history import command as history_command
 from ask.cli.keys import command as keys_command
 from ask.client.certificates import CA_VARIABLES

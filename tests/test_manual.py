@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 import pytest
 
-from ask.cli import COMMANDS
 from ask.cli.ask import command
+from ask.cli.commands import COMMANDS
 from ask.config.settings import SETTINGS
 from tests import roff
 from tests.cli.chat.chat_session import PROMPT

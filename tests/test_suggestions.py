@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.suggestions import MAX_WORD_LENGTH, find_similar, suggest
+from ask.text import MAX_WORD_LENGTH, find_similar, suggest
 
 WORDS = st.text("abc", max_size=8)
 

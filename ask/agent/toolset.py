@@ -109,7 +109,7 @@ class Toolset:
             named += template.tools
         names += [name for name in named if name.startswith(self._get_missing_prefixes(settings))]
         for name in settings.disabled_tools.difference(names) if settings.tools else ():
-            from ask.suggestions import format_suggestion
+            from ask.text import format_suggestion
 
             advice = format_suggestion(name, names, "ask tools lists them")
             raise UsageError(f"unknown tool {name!r} in --disable-tool", advice)

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from ask import __version__
-from ask.cli import COMMANDS, CommandContext, is_on_terminal
+from ask.cli.commands import COMMANDS, CommandContext, is_on_terminal
 from ask.errors import RunInterruptedError, UsageError
 from ask.records import NamedTuple
 
@@ -220,7 +220,7 @@ def find_mistyped_command(words: Sequence[str]) -> str:
 
     Only a prompt of one word, or of "help" and one word, is checked.
     """
-    from ask.suggestions import find_misspelled
+    from ask.text import find_misspelled
 
     *before, word = words or ("",)
     if before not in ([], ["help"]):

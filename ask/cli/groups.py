@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from ask.cli import CommandContext
+from ask.cli.commands import CommandContext
 from ask.console import StandardOutput, StderrConsole
 from ask.errors import UsageError
 from ask.text import decode_argument, format_one_line

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ask.cli import load_command
+from ask.cli.commands import load_command
 from ask.cli.groups import subcommand
 
 

@@ -11,8 +11,7 @@ from ask.errors import FileError, UsageError
 from ask.project.project_context import list_all_skills
 from ask.project.trusted_files import UntrustedFileError
 from ask.render.table import write_table
-from ask.suggestions import format_suggestion
-from ask.text import decode_argument
+from ask.text import decode_argument, format_suggestion
 
 
 @click.group("skills", cls=CommandGroup)

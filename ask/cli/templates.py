@@ -8,7 +8,7 @@ import click
 
 from ask.app import AppContext
 from ask.atomic_files import lock_file
-from ask.cli import is_on_terminal
+from ask.cli.commands import is_on_terminal
 from ask.cli.editor import edit_file
 from ask.cli.groups import JSON_OPTION, TEXT, CommandGroup, print_notice, print_text
 from ask.config.config_editor import replace_file_content

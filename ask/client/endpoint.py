@@ -73,7 +73,7 @@ def load_provider(app: AppContext, name: str) -> LoadedProvider:
         provider = select_api(provider, table["api"])
     if provider:
         return provider.with_profiles(models, ()) if models else provider
-    from ask.suggestions import format_suggestion
+    from ask.text import format_suggestion
 
     hint = format_suggestion(name, app.provider_names, f"use one of {', '.join(app.provider_names)}")
     raise ConfigError(f"unknown provider {name!r}", hint)

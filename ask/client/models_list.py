@@ -16,7 +16,7 @@ from ask.config.settings import Settings
 from ask.errors import AskError
 from ask.plugin_api.loaded_provider import discard_notice
 from ask.plugin_api.provider import ModelInfo
-from ask.suggestions import find_similar
+from ask.text import find_similar
 
 REMOTE_LIST_MAX_AGE, LOCAL_LIST_MAX_AGE = 86_400.0, 60.0
 """Seconds for which a list is valid: that of a service, and of a local server, which may load models at any time."""

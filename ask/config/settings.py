@@ -429,7 +429,7 @@ def is_valid_value(value: Any, expected_type: type) -> bool:
 
 def format_unknown_key(key: str, known_keys: Mapping[str, Any] | Sequence[str]) -> str:
     """Format a warning about an unknown key, suggesting the most similar known one."""
-    from ask.suggestions import suggest
+    from ask.text import suggest
 
     suggestion = suggest(key, known_keys)
     return f"unknown key {' '.join(key.split())}" + (f" (did you mean {suggestion}?)" if suggestion else "")

@@ -26,9 +26,8 @@ from ask.map.output import check_output_path
 from ask.map.rows import INDEX, PATH, Row
 from ask.messages import EMPTY_MAPPING, Message, Usage
 from ask.records import NamedTuple
-from ask.suggestions import format_suggestion
 from ask.templates.placeholders import COLUMN_PATTERN, INPUT_NAME, fill_placeholders, find_placeholders
-from ask.text import decode_argument
+from ask.text import decode_argument, format_suggestion
 
 if TYPE_CHECKING:
     from ask.inputs.prompt_inputs import PromptInputs

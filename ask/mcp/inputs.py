@@ -19,10 +19,9 @@ from ask.mcp.resources import ResourceContent, read_resource
 from ask.mcp.run_servers import check_mcp_installed, format_server_hint
 from ask.mcp.server_config import ServerConfig, find_servers
 from ask.messages import Message
-from ask.suggestions import format_suggestion
 from ask.templates.placeholders import COLUMN_PATTERN, INPUT_NAME, VARIABLE_PATTERN, escape_placeholders
 from ask.templates.template import Template, parse_variables
-from ask.text import decode_argument, format_blocks, format_one_line
+from ask.text import decode_argument, format_blocks, format_one_line, format_suggestion
 
 
 def read_mcp_resource(

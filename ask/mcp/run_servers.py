@@ -16,7 +16,7 @@ from ask.mcp.server_config import MCP_EXTRA, ServerConfig, find_servers
 from ask.mcp.sign_in_store import SignIns
 from ask.mcp.tool_list_cache import ToolListCache
 from ask.mcp.tool_listing import ServerTools, build_tool_prefix, has_allowed_tool, to_tools
-from ask.suggestions import format_suggestion
+from ask.text import format_suggestion
 from ask.tools.base import Tool
 
 if TYPE_CHECKING:

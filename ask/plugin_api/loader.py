@@ -233,7 +233,7 @@ def list_hook_names() -> list[str]:
 
 def explain_hook_error(message: str) -> str:
     """Return pluggy's error, or a suggestion for a misspelled hook."""
-    from ask.suggestions import format_suggestion
+    from ask.text import format_suggestion
 
     hook = next((word.strip("'") for word in message.split() if word.strip("'").startswith("provider_")), "")
     if not hook or hook in list_hook_names():

@@ -16,8 +16,7 @@ from ask.project.front_matter import FrontMatterError, read_values, split_front_
 from ask.project.instructions import list_project_folders
 from ask.project.trusted_files import UntrustedFileError, read_trusted_file
 from ask.records import NamedTuple
-from ask.suggestions import format_suggestion
-from ask.text import decode_argument, format_one_line
+from ask.text import decode_argument, format_one_line, format_suggestion
 from ask.tools.base import Tool, ToolContext, ToolError, ToolResult, build_parameters_schema
 from ask.tools.builtin import READ_SKILL_NAME
 

@@ -6,10 +6,8 @@ Only the terminal's own sixteen colors are used, so that they suit its backgroun
 from __future__ import annotations
 
 import re
-import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from itertools import accumulate
 from typing import Any
@@ -19,6 +17,7 @@ from pygments.lexers import get_lexer_by_name
 from pygments.token import Comment, Generic, Keyword, Name, Number, Operator, String, Token
 from pygments.util import ClassNotFound
 
+from ask.process.time_limit import limit_time
 from ask.render.text_layout import Row, split_lines
 
 MAX_LINE_LENGTH = 2_000
@@ -97,7 +96,7 @@ class CodeHighlighter:
         if self._lexer is None or any(len(line) > MAX_LINE_LENGTH for line in lines):
             return [(0, Token, text, self._lexer_state)]
         try:
-            with limit_time(TIME_LIMIT):
+            with limit_time(TIME_LIMIT, TimeLimitError):
                 return list(iter_tokens(text, self._lexer, self._lexer_state, with_states=with_states))
         except TimeLimitError:
             SLOW_LEXERS.add(type(self._lexer))
@@ -108,27 +107,7 @@ class CodeHighlighter:
 
 
 class TimeLimitError(BaseException):
-    """The time limit of `limit_time` has passed. Not an `Exception`, which a lexer might catch."""
-
-
-@contextmanager
-def limit_time(seconds: float) -> Iterator[None]:
-    """Interrupt Python code and regular expressions of the main thread after a time.
-
-    Raises:
-        TimeLimitError: the time has passed.
-    """
-
-    def interrupt(*_: object) -> None:
-        raise TimeLimitError
-
-    previous_handler = signal.signal(signal.SIGALRM, interrupt)
-    previous_timer = signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, *previous_timer)
-        signal.signal(signal.SIGALRM, previous_handler)
+    """A lexer took too long. Not an `Exception`, which it might catch."""
 
 
 def iter_tokens(

@@ -8,11 +8,11 @@ from typing import Any
 
 from ask.agent.request import RunRequest
 from ask.agent.tool_loop import RunResult, get_last_answer
-from ask.answer_extraction import extract_code, extract_command
 from ask.console import StderrConsole, is_in_foreground
 from ask.errors import IncompleteResponseError, LimitReachedError
 from ask.events import Event
 from ask.plugin_api.provider import TextDelta
+from ask.render.answer_extraction import extract_code, extract_command
 from ask.render.json_events import JsonRenderer
 from ask.render.plain import PlainRenderer
 

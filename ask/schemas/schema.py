@@ -71,7 +71,7 @@ class ResponseSchema(JsonSchema):
 
     def find_problem(self, answer: str) -> str:
         """Return why an answer does not match, on one line; "" if it does."""
-        from ask.answer_extraction import extract_json
+        from ask.schemas.json_extraction import extract_json
 
         return extract_json(answer, self.describe_problems)[1]
 
@@ -81,7 +81,7 @@ class ResponseSchema(JsonSchema):
         Raises:
             IncompleteResponseError: there is none that matches.
         """
-        from ask.answer_extraction import extract_json
+        from ask.schemas.json_extraction import extract_json
 
         value, problem = extract_json(answer, self.describe_problems)
         if problem:

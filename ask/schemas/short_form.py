@@ -16,7 +16,7 @@ import re
 from typing import Any, NoReturn
 
 from ask.errors import UsageError
-from ask.suggestions import format_suggestion
+from ask.text import format_suggestion
 
 SchemaDict = dict[str, Any]
 

@@ -16,9 +16,8 @@ from ask.config.settings import check_model_option, check_options, format_unknow
 from ask.errors import AskError, ConfigError, UsageError
 from ask.messages import EMPTY_MAPPING, Message
 from ask.records import NamedTuple
-from ask.suggestions import format_suggestion
 from ask.templates.placeholders import INPUT_NAME, fill_placeholders, find_placeholders
-from ask.text import decode_argument
+from ask.text import decode_argument, format_suggestion
 
 if TYPE_CHECKING:
     from ask.inputs.prompt_inputs import PromptInputs

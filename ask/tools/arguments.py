@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from ask.messages import ToolSpec
 from ask.parsing import read_dict, read_list
-from ask.suggestions import suggest
+from ask.text import suggest
 from ask.tools.base import ToolError
 
 _NullCheck = Callable[[Any], bool]

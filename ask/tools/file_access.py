@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ask.atomic_files import Ownership, replace_file
 from ask.records import NamedTuple
-from ask.suggestions import find_similar
+from ask.text import find_similar
 from ask.tools.base import ApprovedFile, FolderConfinement, ToolContext, ToolError
 from ask.tools.file_names import find_equivalent_path
 

@@ -10,8 +10,7 @@ from contextlib import suppress
 from itertools import accumulate, islice
 from typing import Any
 
-from ask.suggestions import find_similar
-from ask.text import DecodedText
+from ask.text import DecodedText, find_similar
 from ask.tools.base import MAX_RESULT_LENGTH, ToolContext, ToolError, ToolResult
 from ask.tools.file_access import (
     escape_for_display,

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ask.cli import COMMANDS, find_command
 from ask.cli.ask import ParsedCommandLine, command, parse_command_line
+from ask.cli.commands import COMMANDS, find_command
 from ask.errors import UsageError
 from tests import wire
 from tests.cli.chat.chat_session import PROMPT

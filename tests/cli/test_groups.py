@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import click
 import pytest
 
-from ask.cli import COMMANDS, load_command
+from ask.cli.commands import COMMANDS, load_command
 from tests.program import Ask
 
 

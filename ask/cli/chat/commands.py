@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from ask.errors import UsageError
 from ask.records import NamedTuple
 from ask.render.amounts import format_count, format_local_time
-from ask.suggestions import format_suggestion
-from ask.text import format_one_line
+from ask.text import format_one_line, format_suggestion
 
 if TYPE_CHECKING:
     from ask.cli.chat.session import ChatSession

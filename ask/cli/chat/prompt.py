@@ -31,7 +31,7 @@ from ask.atomic_files import lock_file, open_private_file, write_private_file
 from ask.cli.chat.commands import SLASH_COMMANDS
 from ask.cli.chat.key_parser import KeyParser
 from ask.cli.chat.session import ChatSession
-from ask.completion import (
+from ask.cli.completion import (
     LOCK_TIMEOUT,
     MAX_CONVERSATIONS,
     SAFE_WORD,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.answer_extraction import extract_command
 from ask.errors import IncompleteResponseError
+from ask.render.answer_extraction import extract_command
 from ask.text import CONTROL_CHARACTERS
 
 FIND = "find . -type f -size +1G"

@@ -1,6 +1,6 @@
-"""Extract the code, shell command or JSON value that was asked for from a model's answer.
+"""Extract the code or shell command that was asked for from a model's answer.
 
-Models wrap all three in Markdown and prose even when told not to. A multi-line command stays as it is: nothing here
+Models wrap both in Markdown and prose even when told not to. A multi-line command stays as it is: nothing here
 parses shell syntax.
 """
 
@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import dropwhile
 from textwrap import dedent
-from typing import Any
 
-from ask.config.settings import JSON_ERRORS, STRICT_DECODER
 from ask.errors import IncompleteResponseError
+from ask.schemas.json_extraction import iter_code_blocks
 from ask.text import CONTROL_CHARACTERS, escape_non_ascii, format_one_line
 
 
@@ -26,17 +24,6 @@ def extract_code(response_text: str) -> str:
     the answer may be truncated.
     """
     return next(iter_code_blocks(response_text), response_text.strip("\n"))
-
-
-def iter_code_blocks(response_text: str) -> Iterator[str]:
-    """Yield the code of each non-empty fenced block, also in lists and quotes."""
-    from markdown_it import MarkdownIt
-
-    # Indented code is not enabled, so that a fence may have any indent.
-    parser = MarkdownIt("zero").enable(["fence", "list", "blockquote"])
-    for token in parser.parse(response_text):
-        if token.type == "fence" and token.content.strip():
-            yield token.content.removesuffix("\n")
 
 
 MAX_EXCERPT_LENGTH = 200
@@ -133,42 +120,3 @@ def is_prose(line: str) -> bool:
     letters = first_word.replace("'", "")
     is_sentence_start: bool = letters.isalpha() and letters[0].isupper() and letters[1:] == letters[1:].lower()
     return is_sentence_start and (line[-1] in ".:!?" or not OPTION_OR_PIPE_PATTERN.search(line))
-
-
-MAX_ATTEMPTS = 100
-"""Maximum number of opening brackets at which decoding a JSON value is tried."""
-BRACKET_PATTERN = re.compile(r"[{\[]")
-NO_JSON_MESSAGE = "the answer contains no JSON value"
-
-
-def extract_json(response_text: str, find_problem: Callable[[Any], str]) -> tuple[Any, str]:
-    """Return the first JSON value without a problem, and "".
-
-    If there is none, return the first value and its problem, or None and `NO_JSON_MESSAGE`. `find_problem` describes
-    why a value is not accepted, or returns "".
-    """
-    first_result: tuple[Any, str] | None = None
-    for value in iter_json_values(response_text):
-        result = value, find_problem(value)
-        if not result[1]:
-            return result
-        first_result = first_result or result
-    return first_result or (None, NO_JSON_MESSAGE)
-
-
-def iter_json_values(text: str) -> Iterator[Any]:
-    """Yield the JSON values in a text: all of it, its fenced blocks, values in prose."""
-    for candidate in (text, *iter_code_blocks(text)):
-        with suppress(*JSON_ERRORS):
-            yield STRICT_DECODER.decode(candidate.strip())
-    position = 0
-    for _ in range(MAX_ATTEMPTS):
-        bracket = BRACKET_PATTERN.search(text, position)
-        if not bracket:
-            return
-        try:
-            value, position = STRICT_DECODER.raw_decode(text, bracket.start())
-        except JSON_ERRORS:
-            position = bracket.end()
-        else:
-            yield value

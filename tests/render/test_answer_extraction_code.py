@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.answer_extraction import extract_code, iter_code_blocks
+from ask.render.answer_extraction import extract_code
+from ask.schemas.json_extraction import iter_code_blocks
 
 LINES = st.lists(
     st.text(st.characters(exclude_characters="\0\r\n", exclude_categories=["Cs"]), max_size=20), min_size=1

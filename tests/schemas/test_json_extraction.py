@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from ask.answer_extraction import NO_JSON_MESSAGE, extract_json
+from ask.schemas.json_extraction import NO_JSON_MESSAGE, extract_json
 from ask.schemas.schema import parse_schema
 from tests.json_strategies import any_json
 

@@ -1,0 +1,59 @@
+"""Extract the JSON value that was asked for from a model's answer, which may wrap it in Markdown and prose."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+from ask.config.settings import JSON_ERRORS, STRICT_DECODER
+
+MAX_ATTEMPTS = 100
+"""Maximum number of opening brackets at which decoding a JSON value is tried."""
+BRACKET_PATTERN = re.compile(r"[{\[]")
+NO_JSON_MESSAGE = "the answer contains no JSON value"
+
+
+def iter_code_blocks(response_text: str) -> Iterator[str]:
+    """Yield the code of each non-empty fenced block, also in lists and quotes."""
+    from markdown_it import MarkdownIt
+
+    # Indented code is not enabled, so that a fence may have any indent.
+    parser = MarkdownIt("zero").enable(["fence", "list", "blockquote"])
+    for token in parser.parse(response_text):
+        if token.type == "fence" and token.content.strip():
+            yield token.content.removesuffix("\n")
+
+
+def extract_json(response_text: str, find_problem: Callable[[Any], str]) -> tuple[Any, str]:
+    """Return the first JSON value without a problem, and "".
+
+    If there is none, return the first value and its problem, or None and `NO_JSON_MESSAGE`. `find_problem` describes
+    why a value is not accepted, or returns "".
+    """
+    first_result: tuple[Any, str] | None = None
+    for value in iter_json_values(response_text):
+        result = value, find_problem(value)
+        if not result[1]:
+            return result
+        first_result = first_result or result
+    return first_result or (None, NO_JSON_MESSAGE)
+
+
+def iter_json_values(text: str) -> Iterator[Any]:
+    """Yield the JSON values in a text: all of it, its fenced blocks, values in prose."""
+    for candidate in (text, *iter_code_blocks(text)):
+        with suppress(*JSON_ERRORS):
+            yield STRICT_DECODER.decode(candidate.strip())
+    position = 0
+    for _ in range(MAX_ATTEMPTS):
+        bracket = BRACKET_PATTERN.search(text, position)
+        if not bracket:
+            return
+        try:
+            value, position = STRICT_DECODER.raw_decode(text, bracket.start())
+        except JSON_ERRORS:
+            position = bracket.end()
+        else:
+            yield value
