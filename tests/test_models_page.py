@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ask.config.settings import MODEL_KEYS
+from ask.config.config_file import MODEL_KEYS
 from ask.profiles import EFFORTS, ModelProfile
 from tests import wire
 from tests.doc_pages import find_code_blocks, read_table

@@ -26,7 +26,7 @@ from ask.cli.groups import (
     print_text,
     require_confirmation,
 )
-from ask.config.settings import AppDirs, get_working_directory
+from ask.config.directories import AppDirs, get_working_directory
 from ask.console import StandardOutput, StderrConsole
 from ask.errors import BrokenOutputError, FileError, UsageError
 from ask.history.conversations import find_conversation, find_newest_conversation

@@ -16,7 +16,7 @@ from ask.cli.config import change_setting
 from ask.cli.groups import JSON_OPTION, TEXT, CommandGroup, print_notice
 from ask.cli.tools import to_tool_row
 from ask.config.config_editor import UNSET
-from ask.config.settings import check_server_tables
+from ask.config.config_file import check_server_tables
 from ask.errors import ConfigError, UsageError
 from ask.inputs.sources import MCP_PREFIX
 from ask.mcp.address_cache import write_addresses

@@ -6,7 +6,10 @@ import click
 
 from ask.app import AppContext
 from ask.cli.groups import JSON_OPTION, subcommand
-from ask.config.settings import FILES_LEVEL, get_working_directory, resolve_settings
+from ask.config.directories import get_working_directory
+from ask.config.options import RunOptions
+from ask.config.resolution import resolve_settings
+from ask.config.settings import FILES_LEVEL
 from ask.errors import SafetyError
 
 
@@ -22,7 +25,7 @@ def command(*, files: bool, as_json: bool) -> None:
     from ask.cli.doctor_checks import print_results, probe_safe_mode
 
     app, directory = AppContext(), get_working_directory()
-    settings = resolve_settings({}, app.environment, app.config)
+    settings = resolve_settings(RunOptions(), app.environment, app.config)
     if files:
         settings = settings._replace(safe_level=FILES_LEVEL)
     if print_results(probe_safe_mode(settings, directory, app), as_json=as_json):

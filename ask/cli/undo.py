@@ -12,7 +12,7 @@ import click
 
 from ask.app import AppContext
 from ask.cli.groups import print_notice, require_confirmation, subcommand
-from ask.config.settings import get_working_directory
+from ask.config.directories import get_working_directory
 from ask.console import BOLD, StandardOutput, identify_terminal
 from ask.errors import BrokenOutputError, FileError, UsageError
 from ask.history.conversations import find_conversation, find_last_run

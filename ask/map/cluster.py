@@ -296,7 +296,13 @@ def describe_job(job: Job, agent_options: AgentOptions | None, base_url: str | N
     first = job.requests[0]
     redact, redact_value = first.secrets.redact, first.secrets.redact_value
     if agent_options:
-        agent_options = agent_options._replace(arguments=tuple(map(redact, agent_options.arguments)))
+        run = agent_options.run
+        run = run._replace(
+            system=run.system and redact(run.system),
+            schema=run.schema and redact(run.schema),
+            options=tuple(map(redact, run.options)),
+        )
+        agent_options = agent_options._replace(run=run)
     return ClusterJob(
         id=token_hex(8),
         versions=find_versions(),

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ask.config.settings import SERVER_KEYS, SERVER_NAME_PATTERN, Config, check_server_tables
+from ask.config.config_file import SERVER_KEYS, SERVER_NAME_PATTERN, Config, check_server_tables
 from ask.errors import ConfigError
 from ask.messages import EMPTY_MAPPING
 from ask.parsing import read_dict, read_list

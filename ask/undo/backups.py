@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ask.atomic_files import create_private_folder, open_private_file
-from ask.config.settings import get_working_directory
+from ask.config.directories import get_working_directory
 from ask.tools.file_access import escape_for_display
 from ask.undo.journal import (
     BACKUPS_FOLDER,

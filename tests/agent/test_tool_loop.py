@@ -13,7 +13,8 @@ from ask.agent.tool_loop import RunResult, ToolLoop
 from ask.app import AppContext
 from ask.client.provider_client import ProviderClient
 from ask.client.transport import Transport
-from ask.config.settings import AppDirs, Settings
+from ask.config.directories import AppDirs
+from ask.config.settings import Settings
 from ask.errors import (
     IncompleteResponseError,
     IncompleteStreamError,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ask.cli.mcp import add_command as add
-from ask.config.settings import SERVER_KEYS, check_config
+from ask.config.config_file import SERVER_KEYS, check_config
 from ask.mcp.connection import UNSOLICITED_LIMIT
 from ask.mcp.process import MESSAGE_LIMIT
 from ask.mcp.server_config import DEFAULT_START_TIMEOUT

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.config.settings import SERVER_KEYS, SERVER_NAME_PATTERN, Config, check_config, check_server_tables
+from ask.config.config_file import SERVER_KEYS, SERVER_NAME_PATTERN, Config, check_config, check_server_tables
 from ask.errors import ConfigError
 from ask.mcp.server_config import (
     ServerConfig,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from ask.agent.model_selection import ModelSelection, resolve_other_endpoint
 from ask.agent.request import (
@@ -28,6 +27,7 @@ from ask.agent.tool_loop import RunResult
 from ask.app import AppContext
 from ask.cli.run import create_renderer
 from ask.client.endpoint import fetch_first_model
+from ask.config.options import RunOptions
 from ask.console import StderrConsole
 from ask.errors import FileError, RunInterruptedError, UsageError
 from ask.events import Event, Notice
@@ -71,7 +71,7 @@ class ChatTurn(NamedTuple):
 class ChatSession:
     """Sends messages and applies slash commands to the next request.
 
-    `flags` are the options of `ask` by parameter name.
+    `options` are those of the command line; slash commands change them.
 
     Attributes:
         request: The next request, complete except for the message.
@@ -86,24 +86,24 @@ class ChatSession:
 
     is_interactive = False
 
-    def __init__(self, flags: Mapping[str, Any], app: AppContext) -> None:
-        self.flags = dict(flags)
+    def __init__(self, options: RunOptions, app: AppContext) -> None:
+        self.options = options
         self.app = app
         self.console = app.console
-        self.command_console = StderrConsole(app.environment, quiet=False, plain=flags["plain"], redact=self.redact)
-        self.request = prepare_without_prompt(self.flags, app)
+        self.command_console = StderrConsole(app.environment, quiet=False, plain=options.plain, redact=self.redact)
+        self.request = prepare_without_prompt(self.options, app)
         template = self.request.template
         self._pending_template = template if template and template.prompt else None
         self._pending_inputs = (template and template.inputs) or PromptInputs()
-        if flags["files"]:
-            self._pending_inputs = self._pending_inputs.merge(self._read_inputs(flags["files"]))
+        if options.files:
+            self._pending_inputs = self._pending_inputs.merge(self._read_inputs(options.files))
         self._tools_override: bool | None = None
         self.totals = RunResult([], app)
         self.message_count = 0
         self.is_saved = bool(self.request.message_history or self.request.unanswered)
         self.draft = ""
         self.has_typeahead: Callable[[], bool] = bool
-        if flags["unanswered"]:
+        if options.unanswered:
             add_unanswered(self.request)  # its error comes before the first message
 
     # Messages
@@ -115,8 +115,8 @@ class ChatSession:
         """
         message = self._compose_message(text)
         request = self.request._replace(user_message=message)
-        if self.flags["unanswered"]:
-            self.flags["unanswered"] = False
+        if self.options.unanswered:
+            self.options = self.options._replace(unanswered=False)
             request = add_unanswered(request)
         elif self.is_interactive:
             request = confirm_unanswered(request, self.app)
@@ -184,7 +184,7 @@ class ChatSession:
         """Run a message and render the answer."""
         self.request = self.request._replace(opening_messages=())
         warn_on_first_run(request, self.app)
-        renderer = create_renderer(self.flags, request, self.console)
+        renderer = create_renderer(self.options, request, self.console)
         try:
             result = run_request(request, self.app, renderer.show)
         except KeyboardInterrupt:  # before or after the tool loop, which handles Ctrl-C itself
@@ -193,7 +193,7 @@ class ChatSession:
         self.is_saved = self.is_saved or result.is_saved
         self.message_count += 1
         self._add_usage(result)
-        in_json = self.flags["as_json"] or self.flags["as_events"]
+        in_json = self.options.as_json or self.options.as_events
         with record_exit_code_on_error(result, request, self.app):
             renderer.finish(result, request.conversation_id if result.is_saved and in_json else "")
         return result
@@ -315,21 +315,24 @@ class ChatSession:
 
     def enable_safe_mode(self, *, without_commands: bool) -> None:
         """Run the tools in safe mode from now on; stays off if that is not available."""
-        flag = "safe_files" if without_commands else "safe"
-        self.flags[flag] = True
+        original_options = self.options
+        if without_commands:
+            self.options = self.options._replace(safe_files=True)
+        else:
+            self.options = self.options._replace(safe=True)
         try:
             self._apply_settings()
         except BaseException:
-            self.flags[flag] = self.request.safe_mode is not None
+            self.options = original_options
             raise
 
     def _apply_settings(self) -> None:
-        """Update the settings and tools of the request from the flags and slash commands."""
+        """Update the settings and tools of the request from the options and slash commands."""
         request = self.request
-        settings = read_settings(self.flags, request.extra_system_prompt, self.app, request.template)
+        settings = read_settings(self.options, request.extra_system_prompt, self.app, request.template)
         if self._tools_override is not None:
             settings = settings._replace(tools=self._tools_override)
-        self.request = apply_settings(request, settings, self.flags, self.app)
+        self.request = apply_settings(request, settings, self.options, self.app)
 
     def attach_files(self, text: str) -> PromptInputs:
         """Attach the files named by one or more paths or URLs to the next message; return their content."""
