@@ -42,7 +42,7 @@ LAYERS = [
     {"agent"},
     {"map"},
     {"render"},
-    {"compare"},
+    {"compare", "export"},
     {"cli"},
     {"__main__"},
 ]
@@ -65,7 +65,7 @@ PACKAGES = {
     "pluggy": {"plugin_api"},
     "docstring_parser": {"tools"},
     "jsonschema": {"schemas"},
-    "markdown_it": {"schemas", "render"},
+    "markdown_it": {"schemas", "render", "export"},
     "pygments": {"render"},
     "pathspec": {"inputs"},
     "tomli_w": {"config", "cli"},

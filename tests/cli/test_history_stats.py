@@ -14,7 +14,7 @@ import pytest
 from ask.history.store import Store
 from tests.history.saved import NOW, assistant, called, result, save, user
 from tests.program import Ask, Home
-from tests.render.test_usage_report import ReportParser
+from tests.export.test_usage_html import ReportParser
 
 DAY = 86_400
 
