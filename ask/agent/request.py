@@ -27,7 +27,6 @@ from ask.messages import (
     ReportedUsage,
     ResumedConversation,
     UnansweredQuestion,
-    merge_user_messages,
 )
 from ask.records import NamedTuple
 from ask.text import decode_argument, format_blocks, is_blank
@@ -71,21 +70,14 @@ class RunRequest(NamedTuple):
         settings: the settings of the run.
         endpoint: the provider and model to ask.
         secrets: the API keys, to be redacted.
-        toolset: all tools, of which `tools` were selected.
-        template: the template; None without one.
         reported_usage: the known size of `message_history`.
         safe_mode: the run's safe mode; None if it is off.
-        summary_end_run: for a request that asks for a summary, the number of the first run that it does not cover.
         output_format: one of `OUTPUT_FORMATS`; "" for any format.
         response_schema: the schema of an answer in the format "schema"; None for any other format.
         fallbacks: the providers and models to ask in turn if `endpoint` cannot answer.
         project_context: the project's instructions, and the skills; None if there are none or tools are off.
         opening_messages: the messages of a template, between `message_history` and `user_message`.
-        system_prompt: the complete system prompt of a row of `ask map`, whose conversation is never shortened; "" to
-            build one from the request and the tools that are actually offered.
         shows_text: whether text without an `output_format` is shown while it arrives, not only once it is complete.
-        unanswered: the earlier questions that are not sent because they have no answer.
-        replaced_runs: the numbers of the runs whose questions `user_message` contains.
     """
 
     conversation_id: str
@@ -97,23 +89,35 @@ class RunRequest(NamedTuple):
     settings: Settings
     endpoint: ModelEndpoint
     secrets: Secrets
-    toolset: Toolset
-    template: Template | None = None
     reported_usage: ReportedUsage = ReportedUsage()
-    summary_end_run: int | None = None
     safe_mode: SafeModeContext | None = None
     output_format: str = ""
     response_schema: ResponseSchema | None = None
     fallbacks: Sequence[ModelEndpoint] = ()
     project_context: ProjectContext | None = None
     opening_messages: Sequence[Message] = ()
-    system_prompt: str = ""
     shows_text: bool = True
+
+
+class PreparedRun(NamedTuple):
+    """A request, and what it was prepared with.
+
+    Attributes:
+        request: the request.
+        toolset: all tools, of which those of the request were selected.
+        template: the template; None without one.
+        unanswered: the earlier questions of the conversation that are not sent because they have no answer.
+        replaced_runs: the numbers of the runs whose questions the request contains.
+    """
+
+    request: RunRequest
+    toolset: Toolset
+    template: Template | None = None
     unanswered: Sequence[UnansweredQuestion] = ()
     replaced_runs: Sequence[int] = ()
 
 
-def prepare_request(options: RunOptions, app: AppContext) -> RunRequest:
+def prepare_request(options: RunOptions, app: AppContext) -> PreparedRun:
     """Read everything the run needs and, in safe mode, open the sandbox.
 
     Args:
@@ -123,24 +127,28 @@ def prepare_request(options: RunOptions, app: AppContext) -> RunRequest:
     Raises:
         AskError: an option or the configuration is invalid, or an input cannot be read.
     """
-    request = prepare_without_prompt(options, app)
+    from ask.agent.unanswered import add_unanswered, print_unanswered
+
+    prepared = prepare_without_message(options, app)
     try:
-        request = request._replace(user_message=read_user_message(options, request, app))
+        message = read_user_message(options, prepared, app)
+        prepared = prepared._replace(request=prepared.request._replace(user_message=message))
     except MissingQuestionError:
         if not options.unanswered:
-            print_unanswered(request, app)
+            print_unanswered(prepared.unanswered, app)
             raise
     if options.unanswered:
         if options.resume is None and not options.continue_last:
             raise UsageError("--unanswered needs a conversation", "add -c or --resume ID")
-        request = add_unanswered(request)
+        prepared = add_unanswered(prepared)
+    request = prepared.request
     check_attachments_supported(request.user_message.attachments, request.endpoint)
     warn_on_first_run(request, app)
-    return request
+    return prepared
 
 
-def prepare_without_prompt(options: RunOptions, app: AppContext, *, has_columns: bool = False) -> RunRequest:
-    """Prepare the request without its message.
+def prepare_without_message(options: RunOptions, app: AppContext, *, has_columns: bool = False) -> PreparedRun:
+    """Prepare a request without its message.
 
     `has_columns` says whether the columns of rows fill in the placeholders of a template that have no value. Raises the
     errors of `prepare_request`.
@@ -182,8 +190,6 @@ def prepare_without_prompt(options: RunOptions, app: AppContext, *, has_columns:
         settings=settings,
         endpoint=endpoint,
         secrets=secrets,
-        toolset=toolset,
-        template=template,
         output_format=next((form for form in OUTPUT_FORMATS if getattr(options, form)), ""),
         response_schema=response_schema,
         fallbacks=fallbacks,
@@ -191,14 +197,15 @@ def prepare_without_prompt(options: RunOptions, app: AppContext, *, has_columns:
     )
     for message in request.opening_messages:
         check_attachments_supported(message.attachments, endpoint)
-    request = apply_settings(request, settings, options, app)
+    prepared = PreparedRun(request, toolset, template, conversation.unanswered)
+    request = apply_settings(prepared, settings, options, app)
     if not endpoint.model:
         model = fetch_first_model(endpoint, app.console.print_notice, settings)
         request = request._replace(endpoint=endpoint._replace(model=model))
-    return continue_conversation(request, conversation)
+    return prepared._replace(request=continue_conversation(request, conversation))
 
 
-def apply_settings(request: RunRequest, settings: Settings, options: RunOptions, app: AppContext) -> RunRequest:
+def apply_settings(prepared: PreparedRun, settings: Settings, options: RunOptions, app: AppContext) -> RunRequest:
     """Return the request with these settings and the tools that they allow. Opens safe mode if they require it.
 
     Raises:
@@ -210,10 +217,15 @@ def apply_settings(request: RunRequest, settings: Settings, options: RunOptions,
 
         settings = settings._replace(allow=select_valid_rules("tools.allow", settings.allow, app.console.print_notice))
         ToolPolicy.from_settings(settings)  # an invalid rule that denies is an error before anything is sent
-    context, safe_mode, template = request.project_context, request.safe_mode, request.template
+    request, toolset, template = prepared.request, prepared.toolset, prepared.template
+    context, safe_mode = request.project_context, request.safe_mode
     if context is None and settings.tools and (template is None or template.tools):
-        context = read_project_context(options, settings, app, request)
-    tools = request.toolset.select_tools(settings, template)
+        context = read_project_context(options, settings, app, request.directory)
+        if context and context.skills:
+            from ask.project.skills import create_skill_tool
+
+            toolset.skill_tools = (create_skill_tool(context.skills),)
+    tools = toolset.select_tools(settings, template)
     if settings.safe and not safe_mode:
         from ask.safety.safe_mode import SafeModeContext
 
@@ -237,56 +249,8 @@ def continue_conversation(request: RunRequest, conversation: ResumedConversation
     return request._replace(
         conversation_id=conversation.id,
         message_history=conversation.messages,
-        unanswered=conversation.unanswered,
         reported_usage=conversation.reported_usage if is_same_model else ReportedUsage(),
     )
-
-
-def add_unanswered(request: RunRequest) -> RunRequest:
-    """Return the request with a message that begins with the unanswered questions; refused ones are left out.
-
-    Raises:
-        UsageError: there are none.
-    """
-    questions = [question for question in request.unanswered if not question.is_refused]
-    if not questions:
-        raise UsageError("there is no unanswered question to send", "leave out --unanswered")
-    messages = [question.message for question in questions]
-    if request.user_message.content:
-        messages.append(request.user_message)
-    [message] = merge_user_messages(messages)
-    return request._replace(
-        user_message=message,
-        unanswered=[question for question in request.unanswered if question.is_refused],
-        replaced_runs=[question.run_number for question in questions if question.run_number is not None],
-    )
-
-
-def confirm_unanswered(request: RunRequest, app: AppContext) -> RunRequest:
-    """Ask on the terminal whether to send the unanswered questions too; return the request with or without them.
-
-    Without a terminal, it is returned unchanged, and a notice will say that they are left out.
-    """
-    questions = [question for question in request.unanswered if not question.is_refused]
-    if not questions:
-        return request
-    from ask.agent.unanswered import confirm_sending
-
-    answer = confirm_sending(questions, app)
-    if answer:
-        return add_unanswered(request)
-    refused = [question for question in request.unanswered if question.is_refused]
-    return request if answer is None else request._replace(unanswered=refused)
-
-
-def print_unanswered(request: RunRequest, app: AppContext) -> None:
-    """Print the questions of the conversation that are not sent again by themselves."""
-    if request.unanswered:
-        from ask.agent.unanswered import describe_question
-
-        for question in request.unanswered:
-            command = "" if question.is_refused else "; --unanswered sends it"
-            app.console.print_notice(f"not sent: {describe_question(question)}{command}")
 
 
 def add_models(
@@ -307,26 +271,22 @@ def add_models(
 
 
 def read_project_context(
-    options: RunOptions, settings: Settings, app: AppContext, request: RunRequest
+    options: RunOptions, settings: Settings, app: AppContext, directory: Path
 ) -> ProjectContext | None:
-    """Read the instructions of the project and the skills; add the tool that reads skills to the toolset.
+    """Read the instructions of the project and the skills.
 
     Returns None if there are no such files.
 
     Raises:
         FileError: the user's earlier decisions cannot be read.
     """
-    if not has_context_files(request.directory, settings, app):
+    if not has_context_files(directory, settings, app):
         return None
     from ask.project.project_context import load_project_context
-    from ask.project.skills import create_skill_tool
     from ask.safety.approval import confirm
 
     allowed = True if options.context else False if options.no_context else None
-    context = load_project_context(app, settings.context_files, request.directory, allowed=allowed, confirm=confirm)
-    if context.skills:
-        request.toolset.skill_tools = (create_skill_tool(context.skills),)
-    return context
+    return load_project_context(app, settings.context_files, directory, allowed=allowed, confirm=confirm)
 
 
 def read_conversation(options: RunOptions, app: AppContext, directory: Path) -> ResumedConversation:
@@ -423,12 +383,12 @@ def read_settings(
     return settings
 
 
-def read_user_message(options: RunOptions, request: RunRequest, app: AppContext) -> Message:
+def read_user_message(options: RunOptions, prepared: PreparedRun, app: AppContext) -> Message:
     """Read the user's message from all its sources.
 
     These are a template, the command line, files and standard input.
     """
-    template = request.template
+    request, template = prepared.request, prepared.template
     notify = app.console.print_notice
     read_piped = partial(read_stdin, request.settings.stdin_limit, notify)
     prompt_text = decode_argument(" ".join(options.words))
@@ -444,7 +404,7 @@ def read_user_message(options: RunOptions, request: RunRequest, app: AppContext)
     piped_inputs = parse_stdin_content(piped_data, keep_location=request.settings.keep_location)
     for note in piped_inputs.encoding_notes:
         notify(note)
-    inputs = read_files(options.files, request, app, stdin_reader).merge(piped_inputs)
+    inputs = read_files(options.files, request, prepared.toolset, app, stdin_reader).merge(piped_inputs)
     if template and template.inputs:
         inputs = template.inputs.merge(inputs)
     print_input_notes(inputs, request, app)
@@ -452,13 +412,18 @@ def read_user_message(options: RunOptions, request: RunRequest, app: AppContext)
 
 
 def read_files(
-    files: Sequence[str], request: RunRequest, app: AppContext, stdin_reader: Callable[[], bytes] | None = None
+    files: Sequence[str],
+    request: RunRequest,
+    toolset: Toolset,
+    app: AppContext,
+    stdin_reader: Callable[[], bytes] | None = None,
 ) -> PromptInputs:
     """Read the files, folders and URLs to attach to a message.
 
     Args:
         files: their names, as the values of -f.
         request: the request that they are for.
+        toolset: the tools of the run, with the MCP servers that may have them.
         app: the user's installation.
         stdin_reader: reads standard input, for "-"; None if it must not be read.
 
@@ -471,9 +436,7 @@ def read_files(
     def read_resource(address: str, timeout: float) -> PromptInputs:
         from ask.mcp.inputs import read_mcp_resource
 
-        return read_mcp_resource(
-            address, timeout, app, request.toolset.mcp_servers, keep_location=settings.keep_location
-        )
+        return read_mcp_resource(address, timeout, app, toolset.mcp_servers, keep_location=settings.keep_location)
 
     settings, environment = request.settings, request.secrets.build_child_environment()
     readers = InputReaders(

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from ask.agent.compaction import compact_conversation
-from ask.agent.request import RunRequest, prepare_without_prompt
+from ask.agent.request import RunRequest, prepare_without_message
 from ask.agent.tool_loop import RunResult
 from ask.cli.ask import create_run_options, select_options
 from ask.cli.groups import subcommand
@@ -33,7 +33,8 @@ def command(*, conversation: str | None, **flags: Any) -> None:
     options = create_run_options(flags, resume=conversation, continue_last=conversation is None)
     with open_session(quiet=options.quiet, plain=options.plain, verbose=options.verbose) as app:
 
-        def summarize(request: RunRequest) -> RunResult:
-            return run_and_render(request, app, create_renderer(options, request, app.console))
+        def summarize(request: RunRequest, end_run: int | None) -> RunResult:
+            renderer = create_renderer(options, request, app.console)
+            return run_and_render(request, app, renderer, summary_end_run=end_run)
 
-        compact_conversation(prepare_without_prompt(options, app), app, summarize)
+        compact_conversation(prepare_without_message(options, app).request, app, summarize)

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from ask.agent.request import RunRequest, add_models, prepare_without_prompt, read_user_message
+from ask.agent.request import RunRequest, add_models, prepare_without_message, read_user_message
 from ask.app import AppContext
 from ask.cli.ask import create_run_options, select_options
 from ask.cli.groups import subcommand
@@ -82,9 +82,9 @@ def prepare_requests(
         AskError: an option or the configuration is invalid, or an input cannot be read.
     """
     options = create_run_options(flags, model=flags["models"][0], no_tools=True, no_save=True)
-    request = prepare_without_prompt(options, app)
-    message = read_user_message(options, request, app)
-    request = request._replace(user_message=message, fallbacks=())
+    prepared = prepare_without_message(options, app)
+    message = read_user_message(options, prepared, app)
+    request = prepared.request._replace(user_message=message, fallbacks=())
     requests = add_models(request, flags["models"][1:], options, app)
     # The models may accept different parameters, so the judge gets only those of the configuration.
     own_settings = request.settings._replace(options=app.config.options, given_options=frozenset())

@@ -367,7 +367,7 @@ class MapCommand:
         if agent_options is None:
             from ask.map.row_runner import RowRunner
 
-            return RowRunner(job.requests, app).run, MAX_CONCURRENCY
+            return RowRunner(job.requests, job.system_prompts, app).run, MAX_CONCURRENCY
         from ask.map.agent_runner import AgentRunner
 
         runner = AgentRunner(job.requests, agent_options)
@@ -385,7 +385,7 @@ class MapCommand:
     def _print_estimate(self, rows: Iterator[Row]) -> None:
         """Print how many rows would be sent and what they would cost."""
         requests = self.job.requests
-        overheads = [estimate_text_tokens(request.system_prompt) for request in requests]
+        overheads = [estimate_text_tokens(prompt) for prompt in self.job.system_prompts]
         count = invalid = finished = tokens = 0
         for task in filter(None, identify_rows(self.job, self.ledger, rows)):
             if not task.can_be_sent:

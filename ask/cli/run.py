@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ask.agent.request import RunRequest, confirm_unanswered, prepare_request
+from ask.agent.request import RunRequest, prepare_request
 from ask.agent.run import record_exit_code, record_exit_code_on_error, run_request
 from ask.agent.tool_loop import RunResult
 from ask.app import AppContext
@@ -37,16 +37,23 @@ def run_prompt(options: RunOptions, literal_options: Sequence[str] = ()) -> int:
     with open_session(quiet=options.quiet, plain=options.plain, verbose=options.verbose) as app:
         if literal_options and app.console.is_terminal:
             app.console.print_notice(f"treated as part of the question: {' '.join(literal_options)}")
-        request = prepare_request(options, app)
-        if request.unanswered and is_on_terminal(app):
-            request = confirm_unanswered(request, app)
+        prepared = prepare_request(options, app)
+        if prepared.unanswered and is_on_terminal(app):
+            from ask.agent.unanswered import confirm_unanswered
+
+            prepared = confirm_unanswered(prepared, app)
+        request = prepared.request
         renderer = create_renderer(options, request, app.console)
         part_renderer = None
         if request.output_format:
             from ask.render.partial_answer import PartRenderer
 
             part_renderer = PartRenderer(request, renderer, app.console, verbose=options.verbose)
-        run_result = run_and_render(request, app, part_renderer or renderer)
+        if prepared.unanswered:
+            from ask.agent.unanswered import report_left_out
+
+            report_left_out(prepared, renderer.show)
+        run_result = run_and_render(request, app, part_renderer or renderer, replaced_runs=prepared.replaced_runs)
         app.cleanup.enter_context(record_exit_code_on_error(run_result, request, app))
         if run_result.error is not None:
             raise run_result.error
@@ -57,7 +64,7 @@ def run_prompt(options: RunOptions, literal_options: Sequence[str] = ()) -> int:
         run_follow_up = partial(run_and_render, app=app, renderer=renderer)
         command = offer_command(
             part_renderer.part,
-            request._replace(message_history=run_result.messages, opening_messages=(), unanswered=(), replaced_runs=()),
+            request._replace(message_history=run_result.messages, opening_messages=()),
             run_follow_up,
         )
         if not command:
@@ -121,10 +128,19 @@ def create_text_renderer(
     return TerminalRenderer(output, console, verbose=verbose, raw=bool(request.output_format))
 
 
-def run_and_render(request: RunRequest, app: AppContext, renderer: Renderer | PartRenderer) -> RunResult:
+def run_and_render(
+    request: RunRequest,
+    app: AppContext,
+    renderer: Renderer | PartRenderer,
+    *,
+    replaced_runs: Sequence[int] = (),
+    summary_end_run: int | None = None,
+) -> RunResult:
     """Run a request and show it."""
     try:
-        run_result = run_request(request, app, renderer.show)
+        run_result = run_request(
+            request, app, renderer.show, replaced_runs=replaced_runs, summary_end_run=summary_end_run
+        )
     finally:
         renderer.stop()
     with record_exit_code_on_error(run_result, request, app):

@@ -14,10 +14,11 @@ from ask.agent.request import (
     add_models,
     check_attachments_supported,
     compose_message,
-    prepare_without_prompt,
+    prepare_without_message,
     read_files,
 )
 from ask.agent.system_prompt import build_system_prompt
+from ask.agent.toolset import Toolset
 from ask.app import AppContext
 from ask.client.run_costs import require_price
 from ask.config.options import RunOptions
@@ -160,6 +161,8 @@ class Job(NamedTuple):
     Attributes:
         prompt: the prompt, with placeholders.
         requests: the request for each model, without a message.
+        system_prompts: the system prompt for each model.
+        toolset: the MCP servers that files of rows may come from.
         output: the output file; None for standard output.
         id: the identity of the job in the ledger.
         app: the user's installation.
@@ -167,6 +170,8 @@ class Job(NamedTuple):
 
     prompt: RowPrompt
     requests: tuple[RunRequest, ...]
+    system_prompts: tuple[str, ...]
+    toolset: Toolset
     output: Path | None
     id: str
     app: AppContext
@@ -207,7 +212,7 @@ class Job(NamedTuple):
                 raise UsageError("the prompt is empty")
             return Message("user", text)
         request = self.requests[model_number]
-        inputs = read_files(files, request, self.app)
+        inputs = read_files(files, request, self.toolset, self.app)
         if self.prompt.inputs:
             inputs = self.prompt.inputs.merge(inputs)
         check_attachments_supported(inputs.attachments, request.endpoint)
@@ -250,8 +255,8 @@ def prepare_job(options: JobOptions, app: AppContext) -> Job:
     """
     output = check_output_path(options.output) if options.output else None
     first_model, *other_models = options.models or (None,)
-    first = prepare_without_prompt(options.run._replace(model=first_model), app, has_columns=True)
-    template = first.template
+    prepared = prepare_without_message(options.run._replace(model=first_model), app, has_columns=True)
+    first, template = prepared.request, prepared.template
     prompt_text = template.prompt if template else options.prompt
     values, inputs = (template.values, template.inputs) if template else ({}, None)
     prompt = RowPrompt(prompt_text, options.run.files, values, inputs)
@@ -260,10 +265,8 @@ def prepare_job(options: JobOptions, app: AppContext) -> Job:
         settings=first.settings._replace(stream=False),
         fallbacks=(),  # the columns of a row name one model
     )
-    requests = tuple(
-        request._replace(system_prompt=build_system_prompt(request, app.environment, ()))
-        for request in add_models(first, list(filter(None, other_models)), options.run, app)
-    )
+    requests = add_models(first, list(filter(None, other_models)), options.run, app)
+    system_prompts = tuple(build_system_prompt(request, app.environment, ()) for request in requests)
     if first.settings.max_cost is not None:
         for request in requests:
             if not request.endpoint.provider.info.reports_cost:
@@ -281,7 +284,7 @@ def prepare_job(options: JobOptions, app: AppContext) -> Job:
         str(output or ""),
     ]
     digest = blake2b(json.dumps(identity, sort_keys=True, default=str).encode("utf-8", "replace"), digest_size=6)
-    return Job(prompt, requests, output, digest.hexdigest(), app)
+    return Job(prompt, requests, system_prompts, prepared.toolset, output, digest.hexdigest(), app)
 
 
 def identify_rows(job: Job, ledger: Ledger, rows: Iterable[Row | None]) -> Iterator[RowTask | None]:

@@ -95,7 +95,7 @@ class AgentBench:
         )
         app = AppContext({})
         app.app_dirs = AppDirs(self._folder / "config", self._folder / "data", self._folder / "cache")
-        return ToolLoop(request._replace(system_prompt="Be brief."), app, self._on_event, client=client).run()
+        return ToolLoop(request, app, self._on_event, client=client, system_prompt="Be brief.").run()
 
     def _on_event(self, event: Event) -> None:
         self.events.append(event)
