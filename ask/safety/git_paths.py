@@ -305,8 +305,8 @@ def _find_paths(settings: Sequence[_GitSetting], top: Path, environment: Mapping
     home = environment.get("HOME", "")
     yield from (GitPath(top / origin) for origin in dict.fromkeys(setting.origin for setting in settings) if origin)
     yield from (GitPath(path, "file") for path in _find_included_paths(settings, top, home))
-    if template := environment.get("GIT_TEMPLATE_DIR"):
-        yield GitPath(top / _expand_home(template, home), "folder")
+    for folder in filter(None, map(environment.get, ("GIT_TEMPLATE_DIR", "GIT_EXEC_PATH"))):
+        yield GitPath(top / _expand_home(folder, home), "folder")
     for name in _COMMAND_VARIABLES:
         yield from _find_command_paths(environment.get(name, ""), top, home, is_command=True)
     for setting in settings:

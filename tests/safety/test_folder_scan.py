@@ -612,6 +612,18 @@ def test_targets_of_links_in_the_home_and_on_path_are_protected(folders: Folders
     assert folders.scan() == {"work/.git", "work/files/target" if exists else "work/files"}
 
 
+def test_links_in_the_folders_of_variables_are_protected(folders: Folders) -> None:
+    names = ("zsh/.zshrc", "home/.config/fish/config.fish", "xdg/fish/config.fish")
+    for name in names:
+        target = folders.write(f"work/{name}")
+        (folders.base / name).parent.mkdir(parents=True, exist_ok=True)
+        (folders.base / name).symlink_to(target)
+    folders.write("work/libexec/git-x")
+    variables = {"ZDOTDIR": "zsh", "XDG_CONFIG_HOME": "xdg", "GIT_EXEC_PATH": "work/libexec"}
+    found = folders.scan(**{name: f"{folders.base}/{path}" for name, path in variables.items()})
+    assert found == {"work/.git", "work/libexec", *(f"work/{name}" for name in names)}
+
+
 @pytest.mark.parametrize("link", [".vim", ".config/nvim", ".config"])
 def test_a_linked_folder_is_protected(folders: Folders, link: str) -> None:
     folders.write("work/files/nvim/init.lua")
