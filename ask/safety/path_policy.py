@@ -16,6 +16,7 @@ from ask.safety.bubblewrap import TEMPORARY_FOLDER
 from ask.safety.git_paths import find_git
 from ask.safety.mounts import is_below, read_mounts
 from ask.safety.outer_repository import OuterRepository, build_git_environment, find_outer_repositories
+from ask.safety.protected_paths import is_in_any, resolve_links
 from ask.safety.sandbox_config import SandboxConfig
 from ask.safety.scan_record import read_scanned_folders
 
@@ -43,6 +44,8 @@ _TOOLCHAIN_MARKERS = (
     "lib/python3*/os.py",
 )
 """Paths next to the `bin` of a toolchain, but not next to that of a project with `bin` and `lib` folders."""
+_ENVIRONMENT_PATHS = ("pyvenv.cfg", "lib/python3*", "lib/node_modules")
+"""What is readable next to a `bin` in a folder where a call may have made a project look like a toolchain."""
 _VERSION_MANAGER_MARKERS = ("versions", "installs")
 """Folders next to the `shims` of a version manager such as pyenv or mise."""
 
@@ -197,27 +200,42 @@ def _find_toolchains(
 ) -> Iterator[Path]:
     """Yield the program folders on PATH, or the toolchains they belong to, unless they contain private folders.
 
-    Calls of earlier runs could write in `changeable_folders`.
+    Calls of earlier runs could write in `changeable_folders`. A link there may lead to any folder, which is therefore
+    yielded only if it is a toolchain.
     """
     for entry in dict.fromkeys(search_path.split(os.pathsep)):
-        folder = Path(entry)
-        if not folder.is_absolute() or not os.path.isdir(folder):
+        if not entry.startswith("/") or not os.path.isdir(entry):
             continue
-        folder = Path(os.path.realpath(folder))
-        runtimes = [Path(os.path.realpath(folder / name)).parent for name in _RUNTIMES]
-        for programs in dict.fromkeys((folder, *runtimes)):
-            candidates = (programs.parent, programs) if _is_toolchain(programs, changeable_folders) else (programs,)
-            for path in candidates:
-                if os.path.isdir(path) and not any(private.is_relative_to(path) for private in private_folders):
-                    yield path
-                    break
+        folder, folder_links = resolve_links(Path(entry))
+        found = {folder: folder_links}
+        for program, links in (resolve_links(folder / name) for name in _RUNTIMES):
+            found.setdefault(program.parent, [*folder_links, *links])
+        for programs, links in found.items():
+            if is_in_any(programs, changeable_folders):
+                paths = [programs, *_find_environment_paths(programs)]
+            elif _is_toolchain(programs, changeable_folders):
+                toolchain = programs.parent
+                has_private = any(private.is_relative_to(toolchain) for private in private_folders)
+                paths = [programs if has_private else toolchain]
+                links = []
+            else:
+                paths = [programs]
+            if not any(is_in_any(link, changeable_folders) for link in links):
+                for path in filter(os.path.exists, paths):
+                    if not any(private.is_relative_to(path) for private in private_folders):
+                        yield path
+
+
+def _find_environment_paths(program_folder: Path) -> Iterator[Path]:
+    """Yield the parts of a toolchain next to its programs that nothing else would have, and no links."""
+    for name in _ENVIRONMENT_PATHS if program_folder.name == "bin" else ():
+        for path in program_folder.parent.glob(name):
+            if os.path.realpath(path) == str(path):
+                yield path
 
 
 def _is_toolchain(program_folder: Path, changeable_folders: Sequence[Path]) -> bool:
-    """Check whether the parent of a program folder is a toolchain, not a project or a home directory.
-
-    A call could have created a marker, but not a runtime: folders on PATH are protected.
-    """
+    """Check whether the parent of a program folder is a toolchain, not a project or a home directory."""
     parent = program_folder.parent
     if program_folder.name == "shims":
         markers: tuple[str, ...] = _VERSION_MANAGER_MARKERS
@@ -225,11 +243,8 @@ def _is_toolchain(program_folder: Path, changeable_folders: Sequence[Path]) -> b
         markers = _TOOLCHAIN_MARKERS
     else:
         return False
-    has_runtime = any(os.path.exists(program_folder / name) for name in _RUNTIMES)
     return any(
-        has_runtime or not any(map(Path(os.path.realpath(path)).is_relative_to, changeable_folders))
-        for name in markers
-        for path in parent.glob(name)
+        not is_in_any(Path(os.path.realpath(path)), changeable_folders) for name in markers for path in parent.glob(name)
     )
 
 
