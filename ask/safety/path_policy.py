@@ -18,7 +18,7 @@ from ask.safety.mounts import is_below, read_mounts
 from ask.safety.outer_repository import OuterRepository, build_git_environment, find_outer_repositories
 from ask.safety.protected_paths import is_in_any, resolve_links
 from ask.safety.sandbox_config import SandboxConfig
-from ask.safety.scan_record import read_scanned_folders
+from ask.safety.scan_record import read_scan_record, read_scanned_folders
 
 INHERITED_VARIABLES = ("PATH", "LANG", "TERM")
 
@@ -86,8 +86,9 @@ def build_sandbox_config(
         changeable_folders = read_scanned_folders(secret_folders[1] / _STATE_FOLDER)
         toolchains = _find_toolchains(environment.get("PATH", ""), private_folders, changeable_folders)
         readable = dict.fromkeys((*_PYTHON_PREFIXES, _PACKAGE_FOLDER, *toolchains))
+        hidden_paths = map(Path, read_scan_record(secret_folders[1] / _STATE_FOLDER, changeable_folders).hidden)
         git = find_git(environment, folders)
-        repositories = tuple(find_outer_repositories(sorted({*folders}), homes, secret_folders, git))
+        repositories = tuple(find_outer_repositories(sorted({*folders}), (*homes, *hidden_paths), secret_folders, git))
     repository_paths = tuple(dict.fromkeys(path for one in repositories for path in one.paths)) if allow_git else ()
     return SandboxConfig(
         working_directory=folders[0],
@@ -211,19 +212,18 @@ def _find_toolchains(
         for program, links in (resolve_links(folder / name) for name in _RUNTIMES):
             found.setdefault(program.parent, [*folder_links, *links])
         for programs, links in found.items():
-            if is_in_any(programs, changeable_folders):
-                paths = [programs, *_find_environment_paths(programs)]
-            elif _is_toolchain(programs, changeable_folders):
-                toolchain = programs.parent
-                has_private = any(private.is_relative_to(toolchain) for private in private_folders)
-                paths = [programs if has_private else toolchain]
-                links = []
+            if _is_toolchain(programs, changeable_folders):
+                paths = [programs.parent, programs]
+            elif any(is_in_any(link, changeable_folders) for link in links):
+                continue
             else:
                 paths = [programs]
-            if not any(is_in_any(link, changeable_folders) for link in links):
-                for path in filter(os.path.exists, paths):
-                    if not any(private.is_relative_to(path) for private in private_folders):
-                        yield path
+            if is_in_any(programs, changeable_folders):
+                yield from _find_environment_paths(programs)
+            for path in filter(os.path.isdir, paths):
+                if not any(private.is_relative_to(path) for private in private_folders):
+                    yield path
+                    break
 
 
 def _find_environment_paths(program_folder: Path) -> Iterator[Path]:
@@ -243,9 +243,10 @@ def _is_toolchain(program_folder: Path, changeable_folders: Sequence[Path]) -> b
         markers = _TOOLCHAIN_MARKERS
     else:
         return False
-    return any(
-        not is_in_any(Path(os.path.realpath(path)), changeable_folders) for name in markers for path in parent.glob(name)
-    )
+    for target, links in (resolve_links(path) for name in markers for path in parent.glob(name)):
+        if not any(is_in_any(path, changeable_folders) for path in (parent, target, *links)):
+            return True
+    return False
 
 
 def check_folders_unmoved(config: SandboxConfig) -> None:

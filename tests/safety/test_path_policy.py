@@ -148,8 +148,22 @@ def test_no_call_of_an_earlier_run_makes_a_project_a_toolchain(
     for name in made.split():
         (project / name).mkdir(parents=True)
     write_scan_record(home / ".local/share/ask/safe", [project], ScanRecord(protected=(f"{project}/.git",)))
-    readable = confined(home, home / "work", path=f"{project}/{made.split()[0]}").readable_folders
+    readable = confined(home, home / "work", path=f"{project}/{made.split(maxsplit=1)[0]}").readable_folders
     assert {path for path in readable if path.is_relative_to(tmp_path)} == {project / name for name in shown.split()}
+
+
+@pytest.mark.parametrize(("folder", "marker"), [("project", "lib"), ("project", "pyvenv.cfg"), ("project/lib", "lib")])
+def test_a_link_of_an_earlier_run_makes_no_project_a_toolchain(
+    home: Path, tmp_path: Path, folder: str, marker: str
+) -> None:
+    for name in ("project/bin", "runtime/node_modules", *([folder] if "/" in folder else [])):
+        (tmp_path / name).mkdir(parents=True)
+    link = tmp_path / "project" / (f"{marker}/node_modules" if "/" in folder else marker)
+    link.symlink_to(tmp_path / ("runtime/node_modules" if "/" in folder else "runtime"))
+    record = ScanRecord(protected=(f"{tmp_path}/{folder}/.git",))
+    write_scan_record(home / ".local/share/ask/safe", [tmp_path / folder], record)
+    readable = confined(home, home / "work", path=f"{tmp_path}/project/bin").readable_folders
+    assert [path for path in readable if path.is_relative_to(tmp_path)] == [tmp_path / "project/bin"]
 
 
 @pytest.mark.parametrize("link", ["current", "bin/python3", "bin/node"])
