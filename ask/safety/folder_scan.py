@@ -220,10 +220,10 @@ def _protect_git_paths(
                 f"git cannot report its configuration for {folder} ({repository.error}): programs named there may "
                 "be unprotected"
             )
-        if repository.unclear_keys:
+        if repository.unclear_commands:
             protected_paths.add_warning(
-                f"git runs commands in {folder} whose files may be unprotected ({', '.join(repository.unclear_keys)}): "
-                "check these files before you use git there"
+                f"git runs commands in {folder} whose files may be unprotected "
+                f"({', '.join(repository.unclear_commands)}): check these files before you use git there"
             )
         for path in repository.paths:
             protected_paths.protect(path.path, path.placeholder_type, used_by="git")
