@@ -382,3 +382,13 @@ def test_common_settings_cause_no_placeholder_and_no_notice(tmp_path: Path, key:
         found = find_command_files(command, tmp_path, "/home/x")
         assert not [path for path in found.paths if path.path.is_relative_to(tmp_path)], found
         assert not found.is_unclear
+
+
+def test_one_notice_names_the_commands_of_all_repositories(folders: Folders) -> None:
+    folders.write("home/.gitconfig", "[alias]\nx = !make\n")
+    for name in ("a", "b"):
+        folders.git("init", "-q", name)
+    folders.git("config", "alias.y", "!$1", folder="work/b")
+    folders.scan()
+    [warning] = folders.warnings
+    assert warning.count("alias.x") == warning.count("alias.y") == 1
