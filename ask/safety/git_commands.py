@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 from ask.records import NamedTuple
@@ -28,6 +29,8 @@ _MAX_DEPTH = 8
 """How deep a command may be nested in the arguments of others."""
 _MAX_LENGTH = 10_000
 """The length of a command beyond which it is not read."""
+_MAX_FOLDERS = 20
+"""How many changes of the folder in a command are followed."""
 _REPLACED_SUBSTITUTION = re.compile(r"(?:\$\(|`)\s*git rev-parse --show-(toplevel|cdup)\s*(?:\)|`)")
 _VARIABLE_REFERENCE = re.compile(r"\$(?:\{(HOME|PWD)\}|(HOME|PWD)\b)")
 _FOLDER_CHANGE = re.compile(
@@ -197,7 +200,7 @@ class _CommandReader:
         is_certain = not _SEPARATOR_OTHER_THAN_AND.search(self.text)
         self._folders = self._all_folders[-1:] if is_certain else self._all_folders
         self._reads_code_from_stdin = False
-        self._has_unknown_folder = bool(_UNKNOWN_FOLDER.search(self.text))
+        self._has_unknown_folder = bool(_UNKNOWN_FOLDER.search(self.text)) or len(self._all_folders) > _MAX_FOLDERS
 
     def read(self, text: str, depth: int = 0) -> None:
         """Read a command line, which may be an argument of another one."""
@@ -444,7 +447,7 @@ def _split_words(text: str) -> list[str]:
 def _find_folders(text: str, top: Path, home: str) -> list[Path]:
     """Return the top folder, and the folders in which a command runs something, one after the other."""
     folders = [top]
-    for match in _FOLDER_CHANGE.finditer(text):
+    for match in islice(_FOLDER_CHANGE.finditer(text), _MAX_FOLDERS):
         folder = folders[-1] / expand_home(_unquote(match[1]), home)
         folders.append(Path(os.path.normpath(folder)))
     return list(dict.fromkeys(folders))

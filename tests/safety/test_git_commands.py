@@ -254,6 +254,7 @@ UNCLEAR = (
         "git show HEAD:x | bash -s",
     ),
     *("awk 'BEGIN { system(\"sh x\") }'", "perl -e 'system(1)'", "find . -exec sh {} \\;", "y" * 10_001),
+    " && ".join([*(f"cd {number}" for number in range(25)), "./x"]),
     *("$1", '"$TOOL" x', "$TOOLS/x", 'sh "$1"', "sh $x", "bash -e $(y)", "sh -c '$0' tools/x", 'f() { "$0"; }; f'),
     *("env $X sh y", "nice $TOOL", "xargs -n 1 $TOOL", "x=./y; $x", "eval y", 'sh -c "$1"', "nice make", "sudo npm ci"),
     *("env X=1 make", "time npm test", "sh -c make", "sh -c 'exec npm run x'", "python -m x", "env python3 -m x"),
