@@ -22,6 +22,7 @@ from ask.safety.outer_repository import REPOSITORY_CONTENT, read_gitfile
 from ask.safety.path_policy import SYSTEM_FOLDERS
 from ask.safety.protected_paths import (
     PROTECTED_NAME_SET,
+    SHOWN_ONCE,
     PlaceholderCreator,
     ProtectedPaths,
     find_placeholder_names,
@@ -29,6 +30,7 @@ from ask.safety.protected_paths import (
 )
 from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
 from ask.safety.scan_record import ScanRecord, read_scan_record, write_scan_record
+from ask.text import format_one_line
 from ask.tools.file_access import can_contain_secrets, is_empty
 
 MAX_TOP_ENTRIES = 1_000_000
@@ -41,6 +43,8 @@ MAX_GIT_REPOSITORIES = 50
 """Maximum number of repositories whose configuration is read, in addition to those of earlier runs."""
 MAX_MOUNT_ARGUMENTS = 8_000
 """Maximum number of arguments for mounts: bubblewrap accepts 9,000 arguments."""
+_MAX_NAMED_COMMANDS = 10
+"""How many commands of git a warning names."""
 _LOW_PRIORITY_NAMES = frozenset({"node_modules", "__pycache__", "site-packages"})
 _VIRTUAL_ENVIRONMENT_NAMES = frozenset(
     {"pyvenv.cfg", "bin", "etc", "include", "lib", "lib64", "man", "share", ".gitignore", ".lock", "CACHEDIR.TAG"}
@@ -207,6 +211,7 @@ def _protect_git_paths(
         protected_paths.add_warning(
             f"more than {MAX_GIT_REPOSITORIES} git repositories: files used by the new ones are not protected"
         )
+    unclear_commands: list[str] = []
     for repository in git_reader.read_repositories(examined):
         folder = repository.folder
         if repository.git_dir and folder in config.writable_folders and folder.is_relative_to(repository.git_dir):
@@ -220,13 +225,17 @@ def _protect_git_paths(
                 f"git cannot report its configuration for {folder} ({repository.error}): programs named there may "
                 "be unprotected"
             )
-        if repository.unclear_keys:
-            protected_paths.add_warning(
-                f"git runs commands in {folder} whose files may be unprotected ({', '.join(repository.unclear_keys)}): "
-                "check these files before you use git there"
-            )
+        unclear_commands += (
+            f"{name}: {format_one_line(text, 100)}" for name, text in repository.unclear_commands.items()
+        )
         for path in repository.paths:
             protected_paths.protect(path.path, path.placeholder_type, used_by="git")
+    if commands := list(dict.fromkeys(unclear_commands)):
+        more = f"; and {len(commands) - _MAX_NAMED_COMMANDS} more" if len(commands) > _MAX_NAMED_COMMANDS else ""
+        protected_paths.add_warning(
+            f"git runs commands whose files may be unprotected ({'; '.join(commands[:_MAX_NAMED_COMMANDS])}{more}): "
+            f"after a run, look for new files of theirs before you use git {SHOWN_ONCE}"
+        )
     return is_complete
 
 

@@ -25,6 +25,8 @@ PlaceholderCreator = Callable[[Mapping[Path, bool]], None]
 Existing empty paths are passed, too: they may be the placeholders of another run.
 """
 
+SHOWN_ONCE = "(shown once)"
+"""The end of warnings about what only the user can change, which are not repeated in later runs."""
 _MAX_LINKS = 40
 _SYSTEM_VIM_FILES = ("/etc/vimrc", "/etc/vim/vimrc", "/etc/vim/vimrc.local")
 _EXRC_COMMAND = re.compile(
