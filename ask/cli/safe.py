@@ -10,6 +10,8 @@ import click
 from ask.agent.app_context import AppContext
 from ask.cli.groups import JSON_OPTION, print_text, subcommand
 from ask.errors import SafetyError, UsageError
+from ask.safety.path_policy import STATE_FOLDER
+from ask.safety.scan_record import forget_paths
 from ask.settings import FILES_LEVEL, get_working_directory, resolve_settings
 from ask.text import decode_argument
 
@@ -43,9 +45,6 @@ def command(*, files: bool, forget: str | None, as_json: bool) -> None:
 
 def _forget(app: AppContext, path: Path) -> str:
     """Forget what safe mode remembers about a path and the paths in it, and describe that."""
-    from ask.safety.path_policy import STATE_FOLDER
-    from ask.safety.scan_record import forget_paths
-
     path = Path(os.path.realpath(path))
     name = decode_argument(str(path))
     count = forget_paths(app.app_dirs.data / STATE_FOLDER, path)
