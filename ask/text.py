@@ -60,6 +60,11 @@ class SurrogateJoiner:
         return repair_surrogates(self._high_surrogate)
 
 
+def join_names(names: Sequence[str], limit: int) -> str:
+    """Join the first names, up to a limit, and say how many more there are."""
+    return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if names[limit:] else "")
+
+
 def is_blank(text: str) -> bool:
     """Check whether a text has only white space and invisible characters."""
     return not (text if text.isascii() else re.sub(INVISIBLE_CHARACTERS, "", text)).strip()

@@ -88,7 +88,7 @@ function __ask_valued -a command  # the options of a command that take a value
         case 'providers'
             string split ' ' -- ''
         case 'safe'
-            string split ' ' -- ''
+            string split ' ' -- '--forget'
         case 'skills'
             string split ' ' -- ''
         case 'skills list'
@@ -469,6 +469,7 @@ complete -c ask -n '__ask_in \'providers\'' -l json -d 'Print a JSON array'
 complete -c ask -n '__ask_in \'providers\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'providers\'' -f
 complete -c ask -n '__ask_in \'safe\'' -l files -d 'Check --safe-files instead'
+complete -c ask -n '__ask_in \'safe\'' -l forget -r -F -d 'Forget what earlier runs hid or protected at PATH'
 complete -c ask -n '__ask_in \'safe\'' -l json -d 'Print a JSON array'
 complete -c ask -n '__ask_in \'safe\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'safe\'' -f

@@ -468,6 +468,7 @@ _ask_arguments() {  # COMMAND
     safe)
       _arguments -s -S -A '-*' \
         '(--files)--files[Check --safe-files instead]' \
+        '(--forget)--forget=[Forget what earlier runs hid or protected at PATH]:PATH:_files' \
         '(--json)--json[Print a JSON array]' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \

@@ -37,7 +37,7 @@ _PYTHON_PREFIXES = {Path(sys.base_prefix).resolve(), Path(sys.base_exec_prefix).
 _LIBRARY_FOLDER_NAMES = ("site-packages", "dist-packages")
 _COMPANION_PACKAGES = ("ask_providers", "ask_prompts")
 _FALLBACK_HOME = Path("/run/home")
-_STATE_FOLDER = "safe"
+STATE_FOLDER = "safe"
 _RUNTIMES = ("python3", "node")
 _TOOLCHAIN_MARKERS = (
     *("pyvenv.cfg", "conda-meta", "lib/node_modules", "lib/ruby", "lib/perl5", "lib/rustlib", "lib/modules"),
@@ -83,10 +83,10 @@ def build_sandbox_config(
     repositories: tuple[OuterRepository, ...] = ()
     if runs_commands:
         _check_python(private_folders)
-        changeable_folders = read_scanned_folders(secret_folders[1] / _STATE_FOLDER)
+        changeable_folders = read_scanned_folders(secret_folders[1] / STATE_FOLDER)
         toolchains = _find_toolchains(environment.get("PATH", ""), private_folders, changeable_folders)
         readable = dict.fromkeys((*_PYTHON_PREFIXES, _PACKAGE_FOLDER, *toolchains))
-        hidden_paths = map(Path, read_scan_record(secret_folders[1] / _STATE_FOLDER, changeable_folders).hidden)
+        hidden_paths = map(Path, read_scan_record(secret_folders[1] / STATE_FOLDER, changeable_folders).hidden)
         git = find_git(environment, folders)
         repositories = tuple(find_outer_repositories(sorted({*folders}), (*homes, *hidden_paths), secret_folders, git))
     repository_paths = tuple(dict.fromkeys(path for one in repositories for path in one.paths)) if allow_git else ()
@@ -96,7 +96,7 @@ def build_sandbox_config(
         readable_folders=tuple(path for path in readable if not any(map(path.is_relative_to, SYSTEM_FOLDERS))),
         secret_folders=secret_folders,
         overflow_directory=_resolve(overflow_directory),
-        state_folder=secret_folders[1] / _STATE_FOLDER,
+        state_folder=secret_folders[1] / STATE_FOLDER,
         home=home,
         environment={
             "LANG": "C.UTF-8",

@@ -18,7 +18,7 @@ from ask.safety.folder_scan import (
     find_private_paths,
 )
 from ask.safety.protected_paths import PROTECTED_NAME_SET, PROTECTED_NAMES, ProtectedPaths, resolve_links
-from tests.safety.scanned_folders import Folders
+from tests.safety.scanned_folders import NOTHING_BEFORE, Folders
 
 # Names
 
@@ -433,7 +433,7 @@ def test_links_in_the_folders_of_variables_are_protected(folders: Folders) -> No
         (folders.base / name).symlink_to(target)
     folders.write("work/libexec/git-x")
     variables = {"ZDOTDIR": "zsh", "XDG_CONFIG_HOME": "xdg", "GIT_EXEC_PATH": "work/libexec"}
-    found = folders.scan(**{name: f"{folders.base}/{path}" for name, path in variables.items()})
+    found = folders.scan("work", NOTHING_BEFORE, **{name: f"{folders.base}/{path}" for name, path in variables.items()})
     assert found == {"work/.git", "work/libexec", *(f"work/{name}" for name in names)}
 
 
