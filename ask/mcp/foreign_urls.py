@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from ipaddress import ip_address
+from urllib.parse import urlsplit
 
-from mcp.client.auth import OAuthFlowError
-
+from ask.mcp.server_config import ServerConfig
 from ask.tools.base import ToolError
 from ask.tools.network_policy import is_ip_address, is_public_address, parse_url, resolve_host
 
 Resolver = Callable[[str, int], Sequence[str]]
 
 
-def check_foreign_url(url: str, server_url: str) -> None:
-    """Check that a sign-in may send something to a URL.
+def check_foreign_url(url: str, server: ServerConfig) -> None:
+    """Check that a sign-in may send something, or the browser, to a URL.
 
     Raises:
         OAuthFlowError: it may not.
     """
-    if problem := find_url_problem(url, server_url):
+    known_urls = filter(None, (server.url, server.oauth.get("issuer")))
+    if urlsplit(url).hostname in [urlsplit(known_url).hostname for known_url in known_urls]:
+        return
+    if problem := find_url_problem(url, server.url):
+        from mcp.client.auth import OAuthFlowError
+
         raise OAuthFlowError(f"the server leads to {url}, and {problem}")
 
 

@@ -141,11 +141,9 @@ class HttpServerTransport:
         Raises:
             OAuthFlowError: it is one of them.
         """
-        known_urls = [self._server.url, *filter(None, [self._server.oauth.get("issuer")])]
-        if request.url.host not in [urlsplit(url).hostname for url in known_urls]:
-            from ask.mcp.foreign_urls import check_foreign_url
+        from ask.mcp.foreign_urls import check_foreign_url
 
-            check_foreign_url(str(request.url), self._server.url)
+        check_foreign_url(str(request.url), self._server)
 
     async def _check_response(self, response: httpx2.Response) -> None:
         import httpx2
