@@ -13,19 +13,13 @@ from ask.tools.network_policy import is_ip_address, is_public_address, parse_url
 Resolver = Callable[[str, int], Sequence[str]]
 
 
-def check_foreign_url(url: str, server: ServerConfig) -> None:
-    """Check that a sign-in may send something, or the browser, to a URL.
-
-    Raises:
-        OAuthFlowError: it may not.
-    """
+def find_sign_in_problem(url: str, server: ServerConfig) -> str:
+    """Return why a sign-in must send neither anything nor the browser to a URL; "" if it may."""
     known_urls = filter(None, (server.url, server.oauth.get("issuer")))
     if urlsplit(url).hostname in [urlsplit(known_url).hostname for known_url in known_urls]:
-        return
-    if problem := find_url_problem(url, server.url):
-        from mcp.client.auth import OAuthFlowError
-
-        raise OAuthFlowError(f"the server leads to {url}, and {problem}")
+        return ""
+    problem = find_url_problem(url, server.url)
+    return f"the server leads to {url}, and {problem}" if problem else ""
 
 
 def find_url_problem(url: str, server_url: str, resolve: Resolver = resolve_host) -> str:

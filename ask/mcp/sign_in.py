@@ -26,7 +26,7 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl, BaseModel, ValidationError
 
 from ask.errors import ConfigError
-from ask.mcp.foreign_urls import check_foreign_url
+from ask.mcp.foreign_urls import find_sign_in_problem
 from ask.mcp.server_config import ServerConfig, uses_client_credentials
 from ask.mcp.sign_in_store import SignIns, SignInStore
 
@@ -182,7 +182,8 @@ class InteractiveAuth(OAuthClientProvider):
         self._authorizations += 1
         if self._authorizations > MAX_AUTHORIZATIONS:
             raise OAuthFlowError("the server does not accept the sign-in")
-        check_foreign_url(url, self._server)
+        if problem := find_sign_in_problem(url, self._server):
+            raise OAuthFlowError(problem)
         self._open_page(url)
 
     async def _perform_authorization(self) -> httpx2.Request:
