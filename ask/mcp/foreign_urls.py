@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from ipaddress import ip_address
+from urllib.parse import urlsplit
 
-from mcp.client.auth import OAuthFlowError
-
+from ask.mcp.server_config import ServerConfig
 from ask.tools.base import ToolError
 from ask.tools.network_policy import is_ip_address, is_public_address, parse_url, resolve_host
 
 Resolver = Callable[[str, int], Sequence[str]]
 
 
-def check_foreign_url(url: str, server_url: str) -> None:
-    """Check that a sign-in may send something to a URL.
-
-    Raises:
-        OAuthFlowError: it may not.
-    """
-    if problem := find_url_problem(url, server_url):
-        raise OAuthFlowError(f"the server leads to {url}, and {problem}")
+def find_sign_in_problem(url: str, server: ServerConfig) -> str:
+    """Return why a sign-in must send neither anything nor the browser to a URL; "" if it may."""
+    known_urls = filter(None, (server.url, server.oauth.get("issuer")))
+    if urlsplit(url).hostname in [urlsplit(known_url).hostname for known_url in known_urls]:
+        return ""
+    problem = find_url_problem(url, server.url)
+    return f"the server leads to {url}, and {problem}" if problem else ""
 
 
 def find_url_problem(url: str, server_url: str, resolve: Resolver = resolve_host) -> str:

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from ask.client.certificates import create_ssl_context, explain_certificate_error, find_ca_bundle
 from ask.client.network_errors import read_proxies
 from ask.errors import FileError
+from ask.mcp.foreign_urls import find_sign_in_problem
 from ask.mcp.process import MESSAGE_LIMIT
 from ask.mcp.server_config import ServerConfig, uses_client_credentials
 from ask.mcp.sign_in_store import SignIns
@@ -141,11 +142,10 @@ class HttpServerTransport:
         Raises:
             OAuthFlowError: it is one of them.
         """
-        known_urls = [self._server.url, *filter(None, [self._server.oauth.get("issuer")])]
-        if request.url.host not in [urlsplit(url).hostname for url in known_urls]:
-            from ask.mcp.foreign_urls import check_foreign_url
+        if problem := find_sign_in_problem(str(request.url), self._server):
+            from mcp.client.auth import OAuthFlowError
 
-            check_foreign_url(str(request.url), self._server.url)
+            raise OAuthFlowError(problem)
 
     async def _check_response(self, response: httpx2.Response) -> None:
         import httpx2

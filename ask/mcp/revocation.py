@@ -5,10 +5,11 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from ask.client.certificates import create_ssl_context, explain_certificate_error, find_ca_bundle
 from ask.errors import ConfigError
+from ask.mcp.foreign_urls import find_url_problem
 from ask.parsing import read_dict
 from ask.text import format_one_line
 
@@ -20,9 +21,15 @@ def revoke_tokens(record: Mapping[str, Any], environment: Mapping[str, str]) -> 
 
     The refresh token comes first, because new access tokens could be obtained with it.
     """
-    endpoint = read_dict(record.get("authorization_server")).get("revocation_endpoint")
+    metadata = read_dict(record.get("authorization_server"))
+    endpoint, token_endpoint = metadata.get("revocation_endpoint"), metadata.get("token_endpoint")
     if not isinstance(endpoint, str):
         return "the server does not offer to revoke them"
+    server_url = read_dict(record.get("configuration")).get("url")
+    if urlsplit(endpoint).hostname != urlsplit(str(token_endpoint)).hostname and (
+        problem := find_url_problem(endpoint, str(server_url))
+    ):
+        return f"the server leads to {endpoint}, and {problem}"
     try:
         import httpx2
 

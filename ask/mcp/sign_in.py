@@ -26,6 +26,7 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl, BaseModel, ValidationError
 
 from ask.errors import ConfigError
+from ask.mcp.foreign_urls import find_sign_in_problem
 from ask.mcp.server_config import ServerConfig, uses_client_credentials
 from ask.mcp.sign_in_store import SignIns, SignInStore
 
@@ -149,7 +150,7 @@ class InteractiveAuth(OAuthClientProvider):
         self.is_signed_in = False
         self._authorizations = 0
         self._open_page = open_page
-        self._oauth = server.oauth
+        self._server, self._oauth = server, server.oauth
         self._scope = server.oauth.get("scope", "")
         self._challenge = store.read().get("challenge")
         storage = ContextStorage(store)
@@ -181,6 +182,8 @@ class InteractiveAuth(OAuthClientProvider):
         self._authorizations += 1
         if self._authorizations > MAX_AUTHORIZATIONS:
             raise OAuthFlowError("the server does not accept the sign-in")
+        if problem := find_sign_in_problem(url, self._server):
+            raise OAuthFlowError(problem)
         self._open_page(url)
 
     async def _perform_authorization(self) -> httpx2.Request:

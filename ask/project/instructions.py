@@ -13,6 +13,8 @@ from ask.text import decode_argument, format_block
 
 MAX_INSTRUCTIONS_SIZE = 32 * 1024
 """Maximum size of all instruction files of a project together, in bytes."""
+DEPENDENCY_FOLDERS = frozenset({".git", "node_modules", "__pycache__", "site-packages"})
+"""Names of folders in a project whose content is not the project's own."""
 
 
 class InstructionFile(NamedTuple):
@@ -34,9 +36,17 @@ class InstructionFile(NamedTuple):
 
 
 def find_project_root(directory: Path) -> Path:
-    """Return the root of the repository that contains a folder, or the folder itself if there is none."""
+    """Return the root of the repository that contains a folder, or the folder itself if there is none.
+
+    A folder in `node_modules` and the like is not part of the project around it: others have written it.
+    """
     folder = Path(os.path.realpath(directory))
-    return next((parent for parent in (folder, *folder.parents) if is_repository(parent)), folder)
+    for parent in (folder, *folder.parents):
+        if is_repository(parent):
+            return parent
+        if parent.name in DEPENDENCY_FOLDERS:
+            break
+    return folder
 
 
 def is_repository(folder: Path) -> bool:

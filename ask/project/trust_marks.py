@@ -17,6 +17,7 @@ from typing import Any
 
 from ask.atomic_files import create_private_folder, read_decisions, write_decisions
 from ask.errors import FileError
+from ask.project.instructions import DEPENDENCY_FOLDERS
 from ask.project.skills import PROJECT_SKILLS_FOLDER
 from ask.project.trust import TrustStore
 from ask.records import NamedTuple
@@ -25,7 +26,6 @@ MAX_ENTRIES = 100_000
 """Maximum number of files and folders to search for instructions. Any file that was not found counts as changed."""
 MAX_TEXT_SIZE = 32_000
 """Maximum size of a text that is stored to show what has changed, in bytes."""
-_SKIPPED_FOLDERS = frozenset({".git", "node_modules", "__pycache__", "site-packages"})
 _UNREADABLE = "unreadable"
 
 
@@ -77,7 +77,7 @@ def find_instruction_paths(root: Path, names: Sequence[str]) -> tuple[list[Path]
                     if remaining < 0:
                         return paths, False
                     if entry.is_dir(follow_symlinks=is_skill):  # a skill may be a link to a folder
-                        if entry.name not in _SKIPPED_FOLDERS:
+                        if entry.name not in DEPENDENCY_FOLDERS:
                             folders.append(entry.path)
                     elif is_skill or entry.name in names:
                         paths.append(Path(entry.path))

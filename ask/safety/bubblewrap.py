@@ -35,8 +35,8 @@ _INTERRUPT_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 BUBBLEWRAP_PATHS = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/run/current-system/sw/bin/bwrap")
 """Paths to try. PATH is not used: it can contain the working directory."""
 MIN_VERSION = (0, 8, 0)
-_FILES_HINT = "--safe-files, which needs no sandbox but runs no commands"
-_INSTALL_HINT = f"install bubblewrap (apt, dnf or pacman install bubblewrap), or use {_FILES_HINT}"
+FILES_HINT = "--safe-files, which needs no sandbox but runs no commands"
+_INSTALL_HINT = f"install bubblewrap (apt, dnf or pacman install bubblewrap), or use {FILES_HINT}"
 _KNOWN_FAILURES = (
     (
         ("uid map", "loopback", "Permission denied"),
@@ -63,7 +63,7 @@ def find_bubblewrap(candidates: Sequence[str] = BUBBLEWRAP_PATHS) -> str:
         SafetyError: this is not Linux, or bubblewrap is not installed, or users other than root can modify it.
     """
     if os.uname().sysname != "Linux":
-        raise SafetyError("--safe works only on Linux so far", f"use {_FILES_HINT}")
+        raise SafetyError("--safe works only on Linux so far", f"use {FILES_HINT}")
     for name in candidates:
         path = Path(name)
         if path.exists():
@@ -90,8 +90,8 @@ def explain_bubblewrap_failure(program: str, stderr: str) -> SafetyError:
     if last_line.startswith("bwrap: "):
         for markers, cause, hint in _KNOWN_FAILURES:
             if any(marker in last_line for marker in markers):
-                return SafetyError(f"cannot open a sandbox: {cause} ({last_line})", f"{hint}; or use {_FILES_HINT}")
-    return SafetyError(f"cannot open a sandbox ({last_line})", f"see ask safe, or use {_FILES_HINT}")
+                return SafetyError(f"cannot open a sandbox: {cause} ({last_line})", f"{hint}; or use {FILES_HINT}")
+    return SafetyError(f"cannot open a sandbox ({last_line})", f"see ask safe, or use {FILES_HINT}")
 
 
 def read_bubblewrap_version(program: str) -> tuple[int, ...]:

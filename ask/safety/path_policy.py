@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ask.errors import SafetyError
-from ask.safety.bubblewrap import TEMPORARY_FOLDER
+from ask.safety.bubblewrap import FILES_HINT, TEMPORARY_FOLDER
 from ask.safety.git_paths import find_git
 from ask.safety.mounts import is_below, read_mounts
 from ask.safety.outer_repository import OuterRepository, build_git_environment, find_outer_repositories
@@ -82,6 +82,7 @@ def build_sandbox_config(
     readable: dict[Path, None] = {}
     repositories: tuple[OuterRepository, ...] = ()
     if runs_commands:
+        _check_homes(homes)
         _check_python(private_folders)
         changeable_folders = read_scanned_folders(secret_folders[1] / STATE_FOLDER)
         toolchains = _find_toolchains(environment.get("PATH", ""), private_folders, changeable_folders)
@@ -115,6 +116,16 @@ def _choose_covered_home(home: Path) -> Path:
     """Return the folder that is covered with an empty one: the home, unless that overlaps system folders."""
     hides_system = any(home.is_relative_to(path) or Path(path).is_relative_to(home) for path in _HOST_FOLDERS)
     return _FALLBACK_HOME if hides_system else home
+
+
+def _check_homes(homes: Iterable[Path]) -> None:
+    """Refuse a home directory in a system folder, which is readable. That of a system account has no files."""
+    for home in homes:
+        folder = next(filter(home.is_relative_to, SYSTEM_FOLDERS), None)
+        if folder and os.access(home, os.W_OK):
+            raise SafetyError(
+                f"--safe cannot hide your home directory {home}: commands can read {folder}", f"use {FILES_HINT}"
+            )
 
 
 def _check_python(private_folders: Iterable[Path]) -> None:

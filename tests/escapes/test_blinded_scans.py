@@ -14,8 +14,10 @@ from tests.safety.fake_host import TOKEN, FakeHost
 pytestmark = pytest.mark.needs("bwrap")
 HOOK = "backend/.git/hooks/pre-commit"
 DEEP = "src/deep/er"
+TASKS = f"{DEEP}/.vscode/tasks.json"
 READ_AND_WRITE = (
-    f"cat backend/.env {DEEP}/.env secrets/prod.txt; echo x > {HOOK}; echo x > backend/tools/hooks/pre-push"
+    f"cat backend/.env {DEEP}/.env secrets/prod.txt; echo x > {HOOK}; echo x > backend/tools/hooks/pre-push; "
+    f"echo x > {TASKS}"
 )
 MANY_REPOSITORIES = "for i in $(seq 260); do mkdir -p a/$i/objects a/$i/refs; echo ref: x > a/$i/HEAD; done"
 ATTACKS = {
@@ -40,7 +42,7 @@ def backend(host: FakeHost) -> None:
     repository = host.work / "backend"
     subprocess.run(["git", "init", "-q", str(repository)], check=True)
     subprocess.run(["git", "-C", str(repository), "config", "core.hooksPath", "tools/hooks"], check=True)
-    for name in ("backend/tools/hooks/pre-commit", "backend/.env", f"{DEEP}/.env", "secrets/prod.txt"):
+    for name in ("backend/tools/hooks/pre-commit", "backend/.env", f"{DEEP}/.env", TASKS, "secrets/prod.txt"):
         (host.work / name).parent.mkdir(parents=True, exist_ok=True)
         (host.work / name).write_text(TOKEN)
     (host.work / ".env").unlink(missing_ok=True)
@@ -49,20 +51,21 @@ def backend(host: FakeHost) -> None:
 
 
 def attack(host: FakeHost, name: str, options: Sequence[str]) -> tuple[int, str, bool]:
-    """Run an attack in two runs; return the second one's exit code and output, and whether it placed a hook."""
+    """Run an attack in two runs; return the second one's exit code and output, and whether it placed a program."""
     first = run(host, bash(ATTACKS[name]), *options)
     assert first.result.code == 0, first.result.stderr
     second = run(host, bash(READ_AND_WRITE), *options)
-    has_hook = any((host.work / path).exists() for path in (HOOK, "backend/tools/hooks/pre-push"))
-    return second.result.code, "".join(second.outputs) + second.result.stderr, has_hook
+    is_placed = any((host.work / path).exists() for path in (HOOK, "backend/tools/hooks/pre-push"))
+    is_placed |= (host.work / TASKS).read_text() != TOKEN
+    return second.result.code, "".join(second.outputs) + second.result.stderr, is_placed
 
 
 @pytest.mark.parametrize("name", ATTACKS)
 def test_no_call_makes_the_next_scan_miss_anything(host: FakeHost, name: str) -> None:
-    code, output, has_hook = attack(host, name, ["--safe"])
+    code, output, is_placed = attack(host, name, ["--safe"])
     assert code in (0, 8), output
     assert TOKEN not in output
-    assert not has_hook
+    assert not is_placed
 
 
 @pytest.mark.parametrize("decoys", ["5_100", "0"], ids=["decoys", "control"])
@@ -140,8 +143,8 @@ def test_a_virtual_environment_in_the_folder_works_elsewhere(host: FakeHost) -> 
 
 
 def test_the_attack_works_without_safe_mode(host: FakeHost) -> None:
-    code, output, has_hook = attack(host, "files at the top", [])
-    assert (code, TOKEN in output, has_hook) == (0, True, True)
+    code, output, is_placed = attack(host, "files at the top", [])
+    assert (code, TOKEN in output, is_placed) == (0, True, True)
 
 
 def test_a_second_name_of_a_later_secret_is_hidden(host: FakeHost) -> None:

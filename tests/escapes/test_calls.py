@@ -79,6 +79,8 @@ REFUSED = {
     "http://127.0.0.1%00.allowed.test:{port}/": "!no host",
     "http://[::1%25lo]:{port}/": "!no host",
     "http://allowed.test.evil.test:{port}/": "!host allowed.test.evil.test: no terminal",
+    "http://sub.allowed.test:{port}/": "!host sub.allowed.test: no terminal",
+    "http://notallowed.test:{port}/": "!host notallowed.test: no terminal",
     "http://evil.test/allowed.test": "!host evil.test: no terminal",
     "file:///etc/passwd": "!no host",
 }

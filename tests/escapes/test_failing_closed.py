@@ -120,6 +120,8 @@ MOUNTS = {
     "one more": 'replace(["--ro-bind", "/dev/null"], ["--ro-bind", "@home@", "/run/x", "--ro-bind", "/dev/null"])',
     "one more, writable": 'replace(["--file"], ["--bind", "@home@", "@work@/part", "--file"])',
     "one less": 'replace(["--ro-bind", "/dev/null", "@work@/.env"], [])',
+    "one folder less": 'replace(["--bind", "@work@/pkg", "@work@/pkg"], [])',
+    "one protected folder less": 'replace(["--ro-bind", "@work@/.git", "@work@/.git"], [])',
     "protected, but writable": 'replace(["--ro-bind", "@work@/.git"], ["--bind", "@work@/.git"])',
 }
 if any(path.is_dir() for path in find_private_paths(Path("/etc"))):

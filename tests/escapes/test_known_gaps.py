@@ -59,6 +59,28 @@ def test_a_script_that_a_hook_runs_can_be_changed(host: FakeHost) -> None:
     assert "changed" not in (host.work / ".git/hooks/pre-commit").read_text()
 
 
+def test_programs_outside_that_read_the_folder_can_be_reached(host: FakeHost) -> None:
+    """A program that reads a named pipe, and one that runs a file when it changes."""
+    pipe, received, script = host.work / "pipe", host.base / "outside/received", host.work / "server.sh"
+    os.mkfifo(pipe)
+    script.write_text("true\n")
+    host.change_owner()
+    watch = 'while sleep 0.02; do cmp -s "$0" "$1" || { cp "$0" "$1"; sh "$1"; }; done'
+    readers = [
+        subprocess.Popen(["cp", str(pipe), str(received)]),
+        subprocess.Popen(["sh", "-c", watch, str(script), str(host.base / "outside/copy")]),
+    ]
+    try:
+        run(host, bash(f"echo {TOKEN} > pipe", "echo 'echo x > @outside@/ran' > server.sh; sleep 1"), "--safe")
+        readers[0].wait(10)
+    finally:
+        for reader in readers:
+            reader.kill()
+            reader.wait()
+    assert received.read_text() == f"{TOKEN}\n"
+    assert (host.base / "outside/ran").exists()
+
+
 @pytest.mark.slow
 def test_root_can_read_files_of_root_outside_the_home() -> None:
     if "root" not in USERS:

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import nullcontext
+from pathlib import Path
+
 import pytest
+from mcp.client.auth import OAuthFlowError
+from mcp.shared.auth import AuthorizationCodeResult
 
 from ask.mcp.foreign_urls import find_url_problem
+from ask.mcp.revocation import revoke_tokens
+from ask.mcp.server_config import ServerConfig
+from ask.mcp.sign_in import InteractiveAuth
+from ask.mcp.sign_in_store import SignIns
+from tests.model_server import ModelServer, Reply
 
 ADDRESSES = {
     "mcp.test": ["93.184.215.14"],
@@ -72,3 +83,46 @@ def test_a_sign_in_reaches(server: str, url: str) -> None:
 )
 def test_a_sign_in_does_not_reach(server: str, url: str) -> None:
     assert find_url_problem(url, server, resolve)
+
+
+PUBLIC = "https://93.184.215.14/mcp"
+INTERNAL = ["http://192.168.1.1/reboot", "https://10.0.0.1/", "http://127.0.0.1:8080/", "http://93.184.215.15/"]
+
+
+@pytest.mark.parametrize("page", [*INTERNAL, "https://93.184.215.15/authorize", "https://10.0.0.2/authorize"])
+def test_the_browser_is_not_sent_to_an_internal_address(tmp_path: Path, page: str) -> None:
+    server = ServerConfig("web", tmp_path, url=PUBLIC, oauth={"issuer": "https://10.0.0.2"})
+    opened: list[str] = []
+
+    async def receive_redirect() -> AuthorizationCodeResult:
+        raise AssertionError("no page redirects here")
+
+    auth = InteractiveAuth(
+        server,
+        SignIns(tmp_path, lambda name: "").open(server),
+        client_secret="",
+        redirect_uri="http://127.0.0.1:8400/callback",
+        open_page=opened.append,
+        receive_redirect=receive_redirect,
+    )
+    assert auth.context.redirect_handler
+    with pytest.raises(OAuthFlowError) if page in INTERNAL else nullcontext():
+        asyncio.run(auth.context.redirect_handler(page))  # type: ignore[arg-type]
+    assert opened == ([] if page in INTERNAL else [page])
+
+
+@pytest.mark.parametrize("token_endpoint", ["https://93.184.215.15/token", "http://127.0.0.1/token"])
+def test_tokens_are_not_revoked_at_an_internal_address(token_endpoint: str) -> None:
+    with ModelServer() as internal:
+        internal.reply(Reply(), Reply())
+        record = {
+            "configuration": {"url": PUBLIC},
+            "authorization_server": {
+                "token_endpoint": token_endpoint,
+                "revocation_endpoint": f"http://127.0.0.1:{internal.base_url.rpartition(':')[2].partition('/')[0]}/",
+            },
+            "tokens": {"access_token": "access", "refresh_token": "refresh"},
+        }
+        problem = revoke_tokens(record, {})
+    is_known = token_endpoint.startswith("http:")
+    assert (problem == "", len(internal.requests)) == ((True, 2) if is_known else (False, 0))

@@ -144,6 +144,21 @@ def test_no_server_is_started_when_tools_are_off(ask: Ask, home: Home, server: M
     assert not (home.work / "received").exists()
 
 
+def test_no_server_of_a_project_is_started(ask: Ask, home: Home, server: ModelServer) -> None:
+    configure(home, {"off": program(RAW, enabled=False)})
+    for name in (".mcp.json", "mcp.json", ".ask/mcp.json", ".vscode/mcp.json", ".cursor/mcp.json"):
+        (home.work / name).parent.mkdir(exist_ok=True)
+        (home.work / name).write_text(json.dumps({"mcpServers": {"raw": program(RAW)}}))
+    server.reply(wire.says("yes"))
+    assert ask("hi").code == 0
+    assert not offered(server.requests[0])
+    assert not (home.work / "received").exists()
+    assert ask("mcp", "add", "--from", ".mcp.json").code == 0
+    server.reply(wire.says("yes"))
+    assert ask("hi").code == 0
+    assert (home.work / "received").exists()
+
+
 def test_a_tool_that_is_not_read_only_needs_approval(ask: Ask, home: Home, server: ModelServer) -> None:
     configure(home, {"raw": program(RAW)})
     result, answers = ask_with_calls(ask, server, [("raw__echo", {"text": "a"}), ("raw__env", {})], "--confirm")

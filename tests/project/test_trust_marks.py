@@ -106,6 +106,17 @@ def test_the_enclosing_project_is_asked_about(project: Project) -> None:
     assert EVIL not in str(project.server.requests[-1].json["messages"][0])
 
 
+@pytest.mark.parametrize("name", ["node_modules/package", "lib/site-packages/package/sub"])
+def test_trust_does_not_extend_to_packages_in_the_project(project: Project, name: str) -> None:
+    project.write(".git/HEAD", "ref: refs/heads/main")
+    project.run_safely(f"{name}/AGENTS.md")
+    below = replace(project.ask, cwd=project.folder / name)
+    project.server.reply(wire.says("done"))
+    assert "this project is not trusted" in below("-m", wire.MODEL, "hi").stderr
+    assert EVIL not in str(project.server.requests[-1].json["messages"][0])
+    assert "Use tabs." in project.answer()
+
+
 def test_a_killed_run_leaves_its_mark(project: Project) -> None:
     project.server.reply(
         wire.calls(("write_file", {"filepath": "AGENTS.md", "content": EVIL})), Reply((b"", HOLD)), wire.says("done")

@@ -31,8 +31,7 @@ def confined(home: Path, directory: Path, *allowed: Path, path: str = "/usr/bin"
         config_dir=home / ".config/ask",
         data_dir=home / ".local/share/ask",
         overflow_directory=home / ".local/share/ask/results",
-        environment={"HOME": str(home), "PATH": path, "TERM": "xterm", "KEY": "1", "CI": "2"},
-        **more,
+        **{"environment": {"HOME": str(home), "PATH": path, "TERM": "xterm", "KEY": "1", "CI": "2"}, **more},
     )
 
 
@@ -180,6 +179,20 @@ def test_a_link_of_an_earlier_run_makes_only_toolchains_readable(
     path = f"{tmp_path}/project/{link.partition('/')[0]}"
     readable = confined(home, home / "work", path=path).readable_folders
     assert [path for path in readable if path.is_relative_to(home)] == ([home / "node"] if "node" in target else [])
+
+
+def test_a_home_in_a_readable_system_folder_is_refused(home: Path) -> None:
+    folder = Path("/opt") / f"ask-test-{os.getpid()}"
+    try:
+        folder.mkdir()
+    except PermissionError:  # then no user has files there
+        return
+    try:
+        with pytest.raises(SafetyError, match="home directory"):
+            confined(home, home / "work", environment={"HOME": str(folder), "PATH": "/usr/bin"})
+        confined(home, home / "work", environment={"HOME": str(folder), "PATH": "/usr/bin"}, runs_commands=False)
+    finally:
+        folder.rmdir()
 
 
 def test_a_folder_with_a_kernel_file_system_is_refused(

@@ -320,6 +320,11 @@ def test_file_size_is_limited(sandbox_config: SandboxConfig, context: ToolContex
         assert "1048576" in full.text
 
 
+def test_nothing_can_be_created_in_the_folders_of_the_sandbox_itself(bash: Bash) -> None:
+    command = 'for d in / /dev /proc /run /var /usr /etc; do touch "$d/ask-test" || echo refused; done'
+    assert bash(command).text.count("refused") == 7
+
+
 def test_allowed_folders_are_writable(host: FakeHost) -> None:
     [output] = host.bash(
         "echo x > @outside@/new; echo x > @outside@/.git/x; cat @home@/.netrc", allowed=[str(host.base / "outside")]

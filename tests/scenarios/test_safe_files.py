@@ -57,6 +57,14 @@ def test_files_in_the_folders_are_changed_and_nothing_else(ask: Ask, server: Mod
     assert [line["rule"] for line in log] == ["--safe-files"] * 9 + ["not offered"]
 
 
+def test_a_hard_link_leads_outside_only_until_it_is_written(ask: Ask, server: ModelServer, home: Home) -> None:
+    outside = home.path / "outside"
+    outside.write_text("one")
+    (home.work / "linked").hardlink_to(outside)
+    call_tools(ask, server, ("edit_file", {"filepath": "linked", "old_text": "one", "new_text": "two"}))
+    assert ((home.work / "linked").read_text(), outside.read_text()) == ("two", "one")
+
+
 def test_commands_are_not_offered_and_hosts_are_confirmed(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(("fetch_url", {"url": "https://example.com/"})), wire.says("Denied."))
     result = ask("--safe-files", "go")

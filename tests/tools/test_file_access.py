@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ask.tools.base import Tool, ToolContext, ToolError
 from ask.tools.builtin import EDIT_FILE, LIST_DIR, READ_FILE, WRITE_FILE
-from ask.tools.file_access import MAX_FILE_SIZE
+from ask.tools.file_access import MAX_FILE_SIZE, FileTarget, open_folders
 from ask.tools.files import decode_for_editing
 from tests.tools.conftest import NOBODY, Run, Unprivileged
 
@@ -251,3 +251,23 @@ def test_every_other_byte_survives_an_edit(before: bytes, after: bytes, new: str
         assert edited.endswith(after)
         middle = edited[len(before) : len(edited) - len(after)].decode(decode_for_editing(content, old).encoding)
         assert middle.replace("\r\n", "\n") == new.replace("\r\n", "\n")
+
+
+def test_the_kernel_follows_no_link_to_a_folder(tmp_path: Path) -> None:
+    """A folder is replaced after it was checked, and before it is opened."""
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work/sub").symlink_to(tmp_path / "outside")
+    with pytest.raises(NotADirectoryError):
+        open_folders(tmp_path / "work", ["sub"])
+
+
+def test_the_kernel_follows_no_link_to_a_file(tmp_path: Path) -> None:
+    (tmp_path / "outside").write_text("outside")
+    (tmp_path / "link").symlink_to(tmp_path / "outside")
+    folder = os.open(tmp_path, os.O_RDONLY)
+    try:
+        with pytest.raises(OSError, match="symbolic links"):
+            FileTarget(tmp_path / "link", "link", folder).read_content("link")
+    finally:
+        os.close(folder)
