@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from ask.context.instructions import (
 )
 from ask.context.skills import Skill, find_project_skills, find_user_skills, mark_hidden_skills
 from ask.context.trust import TrustStore
-from ask.context.trust_marks import ChangedFile, TrustMarks, find_relevant_paths, read_state
+from ask.context.trust_marks import ChangedFile, StateReader, TrustMarks
 from ask.errors import FileError
 from ask.records import NamedTuple
 from ask.text import decode_argument, escape_non_ascii, format_one_line
@@ -25,6 +26,8 @@ from ask.text_diff import format_unified_diff
 
 MAX_DIFF_LINES = 20
 """Maximum number of lines of a changed file that are shown."""
+MAX_CHANGES = 20
+"""Maximum number of changed files that are shown; a call can change any number."""
 MAX_DIFF_WIDTH = 300
 """Maximum number of characters of such a line."""
 
@@ -138,14 +141,16 @@ def are_changes_accepted(app: AppContext, root: Path, folders: Sequence[Path], f
     from ask.safety.approval import confirm
 
     marks = TrustMarks(app.app_dirs.trust_marks)
-    changes = marks.find_changes(root, find_relevant_paths(folders, file_names))
+    changes = marks.find_changes(root, folders, file_names)
     if not changes:
         return True
-    shown = "\n".join(escape_non_ascii(line) for change in changes for line in format_change(change, root))
+    lines = [line for change in changes[:MAX_CHANGES] for line in format_change(change, root)]
+    lines += list_omitted(len(changes))
+    shown = "\n".join(map(escape_non_ascii, lines))
     title = "These instructions have changed since a run in safe mode began:"
     answer = confirm(f"ask: {title}\n{shown}\nSend them, here and from now on?")
     if answer is None:
-        names = ", ".join(format_one_line(decode_argument(str(change.path.relative_to(root)))) for change in changes)
+        names = list_names([change.path for change in changes], root)
         app.console.print_notice(
             f"no instructions are sent, because {names} has changed since a run in safe mode began: check it, then run "
             "ask context trust"
@@ -156,10 +161,21 @@ def are_changes_accepted(app: AppContext, root: Path, folders: Sequence[Path], f
     return answer
 
 
+def list_names(paths: Sequence[Path], folder: Path) -> str:
+    """List paths, relative to a folder, on one line."""
+    names = [format_one_line(decode_argument(os.path.relpath(path, folder))) for path in paths[:MAX_CHANGES]]
+    return ", ".join([*names, *map(str.strip, list_omitted(len(paths)))])
+
+
+def list_omitted(count: int) -> list[str]:
+    """Return a line that says how many changes are not shown, if any."""
+    return [f"  ({count - MAX_CHANGES:,} more files)"] if count > MAX_CHANGES else []
+
+
 def format_change(change: ChangedFile, root: Path) -> list[str]:
     """Format what has changed in a file as at most `MAX_DIFF_LINES` lines."""
     name = format_one_line(decode_argument(str(change.path.relative_to(root))))
-    new_text = read_state(change.path).text
+    new_text = StateReader(root).read(change.path).text
     lines = None if new_text is None else format_unified_diff(change.old_text or "", new_text)
     if not lines:
         return [f"  {name}"]
