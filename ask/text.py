@@ -7,6 +7,7 @@ import os
 import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Sequence
+from pathlib import Path
 
 from ask.records import NamedTuple
 
@@ -199,3 +200,9 @@ def decode_toml(data: bytes) -> str:
     """
     is_utf16 = data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) and len(data) > len(BOM_UTF16_LE)
     return data.decode("utf-16" if is_utf16 else "utf-8-sig")
+
+
+def format_paths(paths: Sequence[Path], folder: Path, limit: int = 20) -> str:
+    """Format the first paths, relative to a folder, on one line, and the number of the others."""
+    names = [format_one_line(decode_argument(os.path.relpath(path, folder))) for path in paths[:limit]]
+    return ", ".join([*names, *([f"and {len(paths) - limit:,} more"] if len(paths) > limit else [])])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from ask.context.trust import TrustStore
 from ask.context.trust_marks import ChangedFile, StateReader, TrustMarks
 from ask.errors import FileError
 from ask.records import NamedTuple
-from ask.text import decode_argument, escape_non_ascii, format_one_line
+from ask.text import decode_argument, escape_non_ascii, format_one_line, format_paths
 from ask.text_diff import format_unified_diff
 
 MAX_DIFF_LINES = 20
@@ -145,12 +144,13 @@ def are_changes_accepted(app: AppContext, root: Path, folders: Sequence[Path], f
     if not changes:
         return True
     lines = [line for change in changes[:MAX_CHANGES] for line in format_change(change, root)]
-    lines += list_omitted(len(changes))
+    if len(changes) > MAX_CHANGES:
+        lines.append(f"  ({len(changes) - MAX_CHANGES:,} more files)")
     shown = "\n".join(map(escape_non_ascii, lines))
     title = "These instructions have changed since a run in safe mode began:"
     answer = confirm(f"ask: {title}\n{shown}\nSend them, here and from now on?")
     if answer is None:
-        names = list_names([change.path for change in changes], root)
+        names = format_paths([change.path for change in changes], root)
         app.console.print_notice(
             f"no instructions are sent, because {names} has changed since a run in safe mode began: check it, then run "
             "ask context trust"
@@ -159,17 +159,6 @@ def are_changes_accepted(app: AppContext, root: Path, folders: Sequence[Path], f
     if answer:
         marks.accept(root, file_names)
     return answer
-
-
-def list_names(paths: Sequence[Path], folder: Path) -> str:
-    """List paths, relative to a folder, on one line."""
-    names = [format_one_line(decode_argument(os.path.relpath(path, folder))) for path in paths[:MAX_CHANGES]]
-    return ", ".join([*names, *map(str.strip, list_omitted(len(paths)))])
-
-
-def list_omitted(count: int) -> list[str]:
-    """Return a line that says how many changes are not shown, if any."""
-    return [f"  ({count - MAX_CHANGES:,} more files)"] if count > MAX_CHANGES else []
 
 
 def format_change(change: ChangedFile, root: Path) -> list[str]:

@@ -16,7 +16,7 @@ from ask.safety.policy import ToolPolicy, is_local, is_offered
 from ask.safety.sandbox import Sandbox
 from ask.safety.sandbox_config import SandboxConfig
 from ask.settings import SANDBOX_LEVEL, Settings
-from ask.text import format_one_line
+from ask.text import format_one_line, format_paths
 from ask.tools.base import Tool, ToolContext, ToolError
 
 if TYPE_CHECKING:
@@ -140,9 +140,7 @@ class SafeModeContext:
         """Notify the user about changed instructions, which are not sent until the user has seen them."""
         changed = self._mark.close() if self._mark else ()
         if changed:
-            from ask.agent.project_context import list_names
-
-            names = list_names(changed, self._directory)
+            names = format_paths(changed, self._directory)
             self._notify(f"{names} was changed in this run: you will be asked before it is sent to a model")
 
     def __enter__(self) -> Self:
