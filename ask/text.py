@@ -12,6 +12,10 @@ from collections.abc import Iterable, Sequence
 
 from ask.records import NamedTuple
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
+
 # Patterns that not every run needs are strings: `re` compiles them when they are first used.
 CONTROL_CHARACTERS = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 """Characters that can move, hide or reverse what a terminal shows."""
@@ -273,3 +277,9 @@ STRICT_DECODER = json.JSONDecoder(parse_constant=_reject_constant, parse_float=_
 """Decodes JSON without Python's extensions NaN and Infinity."""
 JSON_ERRORS = (ValueError, RecursionError, OverflowError)
 """What `STRICT_DECODER` raises; OverflowError for a number that is too large to be sent."""
+
+
+def format_paths(paths: Sequence[Path], folder: Path, limit: int = 20) -> str:
+    """Format the first paths, relative to a folder, on one line, and the number of the others."""
+    names = [format_one_line(decode_argument(os.path.relpath(path, folder))) for path in paths[:limit]]
+    return ", ".join([*names, *([f"and {len(paths) - limit:,} more"] if len(paths) > limit else [])])

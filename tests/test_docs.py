@@ -56,7 +56,7 @@ PROVIDERS = PAGES["providers"]
 COMPATIBLE_SERVICE = read_section(PROVIDERS, "## A compatible service")
 THREE_LINES, SUBCLASS, RESPONSES, PROFILES = find_code_blocks(COMPATIBLE_SERVICE, "python")
 PYTEST = [str(PROGRAMS / "pytest"), "-q", "-n0", "-p", "no:cacheprovider"]
-STANDARD = {"HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY", *CA_VARIABLES}
+STANDARD = {"HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY", "ZDOTDIR", *CA_VARIABLES}
 """Variables of other programs that ask also reads."""
 
 

@@ -244,9 +244,9 @@ def open_recording(file: str) -> Iterator[BinaryIO]:
         FileError: it cannot be written.
     """
     try:
-        # A run in safe mode may have left a link there, to a file that it cannot write.
-        no_link = 0 if file.startswith("/dev/") else os.O_NOFOLLOW  # >(command) is a link
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | no_link
+        # A run in safe mode may have left a link there, to a file that it cannot write, or a named pipe nobody reads.
+        restrictions = 0 if file.startswith("/dev/") else os.O_NOFOLLOW | os.O_NONBLOCK  # >(command) is a link
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | restrictions
         with open(os.open(file, flags, 0o666), "ab") as recording:
             yield recording
     except OSError as error:

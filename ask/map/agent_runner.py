@@ -14,8 +14,8 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -75,8 +75,8 @@ class AgentRunner:
     def run(self, task: RowTask) -> TaskResult:
         """Answer a row."""
         endpoint = self._requests[task.model_number].endpoint
-        with tempfile.TemporaryDirectory(prefix="ask-map-", ignore_cleanup_errors=True) as folder_name:
-            folder, files = Path(folder_name), []
+        with create_temporary_folder() as folder:
+            files: list[str] = []
             for attachment in task.message.attachments:
                 file = folder / Path(attachment.name).name
                 file.write_bytes(attachment.data)
@@ -96,7 +96,10 @@ class AgentRunner:
             copies.mkdir()
             original, copy = copies / "a", copies / "b"
             original.symlink_to(template)
-            shutil.copytree(template, copy, symlinks=True)
+            try:
+                copy_folder(template, copy)
+            except FileError as error:
+                return TaskResult(None, error, Usage())
             outcome = self._run_process(options, copy)
             if outcome.result is None:
                 return outcome
@@ -168,6 +171,39 @@ def end_with_parent() -> None:
     prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
+@contextmanager
+def create_temporary_folder() -> Iterator[Path]:
+    """Create a folder that is deleted afterward, whatever tools have made in it.
+
+    Python's own functions fail if folders are nested too deeply, and programs do not.
+    """
+    folder = tempfile.mkdtemp(prefix="ask-map-")
+    try:
+        yield Path(folder)
+    finally:
+        if run_quietly("rm", "-rf", folder).returncode:  # a folder is read-only
+            run_quietly("chmod", "-R", "u+rwX", folder)
+            run_quietly("rm", "-rf", folder)
+
+
+def copy_folder(source: Path, target: Path) -> None:
+    """Copy a folder with its links and named pipes, at any depth.
+
+    Raises:
+        FileError: something cannot be copied.
+    """
+    target.mkdir()
+    copying = run_quietly("cp", "-a", f"{source}/.", str(target))
+    if copying.returncode:
+        problem = format_one_line(copying.stderr[:1_000].decode("utf-8", "replace"))
+        raise FileError(f"{source} cannot be copied ({problem})")
+
+
+def run_quietly(*command: str) -> subprocess.CompletedProcess[bytes]:
+    """Run a program without input and collect what it prints."""
+    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+
+
 def make_patch(folder: Path) -> str:
     """Return what changed between the folders "a" and "b", as a patch; "" without the program `diff`.
 
@@ -175,7 +211,8 @@ def make_patch(folder: Path) -> str:
 
     Raises:
         LimitReachedError: the patch is too large, or takes too long or too much memory.
-        FileError: tools have made a file or folder unreadable.
+        FileError: tools have made a file or folder unreadable, or a name with a line break, which `diff` does not quote
+            everywhere: it could forge a change.
     """
     if not shutil.which("diff"):
         return ""
@@ -205,6 +242,8 @@ def make_patch(folder: Path) -> str:
         raise LimitReachedError(f"finding the changes takes more than {reason}")
     if process.returncode > 1:
         raise FileError(f"the changes cannot be read ({format_one_line(problem)})")
+    if data and run_quietly("find", f"{folder}/b", "-name", "*\n*", "-print", "-quit").stdout:
+        raise FileError("the changes cannot be shown: the name of a file or folder contains a line break")
     return data.decode("utf-8", "replace")
 
 

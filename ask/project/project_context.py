@@ -18,13 +18,15 @@ from ask.project.instructions import (
 )
 from ask.project.skills import Skill, find_project_skills, find_user_skills, mark_hidden_skills
 from ask.project.trust import TrustStore
-from ask.project.trust_marks import ChangedFile, TrustMarks, find_relevant_paths, read_state
+from ask.project.trust_marks import ChangedFile, StateReader, TrustMarks
 from ask.records import NamedTuple
-from ask.text import decode_argument, escape_non_ascii, format_one_line
+from ask.text import decode_argument, escape_non_ascii, format_one_line, format_paths
 from ask.undo.text_diff import format_unified_diff
 
 MAX_DIFF_LINES = 20
 """Maximum number of lines of a changed file that are shown."""
+MAX_CHANGES = 20
+"""Maximum number of changed files that are shown; a call can change any number."""
 MAX_DIFF_WIDTH = 300
 """Maximum number of characters of such a line."""
 
@@ -152,14 +154,17 @@ def are_changes_accepted(
     if not app.app_dirs.trust_marks.exists():
         return True
     marks = TrustMarks(app.app_dirs.trust_marks)
-    changes = marks.find_changes(root, find_relevant_paths(folders, file_names))
+    changes = marks.find_changes(root, folders, file_names)
     if not changes:
         return True
-    shown = "\n".join(escape_non_ascii(line) for change in changes for line in format_change(change, root))
+    lines = [line for change in changes[:MAX_CHANGES] for line in format_change(change, root)]
+    if len(changes) > MAX_CHANGES:
+        lines.append(f"  ({len(changes) - MAX_CHANGES:,} more files)")
+    shown = "\n".join(map(escape_non_ascii, lines))
     title = "These instructions have changed since a run in safe mode began:"
     answer = confirm(f"ask: {title}\n{shown}\nSend them, here and from now on?")
     if answer is None:
-        names = ", ".join(format_one_line(decode_argument(str(change.path.relative_to(root)))) for change in changes)
+        names = format_paths([change.path for change in changes], root)
         app.console.print_notice(
             f"no instructions are sent, because {names} has changed since a run in safe mode began: check it, then run "
             "ask context trust"
@@ -173,7 +178,7 @@ def are_changes_accepted(
 def format_change(change: ChangedFile, root: Path) -> list[str]:
     """Format what has changed in a file as at most `MAX_DIFF_LINES` lines."""
     name = format_one_line(decode_argument(str(change.path.relative_to(root))))
-    new_text = read_state(change.path).text
+    new_text = StateReader(root).read(change.path).text
     lines = None if new_text is None else format_unified_diff(change.old_text or "", new_text)
     if not lines:
         return [f"  {name}"]

@@ -10,27 +10,41 @@ import fcntl
 import hashlib
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from ask.atomic_files import create_private_folder, read_decisions, write_decisions
+from ask.atomic_files import create_private_folder, lock_file, read_decisions, write_decisions
 from ask.errors import FileError
 from ask.project.instructions import DEPENDENCY_FOLDERS
 from ask.project.skills import PROJECT_SKILLS_FOLDER
 from ask.project.trust import TrustStore
+from ask.project.trusted_files import UntrustedFileError, read_trusted_file
 from ask.records import NamedTuple
 
 MAX_ENTRIES = 100_000
 """Maximum number of files and folders to search for instructions. Any file that was not found counts as changed."""
+MAX_FILE_SIZE = 1_000_000
+"""The number of bytes of a file that are compared; no more are sent. Beyond, its size and time are."""
+MAX_TOTAL_SIZE = 64_000_000
+"""The same for all files together."""
 MAX_TEXT_SIZE = 32_000
 """Maximum size of a text that is stored to show what has changed, in bytes."""
-_UNREADABLE = "unreadable"
+MAX_TOTAL_TEXT_SIZE = 1_000_000
+"""The same for all texts of a run together."""
+_MIN_COST = 16_000
+"""What a file counts at least toward `MAX_TOTAL_SIZE`: opening it takes time, too."""
+"""Folders that are not searched, except in skills."""
+_UNKNOWN = "unreadable"
 
 
 class FileState(NamedTuple):
-    """The state of a file with instructions, or of a skill: a digest, and the text if it is short."""
+    """The state of a file with instructions, or of a skill: a digest, and the text if it is short.
+
+    If the content is not read, the digest names the inode and the time of its last change, which no call can set.
+    """
 
     digest: str
     text: str | None
@@ -50,53 +64,119 @@ ProjectState = Mapping[str, FileState]
 """The files with instructions of a project, by their paths."""
 
 
-def read_state(path: Path) -> FileState:
-    """Read the state of a file, which may be a link."""
-    try:
-        data = path.read_bytes()
-    except OSError:
-        return FileState(_UNREADABLE, None)
-    text = data.decode("utf-8", "replace") if len(data) <= MAX_TEXT_SIZE else None
-    return FileState(hashlib.sha256(data).hexdigest(), text)
+class StateReader:
+    """Reads the states of files in a project, within limits for all of them together: calls may have written them.
 
-
-def find_instruction_paths(root: Path, names: Sequence[str]) -> tuple[list[Path], bool]:
-    """Find the instruction files and the files of the skills in a project, outermost first.
-
-    Return also whether everything could be searched.
+    It reads only what could be sent to a model.
     """
-    paths: list[Path] = []
-    folders, remaining, is_complete = deque([str(root)]), MAX_ENTRIES, True
-    while folders:
-        folder = folders.popleft()
-        is_skill = f"/{PROJECT_SKILLS_FOLDER}/" in f"{folder}/"
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._remaining_size, self._remaining_text_size = MAX_TOTAL_SIZE, MAX_TOTAL_TEXT_SIZE
+
+    def read(self, path: Path) -> FileState:
+        """Read the state of a file, which may be a link."""
+        self._remaining_size -= _MIN_COST
+        if self._remaining_size < 0:
+            return FileState(_describe_status(path), None)
         try:
-            with os.scandir(folder) as entries:
-                for entry in entries:
-                    remaining -= 1
-                    if remaining < 0:
-                        return paths, False
-                    if entry.is_dir(follow_symlinks=is_skill):  # a skill may be a link to a folder
-                        if entry.name not in DEPENDENCY_FOLDERS:
-                            folders.append(entry.path)
-                    elif is_skill or entry.name in names:
-                        paths.append(Path(entry.path))
+            data, size = read_trusted_file(path, self._root, min(MAX_FILE_SIZE, self._remaining_size))
+        except UntrustedFileError:
+            return FileState(_describe_status(path), None)
+        self._remaining_size -= len(data)
+        digest = hashlib.sha256(data).hexdigest()
+        if size > len(data):
+            digest += f" {_describe_status(path)}"
+        text = None
+        if size <= min(MAX_TEXT_SIZE, self._remaining_text_size):
+            self._remaining_text_size -= size
+            text = data.decode("utf-8", "replace")
+        return FileState(digest, text)
+
+
+def _describe_status(path: Path) -> str:
+    try:
+        status = path.stat()
+    except OSError:
+        return _UNKNOWN
+    return f"{status.st_dev} {status.st_ino} {status.st_size} {status.st_ctime_ns}"
+
+
+class InstructionSearch:
+    """A search for instruction files and the files of skills, for at most `MAX_ENTRIES` files and folders.
+
+    Attributes:
+        paths: the files that were found, in the order of their folders.
+        unsearched: the folders that could not be searched completely.
+    """
+
+    def __init__(self, root: Path, names: Sequence[str]) -> None:
+        self.paths: list[Path] = []
+        self.unsearched: list[Path] = []
+        self._root, self._names = root, names
+        self._remaining = MAX_ENTRIES
+
+    def search_project(self) -> Self:
+        """Search the whole project, outermost folders first."""
+        folders = deque([str(self._root)])
+        while folders and self._remaining > 0:
+            folder = folders.popleft()
+            self.search_folder(Path(folder))
+            folders += [
+                entry.path
+                for entry in self._list_entries(folder)
+                if entry.name not in DEPENDENCY_FOLDERS and entry.is_dir(follow_symlinks=False)
+            ]
+        self.unsearched += map(Path, folders)
+        return self
+
+    def search_folder(self, folder: Path) -> None:
+        """Search for the files that apply to a folder, without those that apply to folders in it only."""
+        self.paths += [folder / name for name in self._names if os.path.lexists(folder / name)]
+        skills = folder / PROJECT_SKILLS_FOLDER
+        if os.path.lexists(skills):
+            self._search_skills(skills)
+
+    def _search_skills(self, skills: Path) -> None:
+        """Search a folder of skills, which may be a link and contain links to folders."""
+        folders, known = deque([str(skills)]), set()
+        while folders:
+            folder = folders.popleft()
+            real_folder = os.path.realpath(folder)
+            if real_folder in known or not Path(real_folder).is_relative_to(self._root):  # nothing outside is sent
+                continue
+            known.add(real_folder)
+            if self._remaining <= 0:
+                self.unsearched.append(Path(folder))
+                continue
+            for entry in self._list_entries(folder):
+                if os.path.isdir(entry.path):
+                    folders.append(entry.path)
+                else:
+                    self.paths.append(Path(entry.path))
+
+    def _list_entries(self, folder: str) -> list[os.DirEntry[str]]:
+        try:
+            with os.scandir(folder) as scan:
+                entries = [*islice(scan, self._remaining + 1)]
         except OSError:
-            is_complete = False
-    return paths, is_complete
+            entries = []
+            self.unsearched.append(Path(folder))
+        if len(entries) > self._remaining:
+            self.unsearched.append(Path(folder))
+        self._remaining -= len(entries)
+        return entries
 
 
 def read_states(root: Path, names: Sequence[str]) -> ProjectState:
     """Read the states of all files with instructions in a project."""
-    return {str(path): read_state(path) for path in find_instruction_paths(root, names)[0]}
+    reader = StateReader(root)
+    return {str(path): reader.read(path) for path in InstructionSearch(root, names).search_project().paths}
 
 
-def find_relevant_paths(directory_folders: Iterable[Path], names: Sequence[str]) -> Iterator[Path]:
-    """Yield the instruction files and the files of the skills that a run in the last of these folders would use."""
-    for folder in directory_folders:
-        yield from (folder / name for name in names if os.path.lexists(folder / name))
-        if os.path.lexists(folder / PROJECT_SKILLS_FOLDER):
-            yield from find_instruction_paths(folder / PROJECT_SKILLS_FOLDER, ())[0]
+def has_changed(before: FileState | None, current: FileState) -> bool:
+    """Check whether a file has changed, or may have."""
+    return before is None or before.digest != current.digest or current.digest == _UNKNOWN
 
 
 class TrustMarks:
@@ -108,25 +188,39 @@ class TrustMarks:
     def open_run(self, projects: Iterable[Path], names: Sequence[str]) -> RunMark | None:
         """Mark projects for a run that begins; None if there are none.
 
+        Where another run has left a mark, or has not ended, the files before that run count, not the present ones.
+
         Raises:
             FileError: the mark cannot be stored.
         """
-        states = {str(root): read_states(root, names) for root in projects}
-        return RunMark(self._folder / os.urandom(8).hex(), states, names) if states else None
+        roots = [*projects]
+        if not roots:
+            return None
+        with lock_file(self._folder / "marks"):
+            marked = {root: files for _, states in self._read_all() for root, files in states.items()}
+            states = {str(root): marked.get(str(root)) or read_states(root, names) for root in roots}
+            return RunMark(self._folder / os.urandom(8).hex(), states, names)
 
-    def find_changes(self, root: Path, paths: Iterable[Path]) -> list[ChangedFile]:
-        """Return which of these files of a project have changed since a run that has left a mark began.
+    def find_changes(self, root: Path, folders: Iterable[Path], names: Sequence[str]) -> list[ChangedFile]:
+        """Return which files have changed since a run that has left a mark began, of those that apply to the folders.
+
+        They include folders that cannot be searched completely.
 
         Raises:
             FileError: a mark cannot be read.
         """
         marked = [states[str(root)] for _, states in self._read_all() if str(root) in states]
-        changes: dict[Path, ChangedFile] = {}
-        for path in paths if marked else ():
-            current = read_state(path)
+        if not marked:
+            return []
+        search, reader = InstructionSearch(root, names), StateReader(root)
+        for folder in folders:
+            search.search_folder(folder)
+        changes: dict[Path, ChangedFile] = {path: ChangedFile(path, None) for path in search.unsearched}
+        for path in search.paths:
+            current = reader.read(path)
             for states in marked:
                 before = states.get(str(path))
-                if before is None or before.digest != current.digest or current.digest == _UNREADABLE:
+                if has_changed(before, current):
                     changes.setdefault(path, ChangedFile(path, before.text if before else None))
         return [*changes.values()]
 
@@ -136,16 +230,17 @@ class TrustMarks:
         Raises:
             FileError: a mark cannot be read or written.
         """
-        for path, states in self._read_all():
-            if str(root) not in states:
-                continue
-            rest = {name: files for name, files in states.items() if name != str(root)}
-            if _is_running(path):
-                _write_states(path, {**rest, str(root): read_states(root, names)})
-            elif rest:
-                _write_states(path, rest)
-            else:
-                _delete_mark(path)
+        with lock_file(self._folder / "marks"):
+            for path, states in self._read_all():
+                if str(root) not in states:
+                    continue
+                rest = {name: files for name, files in states.items() if name != str(root)}
+                if _is_running(path):
+                    _write_states(path, {**rest, str(root): read_states(root, names)})
+                elif rest:
+                    _write_states(path, rest)
+                else:
+                    _delete_mark(path)
 
     def _read_all(self) -> list[tuple[Path, dict[str, dict[str, FileState]]]]:
         return [(path, read_decisions(path, _parse_states) or {}) for path in sorted(self._folder.glob("*.json"))]
@@ -172,16 +267,17 @@ class RunMark:
     def close(self) -> list[Path]:
         """End the run; return the files that have changed during it."""
         changed, is_known = [], True
-        for root, before in self._states.items():
-            paths, is_complete = find_instruction_paths(Path(root), self._names)
-            is_known = is_known and is_complete  # a call can make more files than are searched
-            changed += [path for path in paths if before.get(str(path)) != read_state(path)]
-        if is_known and not changed:
-            _delete_mark(self._path)
-        else:  # of several runs that found the same, one mark is enough
-            for other in self._path.parent.glob("*.json"):
-                if other != self._path and other.read_bytes() == self._path.read_bytes() and not _is_running(other):
-                    _delete_mark(other)
+        with lock_file(self._path):
+            for root, before in self._states.items():
+                search, reader = InstructionSearch(Path(root), self._names).search_project(), StateReader(Path(root))
+                is_known = is_known and not search.unsearched  # a call can make more files than are searched
+                changed += [path for path in search.paths if has_changed(before.get(str(path)), reader.read(path))]
+            if is_known and not changed:
+                _delete_mark(self._path)
+            else:  # of several runs that found the same, one mark is enough
+                for other in self._path.parent.glob("*.json"):
+                    if other != self._path and other.read_bytes() == self._path.read_bytes() and not _is_running(other):
+                        _delete_mark(other)
         os.close(self._lock)
         return changed
 

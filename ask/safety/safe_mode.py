@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from hashlib import sha256
@@ -19,7 +18,7 @@ from ask.safety.policy import ToolPolicy, is_local, is_offered
 from ask.safety.protected_paths import SHOWN_ONCE
 from ask.safety.sandbox import Sandbox
 from ask.safety.sandbox_config import SandboxConfig
-from ask.text import decode_argument, format_one_line
+from ask.text import format_one_line, format_paths
 from ask.tools.base import Tool, ToolContext, ToolError
 
 if TYPE_CHECKING:
@@ -150,8 +149,7 @@ class SafeModeContext:
         """Notify the user about changed instructions, which are not sent until the user has seen them."""
         changed = self._mark.close() if self._mark else ()
         if changed:
-            paths = (decode_argument(os.path.relpath(path, self._directory)) for path in changed)
-            names = format_one_line(", ".join(paths))
+            names = format_paths(changed, self._directory)
             self._notify(f"{names} was changed in this run: you will be asked before it is sent to a model")
 
     def __enter__(self) -> Self:

@@ -575,6 +575,8 @@ HUGE_CHANGES = {
     "sparse": "truncate -s 1000M sparse",
     "pipe": "mkfifo pipe",
     "unreadable": "mkdir closed; echo x > closed/y; chmod 0 closed",
+    "deep": 'python3 -c \'import os\nfor _ in range(1_500): os.mkdir("d"); os.chdir("d")\'',
+    "forged": "printf '\\0' > \"$(printf 'x\\n+forged')\"",
 }
 
 
@@ -592,12 +594,29 @@ def test_changes_of_any_size_fail_only_their_row(ask: Ask, server: ModelServer, 
     (home.work / "project").mkdir()
     file = write_rows(home.work, *make_rows(3))
     command = (*COMMAND, file, "-O", "out.jsonl", "--tools", "--workdir-template", "project", "--safe")
-    result = ask.process(*command, timeout=200)
+    temporary = home.path / "temporary"
+    temporary.mkdir()
+    result = ask.process(*command, timeout=200, env={"TMPDIR": str(temporary)})
     rows = read_output(home.work / "out.jsonl")
     assert ["+small" in (row["patch"] or "") for row in rows] == [True, False, True]
-    fails = kind in ("text", "memory") or (kind == "unreadable" and os.geteuid() != 0)
+    assert "\n+forged" not in (rows[1]["patch"] or "")
+    fails = kind in ("text", "memory", "forged") or (kind == "unreadable" and os.geteuid() != 0)
     assert (result.code, bool(rows[1]["error"])) == (12 if fails else 0, fails)
     assert peak_child_memory() < 1_300_000
+    assert not [*temporary.iterdir()]
+
+
+def test_a_folder_with_a_pipe_and_deep_folders_is_copied(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(write_file)
+    template = home.work / "project"
+    template.mkdir()
+    os.mkfifo(template / "pipe")
+    ask.shell(f"cd project && {HUGE_CHANGES['deep']}")
+    command = (*COMMAND, write_rows(home.work, *make_rows(1)), "--tools", "--workdir-template", "project")
+    result = ask.process(*command, timeout=60)
+    assert result.code == 0, result.stderr
+    assert "+Say word 0" in parse(result)[0]["patch"]
+    assert ask.shell("rm -r project").code == 0  # too deep for pytest
 
 
 def peak_child_memory() -> int:

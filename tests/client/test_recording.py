@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import stat
 from concurrent.futures import ThreadPoolExecutor
@@ -321,3 +322,9 @@ def test_a_link_is_not_followed(ask: Ask, server: ModelServer, home: Home) -> No
     result = ask("--record", "rec.jsonl", "hi")
     assert (result.code, len(server.requests), "link" in result.stderr) == (9, 0, True)
     assert (home.work / "target").read_text() == "mine\n"
+
+
+def test_a_named_pipe_that_nobody_reads_is_an_error(ask: Ask, server: ModelServer, home: Home) -> None:
+    os.mkfifo(home.work / "rec.jsonl")
+    result = ask.process("--record", "rec.jsonl", "hi", timeout=10)
+    assert (result.code, server.requests) == (9, [])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -157,7 +158,7 @@ def test_a_run_that_ends_keeps_the_marks_of_others(project: Project, first_ends:
         project.write("AGENTS.md", EVIL)
         assert second.close()
     else:
-        assert not second.close()
+        assert second.close()  # the files before the first run count
         assert EVIL not in project.answer()
         assert first.close()
     assert EVIL not in project.answer()
@@ -226,6 +227,14 @@ CHANGES = {
     "a first skill": f"mkdir -p .agents/skills/evil; printf -- '{SKILL}' > .agents/skills/evil/SKILL.md",
     "a linked skill": "mkdir -p .agents/skills evil; ln -s ../../evil .agents/skills/evil; "
     f"printf -- '{SKILL}' > evil/SKILL.md",
+    "a linked folder of skills": "mkdir -p .agents s/evil; ln -s ../s .agents/skills; "
+    f"printf -- '{SKILL}' > s/evil/SKILL.md",
+    "a link in place of .agents": "mkdir -p s/skills/evil; ln -s s .agents; "
+    f"printf -- '{SKILL}' > s/skills/evil/SKILL.md",
+    "a skill named like a folder of packages": "mkdir -p .agents/skills/site-packages; "
+    f"printf -- '{SKILL.replace('evil', 'site-packages')}' > .agents/skills/site-packages/SKILL.md",
+    "a known path": f"mkdir -p docs; echo '{EVIL}' > docs/RULES.md",
+    "an unreadable file": f"chmod 600 MODE.md; echo '{EVIL}' > MODE.md; chmod 000 MODE.md",
     "a skill in a subfolder": "mkdir -p sub/.agents/skills/evil; "
     f"printf -- '{SKILL}' > sub/.agents/skills/evil/SKILL.md",
 }
@@ -237,8 +246,12 @@ def prepare(project: Project, name: str) -> Ask:
     project.write("sub/x", "x")
     project.write("notes/linked.md", "Use spaces.")
     project.home.config.mkdir(parents=True, exist_ok=True)
-    (project.home.config / "config.toml").write_text('[context]\nfiles = ["AGENTS.md", "OTHER.md", "LINK.md"]\n')
+    (project.home.config / "config.toml").write_text(
+        '[context]\nfiles = ["AGENTS.md", "OTHER.md", "LINK.md", "docs/RULES.md", "MODE.md"]\n'
+    )
     (project.folder / "LINK.md").symlink_to("notes/linked.md")
+    project.write("MODE.md", "x")
+    (project.folder / "MODE.md").chmod(0)
     return replace(project.ask, cwd=project.folder / ("sub" if "folder" in name and "sub" in CHANGES[name] else "."))
 
 
@@ -248,6 +261,7 @@ def test_no_change_by_a_command_is_sent_without_a_question(project: Project, nam
     below = prepare(project, name)
     project.server.reply(wire.calls(("bash", {"command": CHANGES[name]})), wire.says("done"))
     assert project.ask("--safe", "-m", wire.MODEL, "hi").code == 0
+    (project.folder / "MODE.md").chmod(0o600)
     project.server.reply(wire.says("done"))
     result = below("-m", wire.MODEL, "hi")
     assert (result.code, "ask context trust" in result.stderr) == (0, True), result.stderr
@@ -259,6 +273,68 @@ def test_the_same_change_by_the_user_is_sent(project: Project, name: str) -> Non
     below = prepare(project, name)
     project.server.reply(wire.calls(("bash", {"command": CHANGES[name]})), wire.says("done"))
     assert project.ask("-m", wire.MODEL, "hi").code == 0
+    (project.folder / "MODE.md").chmod(0o600)
     project.server.reply(wire.says("done"))
     assert below("-m", wire.MODEL, "hi").code == 0
     assert EVIL in str(project.server.requests[-1].json["messages"][0])
+
+
+BLOCKING = {
+    "a named pipe": "rm AGENTS.md; mkfifo AGENTS.md",
+    "a device without an end": "ln -sf /dev/zero AGENTS.md",
+    "a terminal": "ln -sf /dev/tty AGENTS.md",
+    "many sparse files": "mkdir -p .agents/skills/a; cd .agents/skills/a; "
+    "for i in $(seq 60); do truncate -s 1000M $i; done",
+    "a link to devices": "mkdir -p .agents/skills; ln -s /dev .agents/skills/a; ln -s /proc .agents/skills/b",
+    "named pipes in a skill": "mkdir -p .agents/skills/a; mkfifo .agents/skills/a/SKILL.md .agents/skills/a/b",
+    "many names of a file": "mkdir -p .agents/skills/a; cd .agents/skills/a; head -c 31000 /dev/zero | tr '\\0' x > x; "
+    "python3 -c 'import os\nfor i in range(3_000): os.link(\"x\", str(i))'",
+}
+
+
+@pytest.mark.needs("bwrap")
+@pytest.mark.parametrize("name", BLOCKING)
+def test_no_file_blocks_this_run_or_the_next(project: Project, name: str) -> None:
+    for command in (BLOCKING[name], "true"):
+        project.server.reply(wire.calls(("bash", {"command": command})), wire.says("done"))
+        started = time.monotonic()
+        with project.ask.start("--safe", "-m", wire.MODEL, "hi") as running:
+            assert running.finish(20).code == 0
+        assert time.monotonic() - started < 15
+    assert sum(mark.stat().st_size for mark in project.marks) < 10_000_000
+
+
+def test_empty_folders_hide_no_skill(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trust_marks, "MAX_ENTRIES", 20)
+    root = project.folder.resolve()
+    marks = TrustMarks(project.home.data / "trust-marks")
+    mark = marks.open_run([root], ["AGENTS.md"])
+    assert mark
+    for number in range(30):
+        (project.folder / f".agents/skills/{number}/{number}").mkdir(parents=True)
+    project.write(".agents/skills/evil/SKILL.md", SKILL)
+    mark.close()
+    assert marks.find_changes(root, [root], ["AGENTS.md"])
+
+
+def test_overlapping_runs_hide_no_change(project: Project) -> None:
+    marks = TrustMarks(project.home.data / "trust-marks")
+    roots = [project.folder.resolve()]
+    first = marks.open_run(roots, ["AGENTS.md"])
+    project.write("AGENTS.md", EVIL)
+    second = marks.open_run(roots, ["AGENTS.md"])
+    assert first
+    assert second
+    project.write("AGENTS.md", "Use tabs.")
+    assert not first.close()
+    project.write("AGENTS.md", EVIL)
+    assert second.close()
+    assert EVIL not in project.answer()
+
+
+def test_a_project_that_is_trusted_during_a_run_gets_a_mark(project: Project) -> None:
+    project.store.forget(project.folder.resolve())
+    project.server.reply(wire.calls(("write_file", {"filepath": "AGENTS.md", "content": EVIL})), wire.says("done"))
+    project.ask.on_terminal(*SAFE, "hi", answers=[("from now on?", "y\n")])
+    assert (project.folder / "AGENTS.md").read_text() == EVIL
+    assert EVIL not in project.answer()
