@@ -33,7 +33,7 @@ LAYERS = [
     {"answer_extraction", "config_file", "secrets"},
     {"schemas"},
     {"plugin_api"},
-    {"batches", "events"},
+    {"events"},
     {"client"},
     {"tools", "history"},
     {"context", "inputs", "mcp", "safety", "undo"},
@@ -79,13 +79,12 @@ TERMINAL_MODULES = {"curses", "getpass", "pty", "readline", "termios", "tty"}
 USES_TERMINAL = {"safety", "render", "cli"}
 OUTER_PARTS: dict[str, set[str]] = {
     "ask/testing": {
-        "ask.batches",
         "ask.errors",
         *("ask.plugin_api.loaded_provider", "ask.plugin_api.loader", "ask.plugin_api.provider"),
         *("ask.parsing", "ask.secrets", "ask.testing", "ask.tools.arguments", "ask.tools.plugins.functions"),
         *("ask.tools.plugins.source", "ask.tools.plugins.worker", "jsonschema", "pytest"),
     },
-    "providers": {"ask.batches", "ask.parsing", "ask.profiles"},
+    "providers": {"ask.parsing", "ask.profiles"},
     "examples": {
         "ask.parsing",
         "ask.profiles",

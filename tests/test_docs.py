@@ -26,7 +26,8 @@ from ask.cli.keys import command as keys_command
 from ask.client.certificates import CA_VARIABLES
 from ask.errors import AskError
 from ask.plugin_api.loader import list_hook_names
-from ask.plugin_api.provider import DEFAULT_STALL_TIMEOUT, REQUIRED_HOOKS, TOOL_HOOKS
+from ask.plugin_api.provider import REQUIRED_HOOKS, TOOL_HOOKS
+from ask.plugin_api.types import DEFAULT_STALL_TIMEOUT
 from ask.secrets import list_key_variables
 from ask.settings import PROVIDER_KEYS, SETTINGS, Settings, read_config, resolve_settings
 from ask.testing import EXPECTED

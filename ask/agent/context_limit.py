@@ -14,7 +14,7 @@ from ask.client.error_classification import is_model_unknown
 from ask.client.models_cache import find_model, find_same_model, get_cache_file, read_models, write_models
 from ask.errors import AskError
 from ask.plugin_api.loaded_provider import discard_notice
-from ask.plugin_api.provider import ModelInfo
+from ask.plugin_api.types import ModelInfo
 from ask.settings import Settings
 from ask.suggestions import find_similar
 

@@ -16,7 +16,7 @@ from ask.errors import ConfigError
 from ask.plugin_api.loaded_provider import LoadedProvider
 from ask.plugin_api.loader import check_alternative, check_provider
 from ask.plugin_api.loader import load_provider as load_plugin
-from ask.plugin_api.provider import ProviderInfo
+from ask.plugin_api.types import ProviderInfo
 from ask.records import NamedTuple
 from ask.secrets import KEYRING, NO_SECRETS, Redactor, find_key_problem, format_variable_prefix
 from ask.settings import Settings

@@ -22,7 +22,7 @@ from ask.client.prices import (
 )
 from ask.errors import AskError, ConfigError
 from ask.messages import Usage
-from ask.plugin_api.provider import ModelInfo
+from ask.plugin_api.types import ModelInfo
 from ask.settings import Settings
 
 

@@ -6,7 +6,7 @@ import json
 import zlib
 from http.client import HTTPException
 
-from ask.plugin_api.provider import RawEvent
+from ask.plugin_api.types import RawEvent
 
 GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_TRAILER_BYTES = 8

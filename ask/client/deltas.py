@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 
-from ask.plugin_api.provider import Delta, ReasoningDelta, TextDelta, ToolCallDelta
+from ask.plugin_api.types import Delta, ReasoningDelta, TextDelta, ToolCallDelta
 from ask.secrets import Redactor
 from ask.text import SurrogateJoiner
 

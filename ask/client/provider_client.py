@@ -22,7 +22,8 @@ from ask.errors import (
 from ask.messages import FinishReason, Message, ModelResponse, ProviderState, ToolCall, ToolSpec, Usage
 from ask.parsing import DONE_DATA, find_error, parse_event, parse_json
 from ask.plugin_api.loaded_provider import LoadedProvider, PluginResponse
-from ask.plugin_api.provider import (
+from ask.plugin_api.provider import format_tool_results
+from ask.plugin_api.types import (
     ChatRequest,
     Delta,
     HttpRequest,
@@ -32,7 +33,6 @@ from ask.plugin_api.provider import (
     StreamReader,
     TextDelta,
     ToolCallDelta,
-    format_tool_results,
 )
 from ask.profiles import ModelProfile, adapt_options
 from ask.records import NamedTuple

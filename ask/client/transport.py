@@ -33,7 +33,7 @@ from ask.client.decoding import (
 from ask.client.http_adapter import ConnectionCounter, create_adapter
 from ask.client.preconnect import CONNECT_SECONDS, Preconnection
 from ask.errors import ConfigError, IncompleteStreamError, NetworkError, walk_causes
-from ask.plugin_api.provider import HttpRequest, RawEvent
+from ask.plugin_api.types import HttpRequest, RawEvent
 
 if TYPE_CHECKING:
     import requests

@@ -32,13 +32,13 @@ from ask.parsing import (
     read_tool_calls,
     to_object_list,
 )
-from ask.plugin_api.provider import (
+from ask.plugin_api.provider import Provider
+from ask.plugin_api.types import (
     DEFAULT_STALL_TIMEOUT,
     ChatRequest,
     Delta,
     HttpRequest,
     ModelInfo,
-    Provider,
     ProviderInfo,
     RawEvent,
     ReasoningDelta,

@@ -9,15 +9,13 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from types import FrameType, FunctionType
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from ask.errors import AskError, MissingDependencyError, NetworkError, PluginError, SignalExit
 from ask.messages import EMPTY_MAPPING, ToolCall
-from ask.plugin_api.provider import Delta, HttpRequest, ModelInfo, Provider, ProviderInfo, RawEvent, StreamReader
+from ask.plugin_api.provider import BatchApi, Provider
+from ask.plugin_api.types import Delta, HttpRequest, ModelInfo, ProviderInfo, RawEvent, StreamReader
 from ask.profiles import ModelProfile, find_profile
-
-if TYPE_CHECKING:
-    from ask.plugin_api.batches import BatchApi
 
 FEED, RESPONSE = "feed of its stream reader", "response of its stream reader"
 
@@ -160,8 +158,6 @@ class LoadedProvider:
 
     def get_batch_api(self) -> BatchApi | None:
         """Return the provider's batch API; None if it has none."""
-        from ask.plugin_api.batches import BatchApi
-
         api = self.hooks.provider_batch()
         return cast("BatchApi", GuardedCalls(self, api, BatchApi, " of its batch API")) if api else None
 

@@ -23,7 +23,8 @@ import pluggy
 from ask import __distribution__
 from ask.errors import ConfigError
 from ask.plugin_api.loaded_provider import LoadedProvider
-from ask.plugin_api.provider import MODULE_HOOKS, REQUIRED_HOOKS, TOOL_HOOKS, Provider, ProviderInfo
+from ask.plugin_api.provider import MODULE_HOOKS, REQUIRED_HOOKS, TOOL_HOOKS, Provider
+from ask.plugin_api.types import ProviderInfo
 from ask.profiles import ModelProfile
 from ask.records import NamedTuple
 

@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
-from ask.plugin_api import provider
-from ask.plugin_api.batches import BatchApi
+from ask.plugin_api.types import Delta
 from ask.text import format_one_line
 
 MAX_VALUE_LENGTH = 60
@@ -18,13 +17,13 @@ MAX_VALUE_LENGTH = 60
 
 @cache
 def get_return_type(method: Callable[..., Any]) -> Any:
-    return typing.get_type_hints(method, localns={"BatchApi": BatchApi})["return"]
+    return typing.get_type_hints(method)["return"]
 
 
 @cache
 def get_field_types(value_type: Any) -> Mapping[str, Any]:
     """Return the types of the fields of a named tuple or delta; {} for any other type."""
-    has_fields = hasattr(value_type, "_fields") or value_type in typing.get_args(provider.Delta)
+    has_fields = hasattr(value_type, "_fields") or value_type in typing.get_args(Delta)
     return typing.get_type_hints(value_type) if has_fields else {}
 
 

@@ -34,7 +34,7 @@ from ask.client.provider_client import ProviderClient, RequestResult
 from ask.client.transport import Transport
 from ask.errors import PluginError
 from ask.plugin_api.loader import check_provider
-from ask.plugin_api.provider import Delta, ToolCallDelta
+from ask.plugin_api.types import Delta, ToolCallDelta
 from ask.secrets import Redactor
 from ask_providers.openrouter import provider as openrouter
 from tests import wire
