@@ -29,8 +29,8 @@ class LoadedProvider:
     Args:
         hooks: calls the hooks of this provider.
         info: the provider's description.
-        is_builtin: whether the provider comes with ask. Its hooks print nothing and do not wait, so its calls need
-            neither redirection nor a time limit.
+        is_third_party: whether its code is not a part of ask, as that of the built-in providers and the services in
+            config.toml is. Then its hooks may print and wait, so their calls are redirected and have a time limit.
         plugin: the object that implements the hooks.
         profiles: what is known about the models; see `Provider.profiles`.
         missing_tool_hooks: the hooks that the provider lacks although any provider that supports tools needs them.
@@ -41,14 +41,14 @@ class LoadedProvider:
         hooks: Provider,
         info: ProviderInfo,
         *,
-        is_builtin: bool,
+        is_third_party: bool,
         plugin: object,
         profiles: Sequence[ModelProfile] = (),
         missing_tool_hooks: Sequence[str] = (),
     ) -> None:
         self.info = info
         self._plugin_hooks = hooks
-        self.is_builtin = is_builtin
+        self.is_third_party = is_third_party
         self._missing_tool_hooks = missing_tool_hooks
         self.plugin = plugin
         self.profiles = profiles
@@ -164,9 +164,9 @@ class LoadedProvider:
     def check_result(self, hook: str, result: object, expected: Any) -> None:
         """Raise `PluginError` unless a result has the expected type, with fields of the right types.
 
-        `expected` is a type, or the method that declares it. What built-in providers return is checked by mypy.
+        `expected` is a type, or the method that declares it. What ask's own code returns is checked by mypy.
         """
-        if self.is_builtin:
+        if not self.is_third_party:
             return
         from ask.plugin_api.type_checks import find_type_problem, get_return_type
 
@@ -178,7 +178,7 @@ class LoadedProvider:
     def call(self, hook: str, function: Callable[..., Any], /, *arguments: Any, **keywords: Any) -> Any:
         """Call a hook, or a method of its result: an unexpected exception in it becomes a `PluginError`."""
         try:
-            if self.is_builtin:
+            if not self.is_third_party:
                 return function(*arguments, **keywords)
             with self._isolate(hook):
                 return function(*arguments, **keywords)

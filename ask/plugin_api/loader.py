@@ -187,14 +187,14 @@ def check_provider(plugin: object, name: str, distribution: str) -> LoadedProvid
         info,
         plugin=plugin,
         profiles=profiles,
-        is_builtin=distribution in (__distribution__, "config.toml"),
+        is_third_party=distribution not in (__distribution__, "config.toml"),
         missing_tool_hooks=[hook for hook in TOOL_HOOKS if not defines_hook(plugin, hook)],
     )
 
 
 def check_alternative(provider: LoadedProvider, plugin: Provider) -> LoadedProvider:
     """Check another form of a loaded provider: the same service on another API."""
-    alternative = check_provider(plugin, provider.info.name, __distribution__ if provider.is_builtin else "")
+    alternative = check_provider(plugin, provider.info.name, "" if provider.is_third_party else __distribution__)
     return alternative.with_profiles(provider.configured_profiles, provider.listed_profiles)
 
 
