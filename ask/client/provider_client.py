@@ -461,7 +461,7 @@ class ProviderClient:
     def _collect_answer(
         self, request: ChatRequest, http_response: Response, on_delta: Callable[[Delta], None]
     ) -> RequestResult:
-        reader = self.provider.create_stream_reader()
+        reader = self.provider.hooks.provider_stream_reader()
         has_deltas = False
         stream_error: AskError | None = None
         try:
@@ -627,7 +627,7 @@ class ProviderClient:
 
         Gemini sends such an array if a proxy drops `alt=sse` from the URL.
         """
-        reader = self.provider.create_stream_reader()
+        reader = self.provider.hooks.provider_stream_reader()
         self.provider.feed(reader, [RawEvent(None, json.dumps(event)) for event in events], [])
         return self.provider.get_response(reader) if reader.complete else events
 

@@ -9,14 +9,15 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from importlib import import_module
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import pluggy
 
@@ -168,9 +169,8 @@ def check_provider(plugin: object, name: str, distribution: str) -> LoadedProvid
         raise make_error(explain_hook_error(str(error))) from error
     if missing := find_missing_hooks(plugin):
         raise make_error(f"missing: {', '.join(missing)}")
-    hooks = cast("Provider", manager.hook)
     try:
-        info = hooks.provider_info()
+        info = manager.hook.provider_info()
     except Exception as error:
         raise make_error(f"provider_info: {type(error).__name__}: {error}") from error
     if not isinstance(info, ProviderInfo):
@@ -179,11 +179,11 @@ def check_provider(plugin: object, name: str, distribution: str) -> LoadedProvid
     if not all(isinstance(profile, ModelProfile) for profile in profiles):
         raise make_error("profiles must be rows of ask.profiles.ModelProfile")
     default = Provider(info)
-    omitted = [hook for hook in list_hook_names() if not getattr(hooks, hook).get_hookimpls()]
-    if omitted:  # only a module can omit hooks
-        manager.register(SimpleNamespace(**{hook: getattr(default, hook) for hook in omitted}))
+    functions = {
+        hook: find_implementation(getattr(manager.hook, hook)) or getattr(default, hook) for hook in list_hook_names()
+    }
     return LoadedProvider(
-        hooks,
+        functions,
         info,
         plugin=plugin,
         profiles=profiles,
@@ -206,6 +206,20 @@ class ProviderManager(pluggy.PluginManager):
 
     def parse_hookimpl_opts(self, plugin: object, name: str) -> Any:
         return {} if name.startswith("provider_") and callable(getattr(plugin, name, None)) else None
+
+
+def find_implementation(hook: pluggy.HookCaller) -> Callable[..., Any] | None:
+    """Return the function with which the plugin implements a hook, to be called with all arguments as keywords.
+
+    None if it does not. The function itself may have only some of the arguments.
+    """
+    if not hook.get_hookimpls():  # only a module can omit hooks
+        return None
+    (implementation,) = hook.get_hookimpls()
+    function, accepted = implementation.function, {*implementation.argnames, *implementation.kwargnames}
+    if hook.spec is None or accepted.issuperset(hook.spec.argnames):
+        return function
+    return lambda **arguments: function(**{name: arguments[name] for name in arguments.keys() & accepted})
 
 
 def find_missing_hooks(plugin: Provider | ModuleType) -> list[str]:

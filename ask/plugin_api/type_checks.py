@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
-from ask.plugin_api.types import Delta
+from ask.plugin_api.types import Delta, StreamReader
 from ask.text import format_one_line
 
 MAX_VALUE_LENGTH = 60
@@ -37,6 +37,10 @@ def find_type_problem(value: Any, expected: Any) -> str:
 
 
 def find_item_problem(value: Any, expected: Any, prefix: str = "") -> str:
+    if expected is StreamReader:
+        members = (name for name in vars(StreamReader) if not name.startswith("_"))
+        missing = next((name for name in members if not hasattr(value, name)), None)
+        return f"returned an object of type {type(value).__name__} without {missing!r}" if missing else ""
     if not is_instance(value, expected):
         return f"must return {prefix}{describe_type(expected)}, not {describe(value)}"
     problem = find_field_problem(value)

@@ -240,7 +240,7 @@ class ContractBase:
     def open_reader(self) -> StreamReader:
         """Return a new stream reader."""
         with guard_hook("provider_stream_reader"):
-            return self.loaded.create_stream_reader()
+            return self.loaded.hooks.provider_stream_reader()
 
     def feed(self, events: Sequence[RawEvent], reader: StreamReader | None = None) -> tuple[StreamReader, list[Delta]]:
         """Feed events to a stream reader, by default a new one; return the reader and the deltas."""

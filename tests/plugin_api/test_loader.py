@@ -222,7 +222,7 @@ def test_module_with_the_required_hooks_gets_the_defaults_of_the_others() -> Non
 def test_optional_hook_of_a_later_version_does_not_break_a_module(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Provider, "provider_count_tokens", LaterProvider.provider_count_tokens, raising=False)
     for plugin in (make_module(), CHAT):
-        hooks: Any = check_provider(plugin, "chat", "ask-chat")._plugin_hooks
+        hooks: Any = check_provider(plugin, "chat", "ask-chat").hooks
         assert hooks.provider_count_tokens(model="m") == "no tokens counted for m of chat"
 
 
@@ -264,3 +264,16 @@ def test_misspelled_hook_is_reported_with_a_suggestion(hook: str) -> None:
     explanation = explain_hook_error(f"unknown hook {misspelled!r} in plugin <object>")
     assert misspelled in explanation
     assert hook in explanation
+
+
+def test_hook_gets_those_of_its_parameters_that_the_specification_has() -> None:
+    module = make_module(supports_tools=True)
+    vars(module).update(
+        provider_supports_tools=lambda: True,
+        provider_supports_attachment=lambda media_type, others=("audio/wav",): media_type in others,
+        provider_models_request=lambda key="no key", path="/models": HttpRequest(path, headers={"key": key}),
+    )
+    provider = check_provider(module, "chat", "ask-chat")
+    assert provider.hooks.provider_supports_tools(model="m")
+    assert [provider.supports_attachment("m", each) for each in ("audio/wav", "image/png")] == [True, False]
+    assert provider.hooks.provider_models_request(key="k") == HttpRequest("/models", headers={"key": "k"})
