@@ -14,7 +14,7 @@ from ask.client.base_url import add_default_path, complete_base_url, is_local_ur
 from ask.client.provider_client import ProviderClient
 from ask.errors import ConfigError
 from ask.plugin_api.loaded_provider import LoadedProvider
-from ask.plugin_api.loader import check_alternative, check_provider
+from ask.plugin_api.loader import check_provider, switch_api
 from ask.plugin_api.loader import load_provider as load_plugin
 from ask.plugin_api.types import ProviderInfo
 from ask.records import NamedTuple
@@ -106,7 +106,8 @@ def resolve_endpoint(app: AppContext, selection: ModelSelection) -> ModelEndpoin
         app.local_keys.add(key)
     endpoint = ModelEndpoint(provider, model, base_url, key, key_origin=key_origin)
     is_own_url = base_url.rstrip("/") == provider.info.base_url
-    if is_own_url or not hasattr(provider.plugin, "chat") or "api" in app.config.get_provider(provider.info.name):
+    has_set_api = "api" in app.config.get_provider(provider.info.name)
+    if is_own_url or provider.openai_api != "responses" or has_set_api:
         return endpoint
     from ask.client.chat_fallback import find_chat_fallback
 
@@ -216,19 +217,13 @@ def select_api(provider: LoadedProvider, api: str) -> LoadedProvider:
     Raises:
         ConfigError: the service has an API of its own.
     """
-    from ask.plugin_api.chat_completions import ChatCompletions
-    from ask.plugin_api.responses import Responses
-
-    plugin, name = provider.plugin, provider.info.name
-    chat = plugin.chat if isinstance(plugin, Responses) else plugin
-    if not isinstance(chat, ChatCompletions):
+    if not provider.openai_api:
+        name = provider.info.name
         raise ConfigError(
             f"{name} does not use one of OpenAI's APIs, so api cannot be set",
             f"remove api from [providers.{name}] in config.toml",
         )
-    if isinstance(plugin, Responses) == (api == "responses"):
-        return provider
-    return check_alternative(provider, Responses(chat) if api == "responses" else chat)
+    return switch_api(provider, api)
 
 
 def resolve_provider_and_model(app: AppContext, selection: ModelSelection) -> tuple[str, str]:

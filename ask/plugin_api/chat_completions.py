@@ -282,6 +282,7 @@ class ChatCompletions(Provider):
         stall_timeout: the default of `--timeout` in seconds; longer if models may be silent for longer than usual.
     """
 
+    openai_api = "chat"
     state_fields: tuple[str, ...] = ()
     """Fields of an assistant message to send back verbatim in later requests."""
 

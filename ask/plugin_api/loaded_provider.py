@@ -59,6 +59,8 @@ class LoadedProvider:
         self.is_third_party = is_third_party
         self._missing_tool_hooks = missing_tool_hooks
         self.plugin = plugin
+        self.openai_api = plugin.openai_api if isinstance(plugin, Provider) else ""
+        """Which of OpenAI's APIs it speaks; see `Provider.openai_api`."""
         self.profiles = profiles
         self.configured_profiles: Sequence[ModelProfile] = ()
         self.listed_profiles: Sequence[ModelProfile] = ()

@@ -17,7 +17,7 @@ from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pluggy
 
@@ -30,7 +30,9 @@ from ask.profiles import ModelProfile
 from ask.records import NamedTuple
 
 if TYPE_CHECKING:
+    from ask.plugin_api.chat_completions import ChatCompletions
     from ask.plugin_api.import_guard import NotifyCallback
+    from ask.plugin_api.responses import Responses
 
 PROJECT_NAME = "ask"
 
@@ -192,10 +194,18 @@ def check_provider(plugin: object, name: str, distribution: str) -> LoadedProvid
     )
 
 
-def check_alternative(provider: LoadedProvider, plugin: Provider) -> LoadedProvider:
-    """Check another form of a loaded provider: the same service on another API."""
-    alternative = check_provider(plugin, provider.info.name, "" if provider.is_third_party else __distribution__)
-    return alternative.with_profiles(provider.configured_profiles, provider.listed_profiles)
+def switch_api(provider: LoadedProvider, api: str) -> LoadedProvider:
+    """Return a provider that speaks one of OpenAI's APIs on "responses" or "chat"."""
+    if provider.openai_api == api:
+        return provider
+    if api == "responses":
+        from ask.plugin_api.responses import Responses
+
+        plugin: Provider = Responses(cast("ChatCompletions", provider.plugin))
+    else:
+        plugin = cast("Responses", provider.plugin).chat
+    switched = check_provider(plugin, provider.info.name, "" if provider.is_third_party else __distribution__)
+    return switched.with_profiles(provider.configured_profiles, provider.listed_profiles)
 
 
 class ProviderManager(pluggy.PluginManager):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote
 
 from ask.errors import ProviderError, RetryAction
@@ -89,6 +89,9 @@ class Provider:
     Each is a tuple: a regular expression, searched for in the status, the message and the body (separated by spaces);
     the retry action, or None for the default; the hint for the user.
     """
+
+    openai_api: Literal["chat", "responses", ""] = ""
+    """Which of OpenAI's APIs the provider speaks, as the setting `api` names them; "" for neither."""
 
     profiles: Sequence[ModelProfile] = ()
     """What is known about the models: a row of `ask.profiles.ModelProfile` for each family, a specific one first.

@@ -300,6 +300,8 @@ class Responses(Provider):
         chat: the same service on Chat Completions.
     """
 
+    openai_api = "responses"
+
     def __init__(self, chat: ChatCompletions) -> None:
         self.chat = chat
         super().__init__(chat.info)
