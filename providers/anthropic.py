@@ -279,7 +279,7 @@ class Anthropic(Provider):
         return provider_error
 
     def provider_batch(self) -> BatchApi | None:
-        from .batches import AnthropicBatchApi
+        from .batch_apis import AnthropicBatchApi
 
         return AnthropicBatchApi(build_headers)
 

@@ -264,7 +264,7 @@ class Gemini(Provider):
         return provider_error
 
     def provider_batch(self) -> BatchApi | None:
-        from .batches import GeminiBatchApi
+        from .batch_apis import GeminiBatchApi
 
         return GeminiBatchApi(self.build_headers)
 

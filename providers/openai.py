@@ -117,7 +117,7 @@ class OpenAIChat(ChatCompletions):
         return body
 
     def provider_batch(self) -> BatchApi | None:
-        from .batches import OpenAIBatchApi
+        from .batch_apis import OpenAIBatchApi
 
         return OpenAIBatchApi(self.build_headers)
 

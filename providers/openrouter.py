@@ -197,7 +197,7 @@ class OpenRouter(ChatCompletions):
         return error
 
     def provider_batch(self) -> BatchApi | None:
-        from .batches import OpenRouterBatchApi
+        from .batch_apis import OpenRouterBatchApi
 
         return OpenRouterBatchApi(self.build_headers)
 

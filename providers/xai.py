@@ -63,7 +63,7 @@ class XAIChat(ChatCompletions):
     )
 
     def provider_batch(self) -> BatchApi | None:
-        from .batches import XAIBatchApi
+        from .batch_apis import XAIBatchApi
 
         return XAIBatchApi(self.build_headers)
 

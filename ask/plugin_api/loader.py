@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 PROJECT_NAME = "ask"
 
 PROVIDER_GROUP = "ask.providers"
-GROUPS = {"rows": PROVIDER_GROUP, "tools": "ask.tools"}
+GROUPS = {"providers": PROVIDER_GROUP, "tools": "ask.tools"}
 """The entry point groups, by their key in the cache file."""
-EntryPointRows = dict[str, list[list[str]]]
+EntryPointTable = dict[str, list[list[str]]]
 """The name, target and distribution of each entry point, by the group's key."""
 
 
@@ -72,17 +72,17 @@ def find_plugins(cache: Path | None) -> PluginIndex:
             return _index_plugins(cached)
     except (OSError, ValueError, KeyError, TypeError):  # missing, damaged, or of another version
         pass
-    rows = _scan_entry_points()
+    table = _scan_entry_points()
     if cache:
         with suppress(OSError):  # without the cache the next start is slower, nothing more
             from ask.atomic_files import write_private_file
 
-            write_private_file(cache, json.dumps({"stamp": stamp, **rows}).encode())
-    return _index_plugins(rows)
+            write_private_file(cache, json.dumps({"stamp": stamp, **table}).encode())
+    return _index_plugins(table)
 
 
-def _index_plugins(rows: EntryPointRows) -> PluginIndex:
-    return PluginIndex(_group_entries("name", rows["rows"]), _group_entries("distribution", rows["tools"]))
+def _index_plugins(table: EntryPointTable) -> PluginIndex:
+    return PluginIndex(_group_entries("name", table["providers"]), _group_entries("distribution", table["tools"]))
 
 
 def _group_entries(field: str, rows: list[list[str]]) -> dict[str, tuple[PluginEntry, ...]]:
@@ -98,14 +98,14 @@ def _get_modified_time(path: str) -> int:
         return 0
 
 
-def _scan_entry_points() -> EntryPointRows:
+def _scan_entry_points() -> EntryPointTable:
     """Read the entry points of each group from the installed packages' metadata.
 
     If a distribution is installed twice, the first on `sys.path` wins.
     """
     from importlib.metadata import distributions
 
-    rows: EntryPointRows = {key: [] for key in GROUPS}
+    table: EntryPointTable = {key: [] for key in GROUPS}
     seen_names: set[str] = set()
     for distribution in distributions():
         with suppress(Exception):  # a broken distribution must not hide the others
@@ -116,8 +116,8 @@ def _scan_entry_points() -> EntryPointRows:
             seen_names.add(distribution.name)
             for key, group in GROUPS.items():
                 entries = distribution.entry_points.select(group=group)
-                rows[key] += [[entry.name, entry.value, distribution.name] for entry in entries]
-    return rows
+                table[key] += [[entry.name, entry.value, distribution.name] for entry in entries]
+    return table
 
 
 def load_provider(entries: tuple[PluginEntry, ...], notify: NotifyCallback) -> LoadedProvider:

@@ -77,13 +77,15 @@ def test_tools_are_listed_by_distribution_and_share_the_cache(packages: Path, ca
     assert find_plugins(cache).tools == {"kept": (PluginEntry("only", "in:cache", "kept"),)}
 
 
-def test_cache_of_an_older_version_is_rebuilt(packages: Path, cache: Path) -> None:
+@pytest.mark.parametrize("key", ["tools", "providers"])
+def test_cache_of_an_older_version_is_rebuilt(packages: Path, cache: Path, key: str) -> None:
     install(packages, "tools", {"z": "one"}, {}, "ask.tools")
     find_plugins(cache)
     cached = json.loads(cache.read_text())
-    del cached["tools"]
+    del cached[key]
     cache.write_text(json.dumps(cached))
     assert list(find_plugins(cache).tools) == ["tools"]
+    assert "demo" in find_plugins(cache).providers
 
 
 def test_two_distributions_with_the_same_provider_are_both_listed(packages: Path) -> None:
@@ -104,7 +106,7 @@ def test_first_of_two_copies_of_a_distribution_counts(packages: Path, tmp_path: 
 def test_result_is_cached(cache: Path) -> None:
     plugins = find_plugins(cache).providers
     assert find_plugins(cache).providers == plugins
-    edit_cache(cache, rows=[["only", "in:cache", "kept"]])
+    edit_cache(cache, providers=[["only", "in:cache", "kept"]])
     assert find_plugins(cache).providers == {"only": (PluginEntry("only", "in:cache", "kept"),)}
 
 
@@ -119,7 +121,7 @@ def test_installing_and_removing_a_plugin_updates_the_cache(cache: Path, package
 def test_cache_of_another_python_is_ignored(cache: Path) -> None:
     find_plugins(cache)
     stamp = json.loads(cache.read_text())["stamp"]
-    edit_cache(cache, stamp=["/other/python", *stamp[1:]], rows=[])
+    edit_cache(cache, stamp=["/other/python", *stamp[1:]], providers=[])
     assert "demo" in find_plugins(cache).providers
 
 
@@ -128,13 +130,13 @@ def test_damaged_cache_is_rebuilt(cache: Path, content: str) -> None:
     cache.parent.mkdir()
     cache.write_bytes(content.encode("latin-1"))
     assert "demo" in find_plugins(cache).providers
-    assert json.loads(cache.read_text())["rows"]
+    assert json.loads(cache.read_text())["providers"]
 
 
 @pytest.mark.parametrize("rows", [None, 5, [5], [["name"]], "text", {"a": 1}, [["a", "b", "c", "d"]]])
 def test_cache_with_invalid_rows_is_rebuilt(cache: Path, rows: object) -> None:
     find_plugins(cache)
-    edit_cache(cache, rows=rows)
+    edit_cache(cache, providers=rows)
     assert "demo" in find_plugins(cache).providers
 
 
