@@ -16,6 +16,7 @@ Base classes of providers:
     Provider         the specification of every hook, with its default
     ChatCompletions  a provider that uses OpenAI's Chat Completions API
     Responses        a provider that uses OpenAI's Responses API
+    BatchApi         a batch API, which the hook `provider_batch` returns
 
 What the hooks of a provider get and return:
 
@@ -37,6 +38,14 @@ What the hooks of a provider get and return:
     ToolCall         a tool call requested by the model
     ProviderState    provider-specific parts of a message, to send back in later requests
     ModelInfo        one entry of a provider's models list
+
+What the methods of a `BatchApi` get and return:
+
+    Batch            the state of a batch
+    BatchPage        one page of a list of batches
+    BatchRequest     one request of a batch
+    BatchResult      the result of one request
+    ResultsRequest   a request for the results of a batch
 
 Errors:
 
@@ -68,21 +77,25 @@ if TYPE_CHECKING:
     from ask.errors import AskError, ProviderError, RetryAction
     from ask.messages import Attachment, FinishReason, Message, ModelResponse, ProviderState, ToolCall, ToolSpec, Usage
     from ask.plugin_api.chat_completions import ChatCompletions
-    from ask.plugin_api.provider import (
-        API_VERSION,
+    from ask.plugin_api.provider import API_VERSION, BatchApi, Provider
+    from ask.plugin_api.responses import Responses
+    from ask.plugin_api.types import (
+        Batch,
+        BatchPage,
+        BatchRequest,
+        BatchResult,
         ChatRequest,
         Delta,
         HttpRequest,
         ModelInfo,
-        Provider,
         ProviderInfo,
         RawEvent,
         ReasoningDelta,
+        ResultsRequest,
         StreamReader,
         TextDelta,
         ToolCallDelta,
     )
-    from ask.plugin_api.responses import Responses
     from ask.tools.base import Tool, ToolContext, ToolError, ToolResult
     from ask.tools.plugins.functions import tool
 
@@ -90,6 +103,11 @@ __all__ = [
     "API_VERSION",
     "AskError",
     "Attachment",
+    "Batch",
+    "BatchApi",
+    "BatchPage",
+    "BatchRequest",
+    "BatchResult",
     "ChatCompletions",
     "ChatRequest",
     "Delta",
@@ -105,6 +123,7 @@ __all__ = [
     "RawEvent",
     "ReasoningDelta",
     "Responses",
+    "ResultsRequest",
     "RetryAction",
     "StreamReader",
     "TextDelta",
@@ -124,6 +143,7 @@ _MODULES = {
     "ask.errors": "AskError ProviderError RetryAction",
     "ask.messages": "Attachment FinishReason Message ModelResponse ProviderState ToolCall ToolSpec Usage",
     "ask.plugin_api.chat_completions": "ChatCompletions",
+    "ask.plugin_api.provider": "API_VERSION BatchApi Provider",
     "ask.plugin_api.responses": "Responses",
     "ask.tools.base": "Tool ToolContext ToolError ToolResult",
     "ask.tools.plugins.functions": "tool",
@@ -138,7 +158,7 @@ if not TYPE_CHECKING:  # type checkers would accept any name
             raise AttributeError(f"module 'ask' has no attribute {name!r}")
         from importlib import import_module
 
-        return getattr(import_module(_MODULE_BY_NAME.get(name, "ask.plugin_api.provider")), name)
+        return getattr(import_module(_MODULE_BY_NAME.get(name, "ask.plugin_api.types")), name)
 
 
 def __dir__() -> list[str]:

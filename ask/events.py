@@ -1,9 +1,9 @@
-"""Events that a run emits for display and recording, in addition to the deltas of `ask.plugin_api.provider`."""
+"""Events that a run emits for display and recording, in addition to the deltas of `ask.plugin_api.types`."""
 
 from __future__ import annotations
 
 from ask.messages import Attachment, Message, ModelResponse, ToolCall
-from ask.plugin_api.provider import ReasoningDelta, TextDelta, ToolCallDelta
+from ask.plugin_api.types import ReasoningDelta, TextDelta, ToolCallDelta
 from ask.records import NamedTuple
 
 

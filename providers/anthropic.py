@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from io import StringIO
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ask import (
     Attachment,
+    BatchApi,
     ChatRequest,
     Delta,
     FinishReason,
@@ -50,9 +51,6 @@ from ask.profiles import EFFORTS
 
 from .anthropic_models import PDF_TYPE, PROFILES
 from .stream_events import to_deltas
-
-if TYPE_CHECKING:
-    from ask.batches import BatchApi
 
 API_VERSION = "2023-06-01"
 """Later versions refuse `temperature`, `top_p` and `top_k` for all models; this one only for models without them."""
@@ -281,7 +279,7 @@ class Anthropic(Provider):
         return provider_error
 
     def provider_batch(self) -> BatchApi | None:
-        from .batches import AnthropicBatchApi
+        from .batch_apis import AnthropicBatchApi
 
         return AnthropicBatchApi(build_headers)
 

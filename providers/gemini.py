@@ -11,10 +11,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from io import StringIO
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 from ask import (
+    BatchApi,
     ChatRequest,
     Delta,
     FinishReason,
@@ -53,9 +54,6 @@ from ask.parsing import (
 
 from .gemini_models import PROFILES
 from .stream_events import to_deltas
-
-if TYPE_CHECKING:
-    from ask.batches import BatchApi
 
 Part = dict[str, Any]
 
@@ -266,7 +264,7 @@ class Gemini(Provider):
         return provider_error
 
     def provider_batch(self) -> BatchApi | None:
-        from .batches import GeminiBatchApi
+        from .batch_apis import GeminiBatchApi
 
         return GeminiBatchApi(self.build_headers)
 

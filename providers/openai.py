@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ask import ChatCompletions, ChatRequest, ProviderError, Responses, RetryAction
+from ask import BatchApi, ChatCompletions, ChatRequest, ProviderError, Responses, RetryAction
 from ask.parsing import parse_duration
 from ask.profiles import ModelProfile, find_profile
-
-if TYPE_CHECKING:
-    from ask.batches import BatchApi
 
 ADD_CREDIT_HINT = "add credit at https://platform.openai.com/settings/organization/billing, or use another key"
 DEFAULT_MODEL = "gpt-6-sol"
@@ -120,7 +117,7 @@ class OpenAIChat(ChatCompletions):
         return body
 
     def provider_batch(self) -> BatchApi | None:
-        from .batches import OpenAIBatchApi
+        from .batch_apis import OpenAIBatchApi
 
         return OpenAIBatchApi(self.build_headers)
 

@@ -11,9 +11,10 @@ import time
 from binascii import crc32
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ask import (
+    BatchApi,
     ChatCompletions,
     ChatRequest,
     FinishReason,
@@ -38,9 +39,6 @@ from ask.parsing import (
     read_str,
 )
 from ask.profiles import EFFORTS, ModelProfile
-
-if TYPE_CHECKING:
-    from ask.batches import BatchApi
 
 TOKENS_PER_PRICE = 1_000_000
 CACHE_MARKER = {"type": "ephemeral"}
@@ -199,7 +197,7 @@ class OpenRouter(ChatCompletions):
         return error
 
     def provider_batch(self) -> BatchApi | None:
-        from .batches import OpenRouterBatchApi
+        from .batch_apis import OpenRouterBatchApi
 
         return OpenRouterBatchApi(self.build_headers)
 

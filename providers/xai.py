@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ask import ChatCompletions, ModelInfo, ProviderError, Responses, RetryAction, Usage
+from ask import BatchApi, ChatCompletions, ModelInfo, ProviderError, Responses, RetryAction, Usage
 from ask.parsing import read_int, read_number
 from ask.profiles import ModelProfile
-
-if TYPE_CHECKING:
-    from ask.batches import BatchApi
 
 ADD_CREDITS_HINT = "buy credits or raise the limit at https://console.x.ai, or use another key"
 STALL_TIMEOUT = 900.0
@@ -66,7 +63,7 @@ class XAIChat(ChatCompletions):
     )
 
     def provider_batch(self) -> BatchApi | None:
-        from .batches import XAIBatchApi
+        from .batch_apis import XAIBatchApi
 
         return XAIBatchApi(self.build_headers)
 

@@ -31,7 +31,7 @@ LAYERS = [
     {"config"},
     {"schemas"},
     {"plugin_api"},
-    {"app", "batches", "events"},
+    {"app", "events"},
     {"client"},
     {"tools", "history"},
     {"undo"},
@@ -81,13 +81,12 @@ TERMINAL_MODULES = {"curses", "getpass", "pty", "readline", "termios", "tty"}
 USES_TERMINAL = {"safety", "render", "cli"}
 OUTER_PARTS: dict[str, set[str]] = {
     "ask/testing": {
-        "ask.batches",
         "ask.errors",
         *("ask.plugin_api.loaded_provider", "ask.plugin_api.loader", "ask.plugin_api.provider"),
         *("ask.parsing", "ask.config.secrets", "ask.testing", "ask.tools.arguments", "ask.tools.plugins.functions"),
         *("ask.tools.plugins.source", "ask.tools.plugins.worker", "jsonschema", "pytest"),
     },
-    "providers": {"ask.batches", "ask.parsing", "ask.profiles"},
+    "providers": {"ask.parsing", "ask.profiles"},
     "examples": {
         "ask.parsing",
         "ask.profiles",

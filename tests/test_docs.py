@@ -31,7 +31,8 @@ from ask.config.secrets import list_key_variables
 from ask.config.settings import SETTINGS, Settings
 from ask.errors import AskError
 from ask.plugin_api.loader import list_hook_names
-from ask.plugin_api.provider import DEFAULT_STALL_TIMEOUT, REQUIRED_HOOKS, TOOL_HOOKS
+from ask.plugin_api.provider import REQUIRED_HOOKS, TOOL_HOOKS
+from ask.plugin_api.types import DEFAULT_STALL_TIMEOUT
 from ask.testing import EXPECTED
 from ask.tools.builtin import BUILTIN_TOOLS, KEYED_ENGINES, SEARCH_WEB
 from tests import responses_wire, wire
@@ -56,7 +57,7 @@ PROVIDERS = PAGES["providers"]
 COMPATIBLE_SERVICE = read_section(PROVIDERS, "## A compatible service")
 THREE_LINES, SUBCLASS, RESPONSES, PROFILES = find_code_blocks(COMPATIBLE_SERVICE, "python")
 PYTEST = [str(PROGRAMS / "pytest"), "-q", "-n0", "-p", "no:cacheprovider"]
-STANDARD = {"HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY", "ZDOTDIR", *CA_VARIABLES}
+STANDARD = {"HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY", *CA_VARIABLES}
 """Variables of other programs that ask also reads."""
 
 
@@ -137,9 +138,20 @@ def test_the_page_on_configuration_lists_exactly_the_config_keys(tmp_path: Path)
 
 
 OTHER_PROGRAMS = {
-    *("COLORTERM", "DIRENV_CONFIG", "GIT_TEMPLATE_DIR", "HOME", "PATH", "SHELL", "TERM", "TERM_PROGRAM", "VIMINIT"),
+    *(
+        "COLORTERM",
+        "DIRENV_CONFIG",
+        "GIT_TEMPLATE_DIR",
+        "HOME",
+        "PATH",
+        "SHELL",
+        "TERM",
+        "TERM_PROGRAM",
+        "VIMINIT",
+        "ZDOTDIR",
+    ),
 }
-"""Variables of the system, terminals, git, direnv and Vim, which users do not set for ask."""
+"""Variables of the system, terminals, zsh, git, direnv and Vim, which users do not set for ask."""
 
 
 def test_the_page_on_configuration_lists_exactly_the_environment_variables() -> None:

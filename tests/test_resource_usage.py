@@ -25,12 +25,12 @@ COMMANDS = {
     "--version": (CLICK, 6, 3),
     "--help": (CLICK, 7, 12),
     "--complete providers": (CLICK, 9, 3),
-    "tools": (CLICK, 41, 18),
+    "tools": (CLICK, 42, 18),
     "history list": (CLICK, 22, 8),
-    "providers": (WIRED, 45, 4),
-    "hi": (WIRED, 55, 4),
-    "-p demo hi": (LOCAL, 50, 10),
-    "chat -p demo hi": (LOCAL, 62, 11),
+    "providers": (WIRED, 46, 4),
+    "hi": (WIRED, 56, 4),
+    "-p demo hi": (LOCAL, 51, 10),
+    "chat -p demo hi": (LOCAL, 63, 11),
 }
 """For each command line: the script to compare with, our additional modules, and additional other packages."""
 ROUNDS = 20

@@ -8,7 +8,7 @@ import pytest
 
 from ask.client.models_cache import get_cache_file, write_models
 from ask.mcp.address_cache import write_addresses
-from ask.plugin_api.provider import ModelInfo
+from ask.plugin_api.types import ModelInfo
 from tests.completion_scripts import SCRIPTS
 from tests.history.saved import save, user
 from tests.program import Home, run

@@ -106,6 +106,7 @@ def test_version_and_help_load_nothing_heavy_and_no_provider(home: Home) -> None
         "ask.agent.tool_loop",
         "ask.plugin_api.provider",
         "ask.config.config_file",
+        "ask.plugin_api.types",
         "json",
         "tomllib",
     }

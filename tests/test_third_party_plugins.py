@@ -168,7 +168,7 @@ import os, sys
 from ask import ChatCompletions
 
 def record(hook, detail):
-    is_host = sys._getframe(2).f_globals["__name__"].partition(".")[0] == "pluggy"
+    is_host = sys._getframe(2).f_globals["__name__"] == "ask.plugin_api.loaded_provider"
     with open(os.environ["HOOK_CALLS"], "a") as file:
         print(hook, detail if is_host else "not called by the host", file=file)
 

@@ -20,7 +20,7 @@ from ask.client.endpoint import ModelEndpoint
 from ask.client.provider_client import ProviderClient, RequestResult
 from ask.errors import ProviderError, RetryAction
 from ask.messages import Message, ProviderState, ReportedUsage, ToolSpec, Usage
-from ask.plugin_api.provider import ChatRequest
+from ask.plugin_api.types import ChatRequest
 
 if TYPE_CHECKING:
     from ask.client.stated_limits import StatedLimit

@@ -74,7 +74,8 @@ def resolve_endpoint(app: AppContext, selection: ModelSelection) -> ModelEndpoin
         app.local_keys.add(key)
     endpoint = ModelEndpoint(provider, model, base_url, key, key_origin=key_origin)
     is_own_url = base_url.rstrip("/") == provider.info.base_url
-    if is_own_url or not hasattr(provider.plugin, "chat") or "api" in app.config.get_provider(provider.info.name):
+    has_set_api = "api" in app.config.get_provider(provider.info.name)
+    if is_own_url or provider.openai_api != "responses" or has_set_api:
         return endpoint
     from ask.client.chat_fallback import find_chat_fallback
 

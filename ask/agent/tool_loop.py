@@ -29,7 +29,7 @@ from ask.errors import (
 )
 from ask.events import Event, FallbackStarted, MessageAdded, Notice, RequestStarted
 from ask.messages import FinishReason, Message, ReportedUsage, ToolCall, Usage
-from ask.plugin_api.provider import ChatRequest, Delta, TextDelta
+from ask.plugin_api.types import ChatRequest, Delta, TextDelta
 
 if TYPE_CHECKING:
     from ask.agent.tool_runner import ToolRunner

@@ -85,7 +85,7 @@ def complete(kind: str, word: str, provider: str) -> Iterator[CompletionItem]:
 def complete_providers(app_dirs: AppDirs) -> Iterator[CompletionItem]:
     """Yield the installed providers, then those configured in config.toml."""
     try:
-        rows = json.loads((app_dirs.cache / "plugins.json").read_bytes())["rows"]  # the last run's index
+        rows = json.loads((app_dirs.cache / "plugins.json").read_bytes())["providers"]  # the last run's index
         installed = {str(name): str(distribution) for name, _, distribution in rows}
     except (OSError, ValueError, KeyError, TypeError):
         from ask.plugin_api.loader import find_plugins

@@ -323,7 +323,7 @@ class MapCommand:
             writer = StdoutWriter(names, partial(self.app.console.show_status, ""))
         self.app.cleanup.callback(writer.close)
         endpoints = [request.endpoint for request in job.requests]
-        if not all(endpoint.provider.is_builtin for endpoint in endpoints):
+        if any(endpoint.provider.is_third_party for endpoint in endpoints):
             from ask.plugin_api.import_guard import redact_output
 
             # Also what plugins print in the processes that the runner starts.

@@ -10,8 +10,7 @@ from zlib import crc32
 
 from ask.atomic_files import write_private_file
 from ask.plugin_api.loaded_provider import LoadedProvider
-from ask.plugin_api.loader import check_alternative
-from ask.plugin_api.provider import Provider
+from ask.plugin_api.loader import switch_api
 
 MISSING_API_STATUSES = (404, 405, 501)
 """HTTP statuses of a request to an API that a server does not have."""
@@ -55,10 +54,9 @@ class ChatFallback:
 
 def find_chat_fallback(provider: LoadedProvider, base_url: str, cache: Path) -> ChatFallback | None:
     """Return the fallback for a provider at a base URL that is not its own; None if it has none."""
-    chat = getattr(provider.plugin, "chat", None)
-    if not isinstance(chat, Provider):
+    if provider.openai_api != "responses":
         return None
     name = provider.info.name
     # Only a checksum of the base URL, which may contain a password.
     marker = cache / "chat-only" / f"{name}-{crc32(base_url.encode('utf-8', 'replace')):08x}"
-    return ChatFallback(check_alternative(provider, chat), marker)
+    return ChatFallback(switch_api(provider, "chat"), marker)

@@ -1,67 +1,11 @@
-"""Incremental decoders for response bodies: gzip, chunked transfer encoding, server-sent events and NDJSON. No I/O."""
+"""Incremental decoders for response bodies: chunked transfer encoding, server-sent events and NDJSON. No I/O."""
 
 from __future__ import annotations
 
 import json
-import zlib
 from http.client import HTTPException
 
-from ask.plugin_api.provider import RawEvent
-
-GZIP_MAGIC = b"\x1f\x8b"
-_GZIP_TRAILER_BYTES = 8
-_GZIP_ONLY = 31
-"""zlib's window bits for gzip streams: https://docs.python.org/3/library/zlib.html#zlib.decompressobj"""
-
-
-class GzipDecoder:
-    """Decodes a body of one or more gzip streams; anything after them is ignored."""
-
-    def __init__(self) -> None:
-        self._decompressor = zlib.decompressobj(_GZIP_ONLY)
-        self._unconsumed = b""
-        self.has_pending_output = False
-        """Whether `decode` stopped at its limit: more output is available without more input."""
-
-    @property
-    def complete(self) -> bool:
-        """Whether the last stream has ended."""
-        return self._decompressor.eof
-
-    def decode(self, data: bytes, limit: int) -> bytes:
-        """Decode a piece of the body and return at most `limit` bytes.
-
-        While `has_pending_output` is set, call again with b"".
-
-        Raises:
-            zlib.error: the data is not gzip, or damaged.
-        """
-        data, self._unconsumed = self._unconsumed + data, b""
-        output = b""
-        while True:
-            if self._decompressor.eof:
-                if not data.startswith(GZIP_MAGIC):
-                    data = b""
-                    break
-                self._decompressor = zlib.decompressobj(_GZIP_ONLY)
-            # The checksum, in the last bytes, comes separately: if it is wrong, zlib returns nothing of its input.
-            body = data[:-_GZIP_TRAILER_BYTES] or data
-            try:
-                output += self._decompressor.decompress(body, limit - len(output))
-            except zlib.error:
-                if not output:
-                    raise
-                break
-            rest = data[len(body) :]
-            data = self._decompressor.unused_data if self._decompressor.eof else self._decompressor.unconsumed_tail
-            data += rest
-            if len(output) >= limit or not data:
-                break
-        self._unconsumed = data
-        # At the limit, zlib may have buffered output even if all input is consumed.
-        self.has_pending_output = len(output) >= limit
-        return output
-
+from ask.plugin_api.types import RawEvent
 
 MAX_LINE_BYTES = 65_536
 HEX_DIGITS = b"0123456789abcdefABCDEF"

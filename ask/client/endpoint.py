@@ -13,9 +13,9 @@ from ask.config.secrets import KEYRING, NO_SECRETS, Redactor, find_key_problem, 
 from ask.config.settings import Settings
 from ask.errors import ConfigError
 from ask.plugin_api.loaded_provider import LoadedProvider
-from ask.plugin_api.loader import check_alternative, check_provider
+from ask.plugin_api.loader import check_provider, switch_api
 from ask.plugin_api.loader import load_provider as load_plugin
-from ask.plugin_api.provider import ProviderInfo
+from ask.plugin_api.types import ProviderInfo
 from ask.records import NamedTuple
 
 if TYPE_CHECKING:
@@ -115,19 +115,13 @@ def select_api(provider: LoadedProvider, api: str) -> LoadedProvider:
     Raises:
         ConfigError: the service has an API of its own.
     """
-    from ask.plugin_api.chat_completions import ChatCompletions
-    from ask.plugin_api.responses import Responses
-
-    plugin, name = provider.plugin, provider.info.name
-    chat = plugin.chat if isinstance(plugin, Responses) else plugin
-    if not isinstance(chat, ChatCompletions):
+    if not provider.openai_api:
+        name = provider.info.name
         raise ConfigError(
             f"{name} does not use one of OpenAI's APIs, so api cannot be set",
             f"remove api from [providers.{name}] in config.toml",
         )
-    if isinstance(plugin, Responses) == (api == "responses"):
-        return provider
-    return check_alternative(provider, Responses(chat) if api == "responses" else chat)
+    return switch_api(provider, api)
 
 
 def resolve_key(app: AppContext, info: ProviderInfo, base_url: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from ask.client.stated_limits import REQUEST_LIMITS, find_stated_limit
 from ask.errors import AskError, NetworkError, ParameterError, ProviderError, RetryAction
 from ask.messages import ToolSpec
-from ask.plugin_api.provider import ChatRequest
+from ask.plugin_api.types import ChatRequest
 
 TOOLS_UNSUPPORTED_PATTERN = re.compile(
     r"not support (?:the use of )?(?:tools?|tool use|tool calling|function calling)\b"

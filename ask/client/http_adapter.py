@@ -7,9 +7,10 @@ import socket
 import time
 from http.client import HTTPException, HTTPResponse, LineTooLong
 from io import BufferedReader, RawIOBase
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
+    import requests
     from requests.adapters import HTTPAdapter
 
     from ask.client.preconnect import Preconnection
@@ -83,6 +84,11 @@ class LimitedResponse(HTTPResponse):
                 raise HeadersTooLargeError(str(error)) from error
             raise
         self.reader.bytes_left = math.inf
+
+
+def get_limited_response(response: requests.Response) -> LimitedResponse:
+    """Return the response of http.client that one of `requests`, from an adapter of this module, was made from."""
+    return cast("LimitedResponse", response.raw._original_response)
 
 
 class ConnectionCounter:

@@ -16,7 +16,7 @@ from zlib import crc32
 
 from ask.atomic_files import write_private_file
 from ask.parsing import read_dict, read_int, read_list, read_number, read_str
-from ask.plugin_api.provider import ModelInfo
+from ask.plugin_api.types import ModelInfo
 from ask.records import NamedTuple
 
 

@@ -15,7 +15,7 @@ from ask.client.models_cache import find_model, find_same_model, get_cache_file,
 from ask.config.settings import Settings
 from ask.errors import AskError
 from ask.plugin_api.loaded_provider import discard_notice
-from ask.plugin_api.provider import ModelInfo
+from ask.plugin_api.types import ModelInfo
 from ask.text import find_similar
 
 REMOTE_LIST_MAX_AGE, LOCAL_LIST_MAX_AGE = 86_400.0, 60.0

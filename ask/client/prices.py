@@ -22,7 +22,7 @@ from ask.atomic_files import write_private_file
 from ask.client.cost import UNKNOWN_COST, Cost
 from ask.client.models_cache import find_model, find_newest_file, get_cache_file, read_models
 from ask.messages import Usage
-from ask.plugin_api.provider import ModelInfo
+from ask.plugin_api.types import ModelInfo
 from ask.records import NamedTuple
 
 if TYPE_CHECKING:

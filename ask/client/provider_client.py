@@ -8,12 +8,21 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ask.client.deltas import DeltaRedactor, discard_delta, merge_deltas
+from ask.client.answers import (
+    MAX_REASON_LENGTH,
+    DeltaRedactor,
+    describe_missing_call,
+    discard_delta,
+    emit_answer,
+    explain_incomplete_answer,
+    is_continuation,
+    merge_deltas,
+    redact_answer,
+)
 from ask.client.reasoning_tags import ReasoningSplitter, separate_reasoning
 from ask.config.secrets import NO_SECRETS, Redactor, format_key_advice
 from ask.errors import (
     AskError,
-    IncompleteResponseError,
     IncompleteStreamError,
     NetworkError,
     ProviderError,
@@ -23,17 +32,15 @@ from ask.errors import (
 from ask.messages import FinishReason, Message, ModelResponse, ProviderState, ToolCall, ToolSpec, Usage
 from ask.parsing import DONE_DATA, find_error, parse_event, parse_json
 from ask.plugin_api.loaded_provider import LoadedProvider, PluginResponse
-from ask.plugin_api.provider import (
+from ask.plugin_api.provider import format_tool_results
+from ask.plugin_api.types import (
     ChatRequest,
     Delta,
     HttpRequest,
     ModelInfo,
     RawEvent,
-    ReasoningDelta,
     StreamReader,
-    TextDelta,
     ToolCallDelta,
-    format_tool_results,
 )
 from ask.profiles import ModelProfile, adapt_options
 from ask.records import NamedTuple
@@ -47,17 +54,6 @@ if TYPE_CHECKING:
     from ask.client.transport import HttpResponse, Transport
 
     Response: TypeAlias = "HttpResponse | PluginResponse"
-
-
-def redact_answer(redactor: Redactor, answer: ModelResponse) -> ModelResponse:
-    """Replace the secrets in an answer."""
-    message = redactor.redact_message(Message("assistant", answer.text, provider_state=answer.provider_state))
-    return answer._replace(
-        text=message.content,
-        reasoning=redactor.redact(answer.reasoning),
-        provider_state=message.provider_state,
-        finish_message=redactor.redact(answer.finish_message),
-    )
 
 
 T = TypeVar("T")
@@ -87,22 +83,6 @@ MISSING_END_NOTICE = "the service did not report why the answer ended, so it may
 
 MAX_EXCERPT_LENGTH = 200
 """The limit for the excerpt of an unexpected response in an error message, in characters."""
-
-MAX_REASON_LENGTH = 300
-"""The limit for a provider's explanation of an incomplete answer, in characters."""
-
-INCOMPLETE_MESSAGES = {
-    FinishReason.LENGTH: (
-        "the answer stopped at the token limit",
-        "raise it with -o max_tokens=N, or shorten the conversation",
-    ),
-    FinishReason.CONTENT_FILTER: ("the model refused, or a content filter stopped the answer", ""),
-    FinishReason.EMPTY: ("the model returned an empty answer", "try again, or use another model"),
-}
-UNFINISHED_REASONING_MESSAGE = (
-    "the model was still reasoning at the token limit",
-    "raise it with -o max_tokens=N, or lower -o reasoning_effort",
-)
 
 
 class RequestResult(NamedTuple):
@@ -253,7 +233,7 @@ class ProviderClient:
             rejection = explain_rejection(self._classify_error(error), request, tools)
             answer = received._replace(finish_reason=FinishReason.ERROR)
             result = self.separate_reasoning(prepared, RequestResult(answer, error=rejection))
-            self._emit_answer(result.answer, on_delta)
+            emit_answer(result.answer, on_delta)
             return result
         except AskError as error:
             return RequestResult(ModelResponse(finish_reason=FinishReason.STREAM_INCOMPLETE), error=error)
@@ -436,7 +416,7 @@ class ProviderClient:
             if is_empty and response and not ANSWER_FIELDS & response.keys():
                 raise self._make_unexpected_body_error(http_response, json.dumps(response))
         try:
-            self._emit_answer(result.answer, on_delta)
+            emit_answer(result.answer, on_delta)
         except AskError as error:
             return result._replace(tool_calls=(), error=error)
         return result
@@ -453,7 +433,7 @@ class ProviderClient:
             if request.stream:
                 splitter.finish(unclosed_is_text=bool(result.answer.text))
             else:
-                self._emit_answer(result.answer, on_delta)
+                emit_answer(result.answer, on_delta)
         except AskError as error:
             return result._replace(tool_calls=(), error=result.error or error)
         return result
@@ -461,7 +441,7 @@ class ProviderClient:
     def _collect_answer(
         self, request: ChatRequest, http_response: Response, on_delta: Callable[[Delta], None]
     ) -> RequestResult:
-        reader = self.provider.create_stream_reader()
+        reader = self.provider.hooks.provider_stream_reader()
         has_deltas = False
         stream_error: AskError | None = None
         try:
@@ -592,11 +572,7 @@ class ProviderClient:
         if answer.finish_reason is FinishReason.ERROR:
             raise self._classify_error(ProviderError("the model stopped with an error"))
         reason = repair_surrogates(" ".join(answer.finish_message.split()))[:MAX_REASON_LENGTH]
-        if answer.finish_reason in INCOMPLETE_MESSAGES:
-            message, hint = INCOMPLETE_MESSAGES[answer.finish_reason]
-            if answer.finish_reason is FinishReason.LENGTH and answer.reasoning.strip() and not answer.text.strip():
-                message, hint = UNFINISHED_REASONING_MESSAGE
-            incomplete = IncompleteResponseError(f"{message} ({reason})" if reason else message, hint)
+        if incomplete := explain_incomplete_answer(answer, reason):
             return result._replace(answer=answer, tool_calls=(), error=incomplete)
         if reason:
             self._notify_once(reason)
@@ -627,15 +603,9 @@ class ProviderClient:
 
         Gemini sends such an array if a proxy drops `alt=sse` from the URL.
         """
-        reader = self.provider.create_stream_reader()
+        reader = self.provider.hooks.provider_stream_reader()
         self.provider.feed(reader, [RawEvent(None, json.dumps(event)) for event in events], [])
         return self.provider.get_response(reader) if reader.complete else events
-
-    def _emit_answer(self, answer: ModelResponse, on_delta: Callable[[Delta], None]) -> None:
-        if answer.reasoning:
-            on_delta(ReasoningDelta(answer.reasoning))
-        if answer.text:
-            on_delta(TextDelta(answer.text))
 
     def _parse_error(self, http_response: Response, body: str) -> ProviderError:
         """Parse the error in a response; a redirect counts as one."""
@@ -670,30 +640,3 @@ class ProviderClient:
         if is_about_key and self._keys[0] and (not error.hint or error.hint.startswith("check the key")):
             error.hint = format_key_advice(error.provider, self._keys[0], self._key_origin)
         return classify_error(error)
-
-
-def is_continuation(request: ChatRequest) -> bool:
-    """Check whether the model continues an answer, so that its text does not begin at the start of one."""
-    return bool(request.messages) and request.messages[-1].role == "assistant"
-
-
-TEXT_CALL_MARKERS = ("<tool_call", "<|tool_call", "<function=", "<invoke ", "[TOOL_REQUEST]", "to=functions.")
-"""What the tool calls of various models begin with if their server does not recognize them; others are bare JSON.
-
-https://github.com/NousResearch/hermes-agent/pull/83023, https://github.com/NousResearch/hermes-agent/pull/84231
-"""
-
-
-def describe_missing_call(answer: ModelResponse, tools: Sequence[ToolSpec]) -> str:
-    """Return a notice if an answer without calls seems to be one that should have had some; "" otherwise.
-
-    A call in the text is not run, because the text may be an example, or quote what a tool returned.
-    """
-    text = answer.text
-    is_json_call = text.lstrip().startswith("{") and '"name"' in text and '"arguments"' in text
-    is_call = is_json_call or any(marker in text for marker in TEXT_CALL_MARKERS)
-    if is_call and any(tool.name in text for tool in tools):
-        return "this model wrote a tool call as text, so nothing was run; use a model that is trained to call tools"
-    if tools and answer.finish_reason is FinishReason.TOOL_CALLS:
-        return "the model stopped to call a tool, but its answer contains no call"
-    return ""

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 from ask.parsing import parse_json
-from ask.plugin_api.provider import Delta, ReasoningDelta, TextDelta
+from ask.plugin_api.types import Delta, ReasoningDelta, TextDelta
 
 THINK_END = "</think>"
 REASONING_TAGS = {

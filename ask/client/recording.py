@@ -39,7 +39,7 @@ from ask.errors import (
 )
 from ask.messages import FinishReason, Message, ModelResponse, ToolCall, ToolSpec, Usage
 from ask.parsing import generate_call_id
-from ask.plugin_api.provider import ChatRequest, Delta, HttpRequest, ReasoningDelta, TextDelta, ToolCallDelta
+from ask.plugin_api.types import ChatRequest, Delta, HttpRequest, ReasoningDelta, TextDelta, ToolCallDelta
 from ask.records import NamedTuple
 
 VERSION = 1

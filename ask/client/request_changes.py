@@ -9,7 +9,7 @@ from typing import Any
 from ask.client.error_classification import is_option_named
 from ask.errors import ProviderError, RetryAction
 from ask.messages import Message
-from ask.plugin_api.provider import ChatRequest
+from ask.plugin_api.types import ChatRequest
 from ask.records import NamedTuple
 
 Body = Mapping[str, Any]

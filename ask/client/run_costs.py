@@ -24,7 +24,7 @@ from ask.config.base_url import is_local_url
 from ask.config.settings import Settings
 from ask.errors import AskError, ConfigError
 from ask.messages import Usage
-from ask.plugin_api.provider import ModelInfo
+from ask.plugin_api.types import ModelInfo
 
 
 def calculate_run_cost(app: AppContext, requests: Iterable[tuple[ModelEndpoint, Usage]]) -> Cost:

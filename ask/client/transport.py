@@ -10,11 +10,10 @@ import sys
 import threading
 import time
 import warnings
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from http.client import HTTPException, IncompleteRead
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import urljoin
 
 from ask import __version__
@@ -23,17 +22,16 @@ from ask.client.decoding import (
     MAX_EVENT_BYTES,
     ChunkedDecoder,
     EventTooLargeError,
-    GzipDecoder,
     NdjsonDecoder,
     SseDecoder,
     check_size,
     is_complete_event,
 )
-from ask.client.http_adapter import ConnectionCounter, create_adapter
+from ask.client.http_adapter import ConnectionCounter, create_adapter, get_limited_response
 from ask.client.preconnect import CONNECT_SECONDS, Preconnection
 from ask.config.base_url import DEFAULT_VERSION_PATH, BaseUrl, split_base_url
 from ask.errors import ConfigError, IncompleteStreamError, NetworkError, walk_causes
-from ask.plugin_api.provider import HttpRequest, RawEvent
+from ask.plugin_api.types import HttpRequest, RawEvent
 
 if TYPE_CHECKING:
     import requests
@@ -245,10 +243,11 @@ class HttpResponse:
         self._stream_format = stream_format
         self._first_chunk = b""
         self._excerpt = b""
-        self._raw_response: Any = response.raw._original_response
-        self._chunked_decoder = ChunkedDecoder() if response.raw.chunked else None
-        is_gzip = response.headers.get("Content-Encoding", "").strip().lower() in ("gzip", "x-gzip")
-        self._gzip_decoder = GzipDecoder() if is_gzip else None
+        self._limited_response = get_limited_response(response)
+        self._is_gzip = response.headers.get("Content-Encoding", "").strip().lower() in ("gzip", "x-gzip")
+        # urllib3 reads and decompresses what is compressed. It returns one chunk at a time: 20,000 such events take
+        # 0.25 s longer.
+        self._chunked_decoder = ChunkedDecoder() if response.raw.chunked and not self._is_gzip else None
         self._last_progress = time.monotonic()
         self._bytes_received = self._bytes_at_progress = 0
         self.end_marker_seen = False
@@ -389,8 +388,11 @@ class HttpResponse:
         grace = FINAL_GRACE_PERIOD if self.done_seen else GRACE_PERIOD
         deadline = self._last_progress + (grace if self.end_marker_seen else self._transport.stall_timeout)
         try:
-            data = self._read_decoded(deadline)
-        except (HTTPError, HTTPException, zlib.error, OSError) as error:
+            if time.monotonic() > deadline:  # a small compressed body may take long to decode
+                raise TimeoutError
+            self._limited_response.reader.deadline = deadline
+            data = self._read_decoded()
+        except (HTTPError, HTTPException, OSError) as error:
             if self.end_marker_seen:
                 return b""
             if isinstance(error, ReadTimeoutError | TimeoutError):
@@ -405,42 +407,25 @@ class HttpResponse:
             raise self._make_too_large_error()
         return data
 
-    def _read_decoded(self, deadline: float) -> bytes:
-        """Return the next decompressed bytes of the body; b"" at the end.
+    def _read_decoded(self) -> bytes:
+        """Return the next bytes of the body, decoded; b"" at the end.
 
         Raises:
-            TimeoutError: the deadline has passed.
-            zlib.error: the compressed data is damaged.
-            HTTPError, HTTPException, OSError: the connection broke.
+            HTTPError, HTTPException, OSError: the connection broke, or the compressed data is damaged.
         """
-        if time.monotonic() > deadline:  # a small compressed body may take long to decode
-            raise TimeoutError
-        self._raw_response.reader.deadline = deadline
-        decoder, data = self._gzip_decoder, b""
-        if decoder is None:
-            return self._read_raw()
-        while not data:
-            received = b"" if decoder.has_pending_output else self._read_raw()
-            if not received and not decoder.has_pending_output:
-                return b""
-            data = decoder.decode(received, READ_BYTES)
-        return data
-
-    def _read_raw(self) -> bytes:
-        """Return the next bytes of the body, which may be compressed; b"" at the end."""
         if self._chunked_decoder is None:
             # iter_content(None) would return a body without chunked encoding only at its end.
-            return bytes(self._response.raw.read1(READ_BYTES, decode_content=False))
+            return bytes(self._response.raw.read1(READ_BYTES, decode_content=self._is_gzip))
         body = b""
         while not body and not self._chunked_decoder.complete:
-            received = self._raw_response.fp.read1(READ_BYTES)
+            received = self._limited_response.fp.read1(READ_BYTES)
             if not received and self._chunked_decoder.last_chunk_seen:
                 return b""
             if not received:
                 raise IncompleteRead(b"")
             body = self._chunked_decoder.feed(received)
         if self._chunked_decoder.complete:
-            self._raw_response.close()
+            self._limited_response.close()
             self._response.raw.release_conn()
         return body
 

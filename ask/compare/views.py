@@ -12,7 +12,7 @@ from ask.compare.answers import ModelAnswer
 from ask.console import STDERR, STDOUT, StandardOutput, StderrConsole, wrap_for_terminal
 from ask.events import Event, MessageAdded, Notice
 from ask.messages import Message
-from ask.plugin_api.provider import TextDelta
+from ask.plugin_api.types import TextDelta
 from ask.render.amounts import format_cost, format_duration
 from ask.render.live_region import LiveRegion, TerminalRow, get_terminal_size
 from ask.render.markdown_rows import render_markdown

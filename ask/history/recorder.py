@@ -24,7 +24,7 @@ from ask.history.entries import (
 from ask.history.search_index import index_message, unindex_messages
 from ask.history.store import HistoryLockedError, Store
 from ask.messages import Message, Usage
-from ask.plugin_api.provider import ReasoningDelta, TextDelta
+from ask.plugin_api.types import ReasoningDelta, TextDelta
 from ask.records import NamedTuple
 from ask.text import format_one_line, repair_surrogates
 

@@ -16,9 +16,9 @@ from ask.map.job import BATCH_ROWS, Job, identify_rows
 from ask.map.ledger import Ledger, PendingBatch, RowKey, RowResult
 from ask.map.rows import Row
 from ask.messages import Message
-from ask.plugin_api.batches import Batch, BatchApi, BatchRequest, BatchResult
 from ask.plugin_api.loaded_provider import LoadedProvider
-from ask.plugin_api.provider import ChatRequest
+from ask.plugin_api.provider import BatchApi
+from ask.plugin_api.types import Batch, BatchRequest, BatchResult, ChatRequest
 
 MAX_CHUNK_BYTES = 50_000_000
 """The limit for the requests of one batch, which are in memory at once."""

@@ -32,13 +32,13 @@ from ask.parsing import (
     read_tool_calls,
     to_object_list,
 )
-from ask.plugin_api.provider import (
+from ask.plugin_api.provider import Provider
+from ask.plugin_api.types import (
     DEFAULT_STALL_TIMEOUT,
     ChatRequest,
     Delta,
     HttpRequest,
     ModelInfo,
-    Provider,
     ProviderInfo,
     RawEvent,
     ReasoningDelta,
@@ -282,6 +282,7 @@ class ChatCompletions(Provider):
         stall_timeout: the default of `--timeout` in seconds; longer if models may be silent for longer than usual.
     """
 
+    openai_api = "chat"
     state_fields: tuple[str, ...] = ()
     """Fields of an assistant message to send back verbatim in later requests."""
 

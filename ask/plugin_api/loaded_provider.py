@@ -8,16 +8,15 @@ import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
+from operator import methodcaller
 from types import FrameType, FunctionType
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from ask.errors import AskError, MissingDependencyError, NetworkError, PluginError, SignalExit
 from ask.messages import EMPTY_MAPPING, ToolCall
-from ask.plugin_api.provider import Delta, HttpRequest, ModelInfo, Provider, ProviderInfo, RawEvent, StreamReader
+from ask.plugin_api.provider import BatchApi, Provider
+from ask.plugin_api.types import Delta, HttpRequest, ModelInfo, ProviderInfo, RawEvent, StreamReader
 from ask.profiles import ModelProfile, find_profile
-
-if TYPE_CHECKING:
-    from ask.plugin_api.batches import BatchApi
 
 FEED, RESPONSE = "feed of its stream reader", "response of its stream reader"
 
@@ -29,41 +28,59 @@ class LoadedProvider:
     `PluginError`. What a hook prints is passed to `notify`; it never reaches standard output.
 
     Args:
-        hooks: calls the hooks of this provider.
+        functions: the functions that implement the hooks, by the names of the hooks.
         info: the provider's description.
-        is_builtin: whether the provider comes with ask. Its hooks print nothing and do not wait, so its calls need
-            neither redirection nor a time limit.
+        is_third_party: whether its code is another package's. The built-in providers and the services in config.toml
+            run ask's own code, which prints nothing and does not wait: it needs neither redirection nor a time limit.
         plugin: the object that implements the hooks.
         profiles: what is known about the models; see `Provider.profiles`.
         missing_tool_hooks: the hooks that the provider lacks although any provider that supports tools needs them.
     """
 
+    hooks: Provider
+    """The provider's hooks, to be called with keywords."""
+    feed: Callable[[StreamReader, Sequence[RawEvent], list[Delta]], list[Delta]]
+    """Has a reader process events. It adds the deltas to the list, also those before an error, and returns them."""
+    get_response: Callable[[StreamReader], dict[str, Any]]
+    """Returns the answer that a reader has collected, in the format of the non-streaming API."""
+
     def __init__(
         self,
-        hooks: Provider,
+        functions: Mapping[str, Callable[..., Any]],
         info: ProviderInfo,
         *,
-        is_builtin: bool,
+        is_third_party: bool,
         plugin: object,
         profiles: Sequence[ModelProfile] = (),
         missing_tool_hooks: Sequence[str] = (),
     ) -> None:
         self.info = info
-        self._plugin_hooks = hooks
-        self.is_builtin = is_builtin
+        self._functions = functions
+        self.is_third_party = is_third_party
         self._missing_tool_hooks = missing_tool_hooks
         self.plugin = plugin
+        self.openai_api = plugin.openai_api if isinstance(plugin, Provider) else ""
+        """Which of OpenAI's APIs it speaks; see `Provider.openai_api`."""
         self.profiles = profiles
         self.configured_profiles: Sequence[ModelProfile] = ()
         self.listed_profiles: Sequence[ModelProfile] = ()
         self._profile_cache: dict[str, ModelProfile] = {}
         self._time_limit: float | None = None
         self._notify: Callable[[str], None] = discard_notice
+        self._bind_calls()
+
+    def _bind_calls(self) -> None:
+        self.hooks = cast("Provider", CheckedHooks(self, self._functions, Provider))
+        self.feed = self.bind(FEED, feed_events, list[Delta])
+        self.get_response = self.bind(RESPONSE, methodcaller("response"), dict)
+        self._next_event = self.bind("provider_send", next)
+        self._close_events = self.bind("provider_send", methodcaller("close"))
 
     def with_limits(self, time_limit: float, notify: Callable[[str], None]) -> LoadedProvider:
         """Return the provider with a time limit in seconds for each call, and a receiver of notices."""
         limited = copy(self)
         limited._time_limit, limited._notify = time_limit, notify
+        limited._bind_calls()
         return limited
 
     def with_profiles(self, configured: Sequence[ModelProfile], listed: Sequence[ModelProfile]) -> LoadedProvider:
@@ -84,11 +101,6 @@ class LoadedProvider:
             profiles = (*self.configured_profiles, *self.listed_profiles, *self.profiles)
             self._profile_cache[model] = find_profile(profiles, model)
         return self._profile_cache[model]
-
-    @property
-    def hooks(self) -> Provider:
-        """The provider's hooks, to be called with keywords."""
-        return cast("Provider", GuardedCalls(self, self._plugin_hooks, Provider))
 
     def supports_tools(self, model: str) -> bool:
         supported = self.hooks.provider_supports_tools(model=model)
@@ -124,53 +136,63 @@ class LoadedProvider:
     def _iter_events(self, events: Iterator[RawEvent]) -> Generator[RawEvent]:
         try:
             while True:
-                event = self.call("provider_send", next, events, None)
+                event = self._next_event(events, None)
                 if event is None:
                     return
                 self.check_result("provider_send", [event], list[RawEvent])
                 yield event
         finally:
             if isinstance(events, Generator):
-                self.call("provider_send", events.close)
-
-    def create_stream_reader(self) -> StreamReader:
-        reader: StreamReader = self.call("provider_stream_reader", self._plugin_hooks.provider_stream_reader)
-        missing = next((name for name in ("feed", "response", "complete") if not hasattr(reader, name)), None)
-        if missing:
-            problem = f"returned an object of type {type(reader).__name__} without {missing!r}"
-            raise self.make_error("provider_stream_reader", problem)
-        return reader
-
-    def feed(self, reader: StreamReader, events: Sequence[RawEvent], deltas: list[Delta]) -> None:
-        """Have a reader process events, and add the resulting deltas to `deltas`, also those before an error."""
-        start = len(deltas)
-
-        def feed_events() -> None:
-            for event in events:
-                deltas.extend(reader.feed(event))
-
-        self.call(FEED, feed_events)
-        self.check_result(FEED, deltas[start:], list[Delta])
-
-    def get_response(self, reader: StreamReader) -> dict[str, Any]:
-        """Return the answer that a reader has collected, in the format of the non-streaming API."""
-        response: dict[str, Any] = self.call(RESPONSE, reader.response)
-        self.check_result(RESPONSE, response, dict)
-        return response
+                self._close_events(events)
 
     def get_batch_api(self) -> BatchApi | None:
         """Return the provider's batch API; None if it has none."""
-        from ask.plugin_api.batches import BatchApi
-
         api = self.hooks.provider_batch()
-        return cast("BatchApi", GuardedCalls(self, api, BatchApi, " of its batch API")) if api else None
+        if not api:
+            return None
+        members = {name: getattr(api, name) for name in vars(BatchApi) if not name.startswith("_")}
+        return cast("BatchApi", CheckedHooks(self, members, BatchApi, " of its batch API"))
+
+    def bind(self, hook: str, function: Callable[..., Any], expected: Any = None) -> Callable[..., Any]:
+        """Return a function that calls a hook, or a method of its result, and checks what it returns.
+
+        An unexpected exception becomes a `PluginError`. `expected` is as in `check_result`; None for any result.
+        """
+
+        def call_isolated(*arguments: Any, **keywords: Any) -> Any:
+            with self._isolate(hook):
+                return function(*arguments, **keywords)
+
+        called = call_isolated if self.is_third_party else function
+
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            try:
+                return called(*arguments, **keywords)
+            except (AskError, SignalExit):
+                raise
+            except (Exception, SystemExit) as error:
+                raise self._convert_error(hook, error) from error
+
+        def call_checked(*arguments: Any, **keywords: Any) -> Any:
+            result = call(*arguments, **keywords)
+            self.check_result(hook, result, expected)
+            return result
+
+        return call_checked if self.is_third_party and expected is not None else call
+
+    def _convert_error(self, hook: str, error: BaseException) -> AskError:
+        """Return the error for an exception that a hook raised."""
+        if isinstance(error, FileNotFoundError | PermissionError) and hook == "provider_send":
+            reason = "is not installed" if isinstance(error, FileNotFoundError) else f"cannot be run ({error.strerror})"
+            return MissingDependencyError(f"{error.filename} {reason}", f"needed by the provider {self.info.name}")
+        return self.make_error(hook, f"failed with {type(error).__name__}: {error}")
 
     def check_result(self, hook: str, result: object, expected: Any) -> None:
         """Raise `PluginError` unless a result has the expected type, with fields of the right types.
 
-        `expected` is a type, or the method that declares it. What built-in providers return is checked by mypy.
+        `expected` is a type, or the method that declares it. What ask's own code returns is checked by mypy.
         """
-        if self.is_builtin:
+        if not self.is_third_party:
             return
         from ask.plugin_api.type_checks import find_type_problem, get_return_type
 
@@ -178,23 +200,6 @@ class LoadedProvider:
         problem = find_type_problem(result, get_return_type(expected) if is_method else expected)
         if problem:
             raise self.make_error(hook, problem)
-
-    def call(self, hook: str, function: Callable[..., Any], /, *arguments: Any, **keywords: Any) -> Any:
-        """Call a hook, or a method of its result: an unexpected exception in it becomes a `PluginError`."""
-        try:
-            if self.is_builtin:
-                return function(*arguments, **keywords)
-            with self._isolate(hook):
-                return function(*arguments, **keywords)
-        except (AskError, SignalExit):
-            raise
-        except (Exception, SystemExit) as error:
-            if isinstance(error, FileNotFoundError | PermissionError) and hook == "provider_send":
-                is_missing = isinstance(error, FileNotFoundError)
-                reason = "is not installed" if is_missing else f"cannot be run ({error.strerror})"
-                message = f"{error.filename} {reason}"
-                raise MissingDependencyError(message, f"needed by the provider {self.info.name}") from error
-            raise self.make_error(hook, f"failed with {type(error).__name__}: {error}") from error
 
     @contextmanager
     def _isolate(self, hook: str) -> Iterator[None]:
@@ -225,33 +230,30 @@ class LoadedProvider:
         return PluginError(f"the plugin {self.info.name} has a bug: {hook} {problem}", "-v shows the traceback")
 
 
-class GuardedCalls:
-    """An object whose methods are called as hooks: by `LoadedProvider.call`, and with their results checked.
+class CheckedHooks:
+    """The hooks of a provider, or the members of its batch API, as attributes: functions made by `LoadedProvider.bind`.
 
     Args:
-        provider: the provider that the object belongs to.
-        target: the object with the methods.
-        specification: the class that declares their results.
-        suffix: what follows a method's name in an error message.
+        provider: the provider.
+        members: the plugin's functions and other values by name.
+        specification: the class that declares the results of the functions.
+        suffix: what follows a function's name in an error message.
     """
 
-    def __init__(self, provider: LoadedProvider, target: object, specification: type, suffix: str = "") -> None:
-        self._provider = provider
-        self._target = target
-        self._specification = specification
-        self._suffix = suffix
+    def __init__(
+        self, provider: LoadedProvider, members: Mapping[str, Any], specification: type, suffix: str = ""
+    ) -> None:
+        for name, value in members.items():
+            is_function, declaration = callable(value), getattr(specification, name)
+            setattr(self, name, provider.bind(name + suffix, value, declaration) if is_function else value)
 
-    def __getattr__(self, name: str) -> Any:
-        value, declaration = getattr(self._target, name), getattr(self._specification, name)
-        if not callable(value):
-            return value
 
-        def call(*arguments: Any, **keywords: Any) -> Any:
-            result = self._provider.call(name + self._suffix, value, *arguments, **keywords)
-            self._provider.check_result(name + self._suffix, result, declaration)
-            return result
-
-        return call
+def feed_events(reader: StreamReader, events: Sequence[RawEvent], deltas: list[Delta]) -> list[Delta]:
+    """Have a reader process events, add the deltas to `deltas`, and return them."""
+    start = len(deltas)
+    for event in events:
+        deltas.extend(reader.feed(event))
+    return deltas[start:]
 
 
 def discard_notice(_: str) -> None:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from importlib import import_module
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 import pluggy
@@ -23,19 +24,22 @@ import pluggy
 from ask import __distribution__
 from ask.errors import ConfigError
 from ask.plugin_api.loaded_provider import LoadedProvider
-from ask.plugin_api.provider import MODULE_HOOKS, REQUIRED_HOOKS, TOOL_HOOKS, Provider, ProviderInfo
+from ask.plugin_api.provider import MODULE_HOOKS, REQUIRED_HOOKS, TOOL_HOOKS, Provider
+from ask.plugin_api.types import ProviderInfo
 from ask.profiles import ModelProfile
 from ask.records import NamedTuple
 
 if TYPE_CHECKING:
+    from ask.plugin_api.chat_completions import ChatCompletions
     from ask.plugin_api.import_guard import NotifyCallback
+    from ask.plugin_api.responses import Responses
 
 PROJECT_NAME = "ask"
 
 PROVIDER_GROUP = "ask.providers"
-GROUPS = {"rows": PROVIDER_GROUP, "tools": "ask.tools"}
+GROUPS = {"providers": PROVIDER_GROUP, "tools": "ask.tools"}
 """The entry point groups, by their key in the cache file."""
-EntryPointRows = dict[str, list[list[str]]]
+EntryPointTable = dict[str, list[list[str]]]
 """The name, target and distribution of each entry point, by the group's key."""
 
 
@@ -68,17 +72,17 @@ def find_plugins(cache: Path | None) -> PluginIndex:
             return _index_plugins(cached)
     except (OSError, ValueError, KeyError, TypeError):  # missing, damaged, or of another version
         pass
-    rows = _scan_entry_points()
+    table = _scan_entry_points()
     if cache:
         with suppress(OSError):  # without the cache the next start is slower, nothing more
             from ask.atomic_files import write_private_file
 
-            write_private_file(cache, json.dumps({"stamp": stamp, **rows}).encode())
-    return _index_plugins(rows)
+            write_private_file(cache, json.dumps({"stamp": stamp, **table}).encode())
+    return _index_plugins(table)
 
 
-def _index_plugins(rows: EntryPointRows) -> PluginIndex:
-    return PluginIndex(_group_entries("name", rows["rows"]), _group_entries("distribution", rows["tools"]))
+def _index_plugins(table: EntryPointTable) -> PluginIndex:
+    return PluginIndex(_group_entries("name", table["providers"]), _group_entries("distribution", table["tools"]))
 
 
 def _group_entries(field: str, rows: list[list[str]]) -> dict[str, tuple[PluginEntry, ...]]:
@@ -94,14 +98,14 @@ def _get_modified_time(path: str) -> int:
         return 0
 
 
-def _scan_entry_points() -> EntryPointRows:
+def _scan_entry_points() -> EntryPointTable:
     """Read the entry points of each group from the installed packages' metadata.
 
     If a distribution is installed twice, the first on `sys.path` wins.
     """
     from importlib.metadata import distributions
 
-    rows: EntryPointRows = {key: [] for key in GROUPS}
+    table: EntryPointTable = {key: [] for key in GROUPS}
     seen_names: set[str] = set()
     for distribution in distributions():
         with suppress(Exception):  # a broken distribution must not hide the others
@@ -112,8 +116,8 @@ def _scan_entry_points() -> EntryPointRows:
             seen_names.add(distribution.name)
             for key, group in GROUPS.items():
                 entries = distribution.entry_points.select(group=group)
-                rows[key] += [[entry.name, entry.value, distribution.name] for entry in entries]
-    return rows
+                table[key] += [[entry.name, entry.value, distribution.name] for entry in entries]
+    return table
 
 
 def load_provider(entries: tuple[PluginEntry, ...], notify: NotifyCallback) -> LoadedProvider:
@@ -167,9 +171,8 @@ def check_provider(plugin: object, name: str, distribution: str) -> LoadedProvid
         raise make_error(explain_hook_error(str(error))) from error
     if missing := find_missing_hooks(plugin):
         raise make_error(f"missing: {', '.join(missing)}")
-    hooks = cast("Provider", manager.hook)
     try:
-        info = hooks.provider_info()
+        info = manager.hook.provider_info()
     except Exception as error:
         raise make_error(f"provider_info: {type(error).__name__}: {error}") from error
     if not isinstance(info, ProviderInfo):
@@ -178,23 +181,31 @@ def check_provider(plugin: object, name: str, distribution: str) -> LoadedProvid
     if not all(isinstance(profile, ModelProfile) for profile in profiles):
         raise make_error("profiles must be rows of ask.profiles.ModelProfile")
     default = Provider(info)
-    omitted = [hook for hook in list_hook_names() if not getattr(hooks, hook).get_hookimpls()]
-    if omitted:  # only a module can omit hooks
-        manager.register(SimpleNamespace(**{hook: getattr(default, hook) for hook in omitted}))
+    functions = {
+        hook: find_implementation(getattr(manager.hook, hook)) or getattr(default, hook) for hook in list_hook_names()
+    }
     return LoadedProvider(
-        hooks,
+        functions,
         info,
         plugin=plugin,
         profiles=profiles,
-        is_builtin=distribution in (__distribution__, "config.toml"),
+        is_third_party=distribution not in (__distribution__, "config.toml"),
         missing_tool_hooks=[hook for hook in TOOL_HOOKS if not defines_hook(plugin, hook)],
     )
 
 
-def check_alternative(provider: LoadedProvider, plugin: Provider) -> LoadedProvider:
-    """Check another form of a loaded provider: the same service on another API."""
-    alternative = check_provider(plugin, provider.info.name, __distribution__ if provider.is_builtin else "")
-    return alternative.with_profiles(provider.configured_profiles, provider.listed_profiles)
+def switch_api(provider: LoadedProvider, api: str) -> LoadedProvider:
+    """Return a provider that speaks one of OpenAI's APIs on "responses" or "chat"."""
+    if provider.openai_api == api:
+        return provider
+    if api == "responses":
+        from ask.plugin_api.responses import Responses
+
+        plugin: Provider = Responses(cast("ChatCompletions", provider.plugin))
+    else:
+        plugin = cast("Responses", provider.plugin).chat
+    switched = check_provider(plugin, provider.info.name, "" if provider.is_third_party else __distribution__)
+    return switched.with_profiles(provider.configured_profiles, provider.listed_profiles)
 
 
 class ProviderManager(pluggy.PluginManager):
@@ -205,6 +216,20 @@ class ProviderManager(pluggy.PluginManager):
 
     def parse_hookimpl_opts(self, plugin: object, name: str) -> Any:
         return {} if name.startswith("provider_") and callable(getattr(plugin, name, None)) else None
+
+
+def find_implementation(hook: pluggy.HookCaller) -> Callable[..., Any] | None:
+    """Return the function with which the plugin implements a hook, to be called with all arguments as keywords.
+
+    None if it does not. The function itself may have only some of the arguments.
+    """
+    if not hook.get_hookimpls():  # only a module can omit hooks
+        return None
+    (implementation,) = hook.get_hookimpls()
+    function, accepted = implementation.function, {*implementation.argnames, *implementation.kwargnames}
+    if hook.spec is None or accepted.issuperset(hook.spec.argnames):
+        return function
+    return lambda **arguments: function(**{name: arguments[name] for name in arguments.keys() & accepted})
 
 
 def find_missing_hooks(plugin: Provider | ModuleType) -> list[str]:

@@ -1,4 +1,4 @@
-"""The provider base class, with the default hooks, and the types of the hooks' arguments and results.
+"""The base classes of providers and their batch APIs, with the default hooks.
 
 A provider converts conversations to HTTP requests and parses responses. Except in `provider_send`, it does no I/O of
 its own: ask sends the requests, retries, splits streams into events and runs the tools.
@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal
+from urllib.parse import quote
 
 from ask.errors import ProviderError, RetryAction
-from ask.messages import EMPTY_MAPPING, Message, ModelResponse, ToolCall, ToolSpec
+from ask.messages import Message, ModelResponse, ToolCall, ToolSpec
 from ask.parsing import (
     choose_retry_action,
     extract_error_text,
@@ -22,242 +23,29 @@ from ask.parsing import (
     parse_json,
     read_dict,
     read_int,
+    read_list,
+    read_number,
     read_str,
 )
-from ask.profiles import UNKNOWN_MODEL, ModelProfile, find_profile
-from ask.records import NamedTuple
-
-if TYPE_CHECKING:
-    from ask.plugin_api.batches import BatchApi
+from ask.plugin_api.types import (
+    Batch,
+    BatchPage,
+    BatchRequest,
+    BatchResult,
+    ChatRequest,
+    HttpRequest,
+    ModelInfo,
+    ProviderInfo,
+    RawEvent,
+    ResultsRequest,
+    StreamReader,
+)
+from ask.profiles import ModelProfile, find_profile
 
 API_VERSION = 2
 """The version of the plugin API."""
-DEFAULT_STALL_TIMEOUT = 300.0
 PLAIN_NAME_PATTERN = re.compile("[a-z_]{1,64}")
 """Names of parameters that certainly all services accept."""
-
-
-class ProviderInfo(NamedTuple):
-    """The description of a provider.
-
-    Attributes:
-        name: the name, as passed to `-p`; environment variables such as `<NAME>_BASE_URL` are derived from it.
-        title: the display name.
-        base_url: the default base URL, in the format that the provider's own SDK uses; "" for a provider that
-            implements `provider_send`.
-        default_model: the model to use unless the user names one; "" for none.
-        key_env: the environment variables that may contain the API key; the first is the one named in hints.
-        needs_key: whether the provider refuses requests without a key.
-        stream_format: the format of its streams: "sse" for server-sent events, "ndjson" for one JSON value per line.
-        docs: the URL of the API documentation.
-        reports_cost: whether answers report their cost.
-        base_url_env: environment variables besides `<NAME>_BASE_URL` that may contain the base URL, or a host
-            without a scheme or port.
-        offline_hint: the hint to show if the provider cannot be reached; "" for the default.
-        no_models_hint: the hint to show if the provider lists no models; "" for the default.
-        stall_timeout: the default of `--timeout` in seconds; longer if models may be silent for longer than usual.
-    """
-
-    name: str
-    title: str
-    base_url: str
-    default_model: str = ""
-    key_env: tuple[str, ...] = ()
-    needs_key: bool = True
-    stream_format: Literal["sse", "ndjson"] = "sse"
-    docs: str = ""
-    reports_cost: bool = False
-    base_url_env: tuple[str, ...] = ()
-    offline_hint: str = ""
-    no_models_hint: str = ""
-    stall_timeout: float = DEFAULT_STALL_TIMEOUT
-
-
-class ChatRequest(NamedTuple):
-    """One request to a model.
-
-    Attributes:
-        model: the model's name in the provider's API.
-        messages: the conversation, beginning with the system message. Each tool result has `formatted_result`, as
-            `provider_format_tool_result` returned it.
-        tools: the tools the model may call, as `provider_format_tools` returned them; also set if `tool_choice` is
-            "none", because some providers reject a conversation that contains calls of undefined tools.
-        tool_choice: "auto" lets the model decide; "none" forbids tool calls.
-        options: the model parameters that the user set with `-o`, in the form that `profile` asks for.
-        stream: whether to request a stream.
-        schema: the JSON Schema that the answer must match; None for free text. The system message describes the
-            schema and ask validates the answer, so send it only if the API supports that together with callable tools.
-        conversation: an id that is the same for all requests of a conversation, and "" if there is none; services
-            that cache prompts by such a key find them again.
-        show_reasoning: whether the user wants to see the model's reasoning.
-        profile: what is known about the model, from the configuration, the models list and `Provider.profiles`.
-    """
-
-    model: str
-    messages: Sequence[Message]
-    tools: Sequence[Mapping[str, Any]] = ()
-    tool_choice: Literal["auto", "none"] = "auto"
-    options: Mapping[str, Any] = EMPTY_MAPPING
-    stream: bool = True
-    schema: Mapping[str, Any] | None = None
-    conversation: str = ""
-    show_reasoning: bool = False
-    profile: ModelProfile = UNKNOWN_MODEL
-
-
-class HttpRequest(NamedTuple):
-    """An HTTP request for ask to send.
-
-    Attributes:
-        path: the path to append to the base URL.
-        body: the JSON body; None for no body.
-        headers: the headers, including authentication; ask adds the content type.
-        method: the HTTP method.
-        content: the raw body, in place of `body`, for an API that takes something other than JSON; its type is in the
-            headers.
-    """
-
-    path: str
-    body: Mapping[str, Any] | None = None
-    headers: Mapping[str, str] = EMPTY_MAPPING
-    method: str = "POST"
-    content: bytes = b""
-
-
-class RawEvent(NamedTuple):
-    """One event of a stream: a server-sent event, a line of NDJSON, or what `provider_send` yields.
-
-    Attributes:
-        event: the type of a server-sent event; None if it has none, and for NDJSON.
-        data: the event's text, usually JSON.
-    """
-
-    event: str | None
-    data: str
-
-
-class _Delta:
-    """A value type with the fields in `__match_args__`; creating dataclasses would slow down startup."""
-
-    __slots__ = ()
-    __match_args__: tuple[str, ...] = ()
-
-    def _fields(self) -> tuple[object, ...]:
-        return tuple(getattr(self, name) for name in self.__match_args__)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Delta) and type(other) is type(self) and other._fields() == self._fields()
-
-    def __hash__(self) -> int:
-        return hash(self._fields())
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}{self._fields()}"
-
-
-class _BaseTextDelta(_Delta):
-    __slots__ = __match_args__ = ("text",)
-    text: str
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-
-class TextDelta(_BaseTextDelta):
-    """A streamed piece of the answer's text."""
-
-    __slots__ = ()
-
-
-class ReasoningDelta(_BaseTextDelta):
-    """A streamed piece of the model's reasoning."""
-
-    __slots__ = ()
-
-
-class ToolCallDelta(_Delta):
-    """The start of a streamed tool call.
-
-    If a service sends the name in parts, each part produces another delta with the same index and the name so far.
-
-    Attributes:
-        index: the call's position among the answer's calls, from 0.
-        name: the tool's name.
-    """
-
-    __slots__ = __match_args__ = ("index", "name")
-    index: int
-    name: str
-
-    def __init__(self, index: int, name: str) -> None:
-        self.index = index
-        self.name = name
-
-
-Delta = TextDelta | ReasoningDelta | ToolCallDelta
-"""What a stream reader returns for an event."""
-
-
-class ModelInfo(NamedTuple):
-    """One entry of a provider's models list; None for what the provider does not report.
-
-    Attributes:
-        id: the model's name in the API, as passed to `-m`.
-        title: the display name.
-        context_length: the size of the context window, in tokens.
-        tools: whether the model supports tools.
-        input_price: the price of input, in US dollars per million tokens.
-        output_price: the price of output, in US dollars per million tokens.
-        cached_input_price: the price of input that the provider reads from its prompt cache.
-        output_limit: the limit for an answer, in tokens.
-        efforts: the reasoning efforts, as in `ask.profiles.ModelProfile`.
-    """
-
-    id: str
-    title: str = ""
-    context_length: int | None = None
-    tools: bool | None = None
-    input_price: float | None = None
-    output_price: float | None = None
-    cached_input_price: float | None = None
-    output_limit: int | None = None
-    efforts: tuple[str, ...] | None = None
-
-
-class StreamReader(Protocol):
-    """The protocol of the object that reads one stream and collects the answer.
-
-    The answer so far is available at any time, so an interrupted stream is not lost. A reader may also have these
-    attributes:
-
-    - `size`, an int: the number of characters in the answer so far, including reasoning and tool call arguments. It is
-      limited, and the stream times out if it has not grown for `--timeout` seconds. Without this attribute, the size
-      of every event counts.
-    - `notice`, a str: a line for the user about the stream, shown once it has ended; "" for none.
-    - `may_end`, a bool: whether a stream that ends now, although no end marker was seen, contains the whole answer. The
-      user gets a notice then. Otherwise the answer was cut off.
-    """
-
-    @property
-    def complete(self) -> bool:
-        """Whether the answer is complete: the provider's end marker, or an error, was seen.
-
-        The host then waits at most two seconds for further events, such as one with the usage; if they continue the
-        answer, it reads on. An event with the data "[DONE]" is not fed to the reader; the host takes it as the end.
-        """
-        ...
-
-    def feed(self, event: RawEvent) -> list[Delta]:
-        """Process one event and return the deltas to show to the user; [] for none.
-
-        An error event must not raise: add it to the response, for which `provider_parse_response` raises the error.
-        """
-        ...
-
-    def response(self) -> dict[str, Any]:
-        """Return the answer so far, in the format of the non-streaming API: a dict of JSON values."""
-        ...
-
 
 LOADING_DELAY = 10.0
 """Seconds until the next try while a server loads a model, which takes much longer than an overload."""
@@ -301,6 +89,9 @@ class Provider:
     Each is a tuple: a regular expression, searched for in the status, the message and the body (separated by spaces);
     the retry action, or None for the default; the hint for the user.
     """
+
+    openai_api: Literal["chat", "responses", ""] = ""
+    """Which of OpenAI's APIs the provider speaks, as the setting `api` names them; "" for neither."""
 
     profiles: Sequence[ModelProfile] = ()
     """What is known about the models: a row of `ask.profiles.ModelProfile` for each family, a specific one first.
@@ -453,7 +244,7 @@ class Provider:
         return []
 
     def provider_batch(self) -> BatchApi | None:
-        """Return the service's batch API, an `ask.batches.BatchApi`; None, the default, if there is none.
+        """Return the service's batch API, a `BatchApi`; None, the default, if there is none.
 
         Runs for `ask map --batch`. The bodies of the requests in a batch are those of `provider_build_request`, and
         the responses are parsed with `provider_parse_response`.
@@ -493,6 +284,117 @@ class Provider:
         By default it can if both are of one family, which is the vendor in names such as "vendor/model".
         """
         return get_model_family(author) == get_model_family(model)
+
+
+FINAL_BATCH_STATUSES = ("completed", "failed", "expired", "cancelled")
+"""The statuses of complete batches in OpenAI's format."""
+
+
+class BatchApi:
+    """The batch API of a service: builds its requests and parses its responses. It does no I/O.
+
+    ask creates a batch with `build_create_request`, after `build_upload_request` if that returns a request. It asks for
+    the state with `build_poll_request` until the batch is complete, and then for the results.
+
+    Args:
+        build_headers: returns the headers of a request for an API key.
+
+    Attributes:
+        max_requests: the limit for the requests of one batch.
+        max_bytes: the limit for their size as JSON.
+        path: the path to which a batch's id is appended.
+        list_path: the path of the list of batches, with a query.
+        cursor_parameter: the parameter for the cursor of a page of the list.
+        tag_field: the field of a batch's metadata that contains the tag, if the service stores metadata.
+        cancel_suffix: what is appended to a batch's path to cancel it; "" if the service cannot.
+    """
+
+    max_requests = 50_000
+    max_bytes = 100_000_000
+    path = "/batches"
+    list_path = "/batches?limit=100"
+    cursor_parameter = "after"
+    tag_field = "ask_batch"
+    cancel_suffix = ""
+
+    def __init__(self, build_headers: Callable[[str], Mapping[str, str]]) -> None:
+        self.build_headers = build_headers
+
+    def build_upload_request(self, requests: Sequence[BatchRequest], tag: str, key: str) -> HttpRequest | None:
+        """Return the request that uploads the requests as a file; None, the default, if the create request has them."""
+        return None
+
+    def parse_upload(self, body: Any) -> str:
+        """Return the id of the uploaded file."""
+        raise NotImplementedError
+
+    def build_create_request(self, requests: Sequence[BatchRequest], tag: str, file_id: str, key: str) -> HttpRequest:
+        """Return the request that creates a batch.
+
+        Args:
+            requests: its requests.
+            tag: identifies it: it is found again by this tag in the list of batches.
+            file_id: the id of the uploaded file with the requests; "" without one.
+            key: the API key.
+        """
+        raise NotImplementedError
+
+    def build_get_request(self, path: str, key: str) -> HttpRequest:
+        """Return a GET request."""
+        return HttpRequest(path, None, self.build_headers(key), "GET")
+
+    def build_poll_request(self, batch_id: str, key: str) -> HttpRequest:
+        """Return the request for the state of a batch."""
+        return self.build_get_request(f"{self.path}/{quote(batch_id)}", key)
+
+    def parse_batch(self, body: Any) -> Batch:
+        """Parse the response to a create, poll or cancel request, by default in OpenAI's format."""
+        batch = read_dict(body)
+        counts = read_dict(batch.get("request_counts"))
+        errors = [batch.get("error"), *read_list(read_dict(batch.get("errors")).get("data"))]
+        files = (read_str(batch.get(name)) for name in ("output_file_id", "error_file_id"))
+        return Batch(
+            read_str(batch.get("id")),
+            batch.get("status") in FINAL_BATCH_STATUSES,
+            read_str(read_dict(batch.get("metadata")).get(self.tag_field)),
+            read_number(batch.get("created_at")),
+            read_int(counts.get("total")) or None,  # 0 until the file is validated
+            (read_int(counts.get("completed")) or 0) + (read_int(counts.get("failed")) or 0),
+            "; ".join(filter(None, dict.fromkeys(map(format_error_message, errors)))),
+            tuple(filter(None, files)),
+        )
+
+    def build_list_request(self, cursor: str, key: str) -> HttpRequest:
+        """Return the request for a page of the list of batches; `cursor` is "" for the first one."""
+        page = f"&{self.cursor_parameter}={quote(cursor, safe='')}" if cursor else ""
+        return self.build_get_request(self.list_path + page, key)
+
+    def parse_list(self, body: Any) -> BatchPage:
+        """Parse a page of the list of batches, by default in OpenAI's format."""
+        page = read_dict(body)
+        batches = [self.parse_batch(batch) for batch in read_list(page.get("data"))]
+        return BatchPage(batches, read_str(page.get("last_id")) if page.get("has_more") else "")
+
+    def build_cancel_request(self, batch_id: str, key: str) -> HttpRequest | None:
+        """Return the request that cancels a batch; None for a service that cannot."""
+        if not self.cancel_suffix:
+            return None
+        return HttpRequest(f"{self.path}/{quote(batch_id)}{self.cancel_suffix}", None, self.build_headers(key))
+
+    def build_results_requests(self, batch: Batch, key: str) -> list[ResultsRequest]:
+        """Return the requests for the results of a complete batch, which may come in any order.
+
+        By default, they are in the response to the poll request.
+        """
+        return [ResultsRequest(self.build_poll_request(batch.id, key))]
+
+    def build_next_results_request(self, batch: Batch, body: Any, key: str) -> HttpRequest | None:
+        """Return the request for the page of results after `body`; None, the default, if there is none."""
+        return None
+
+    def parse_results(self, body: Any) -> list[BatchResult]:
+        """Parse a JSON value of a response with results."""
+        raise NotImplementedError
 
 
 def has_plain_schema(tool: ToolSpec) -> bool:

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from io import StringIO
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ask.errors import ProviderError
 from ask.messages import Attachment, FinishReason, Message, ModelResponse, ProviderState, ToolCall, ToolSpec, Usage
@@ -31,22 +31,18 @@ from ask.parsing import (
     read_tool_calls,
 )
 from ask.plugin_api.chat_completions import ChatCompletions, ChatStreamReader, sanitize_tool_name, shorten_call_id
-from ask.plugin_api.provider import (
+from ask.plugin_api.provider import BatchApi, Provider, format_tool_results
+from ask.plugin_api.types import (
     ChatRequest,
     Delta,
     HttpRequest,
     ModelInfo,
-    Provider,
     RawEvent,
     ReasoningDelta,
     TextDelta,
     ToolCallDelta,
-    format_tool_results,
 )
 from ask.profiles import TOKEN_LIMIT_OPTIONS, ModelProfile, merge_options
-
-if TYPE_CHECKING:
-    from ask.plugin_api.batches import BatchApi
 
 FINAL_EVENTS = ("response.completed", "response.incomplete", "response.failed")
 TEXT_EVENTS = {
@@ -303,6 +299,8 @@ class Responses(Provider):
     Args:
         chat: the same service on Chat Completions.
     """
+
+    openai_api = "responses"
 
     def __init__(self, chat: ChatCompletions) -> None:
         self.chat = chat

@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
-from ask.plugin_api import provider
-from ask.plugin_api.batches import BatchApi
+from ask.plugin_api.types import Delta, StreamReader
 from ask.text import format_one_line
 
 MAX_VALUE_LENGTH = 60
@@ -18,13 +17,13 @@ MAX_VALUE_LENGTH = 60
 
 @cache
 def get_return_type(method: Callable[..., Any]) -> Any:
-    return typing.get_type_hints(method, localns={"BatchApi": BatchApi})["return"]
+    return typing.get_type_hints(method)["return"]
 
 
 @cache
 def get_field_types(value_type: Any) -> Mapping[str, Any]:
     """Return the types of the fields of a named tuple or delta; {} for any other type."""
-    has_fields = hasattr(value_type, "_fields") or value_type in typing.get_args(provider.Delta)
+    has_fields = hasattr(value_type, "_fields") or value_type in typing.get_args(Delta)
     return typing.get_type_hints(value_type) if has_fields else {}
 
 
@@ -38,6 +37,10 @@ def find_type_problem(value: Any, expected: Any) -> str:
 
 
 def find_item_problem(value: Any, expected: Any, prefix: str = "") -> str:
+    if expected is StreamReader:
+        members = (name for name in vars(StreamReader) if not name.startswith("_"))
+        missing = next((name for name in members if not hasattr(value, name)), None)
+        return f"returned an object of type {type(value).__name__} without {missing!r}" if missing else ""
     if not is_instance(value, expected):
         return f"must return {prefix}{describe_type(expected)}, not {describe(value)}"
     problem = find_field_problem(value)

@@ -9,7 +9,7 @@ from ask.agent.request import RunRequest
 from ask.agent.tool_loop import RunResult
 from ask.console import StandardOutput, StderrConsole
 from ask.events import Event, FallbackStarted, MessageAdded, Notice, ToolCallFinished, ToolCallOutput, ToolCallStarted
-from ask.plugin_api.provider import ReasoningDelta, TextDelta
+from ask.plugin_api.types import ReasoningDelta, TextDelta
 
 
 class JsonRenderer:

@@ -9,7 +9,7 @@ from ask.agent.tool_loop import RunResult, get_last_answer
 from ask.console import StderrConsole, is_in_foreground
 from ask.errors import IncompleteResponseError, LimitReachedError
 from ask.events import Event
-from ask.plugin_api.provider import TextDelta
+from ask.plugin_api.types import TextDelta
 from ask.render.answer_extraction import extract_code, extract_command
 from ask.render.json_events import JsonRenderer
 from ask.render.plain import PlainRenderer

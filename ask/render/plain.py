@@ -8,7 +8,7 @@ from ask.agent.tool_loop import RunResult
 from ask.console import STDERR, StandardOutput, StderrConsole, wrap_for_terminal
 from ask.events import Event, MessageAdded, Notice, ToolCallFinished, ToolCallOutput, ToolCallRequested, ToolCallStarted
 from ask.messages import ToolCall
-from ask.plugin_api.provider import ReasoningDelta, TextDelta
+from ask.plugin_api.types import ReasoningDelta, TextDelta
 from ask.text import format_one_line
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from ask.events import (
 )
 from ask.messages import ToolCall
 from ask.parsing import parse_json, read_dict
-from ask.plugin_api.provider import ReasoningDelta, TextDelta, ToolCallDelta
+from ask.plugin_api.types import ReasoningDelta, TextDelta, ToolCallDelta
 from ask.render.amounts import format_count
 from ask.render.live_region import LiveRegion, TerminalRow
 from ask.render.plain import PlainRenderer, format_call

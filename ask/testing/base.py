@@ -11,11 +11,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from functools import cache
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import pytest
 
 from ask import (
+    BatchApi,
     ChatCompletions,
     ChatRequest,
     Delta,
@@ -36,9 +37,6 @@ from ask.plugin_api.loader import check_provider, defines_hook
 from ask.plugin_api.provider import TOOL_HOOKS, format_tool_results
 from ask.testing.conversation import KEY, SHORT_CONVERSATION
 from ask.testing.samples import CHAT_COMPLETIONS_SAMPLES, CHAT_COMPLETIONS_WHOLE, RESPONSES_SAMPLES, RESPONSES_WHOLE
-
-if TYPE_CHECKING:
-    from ask.batches import BatchApi
 
 HOOK_TIMEOUT = 5.0
 """The time limit for one call of a hook, in seconds."""
@@ -242,7 +240,7 @@ class ContractBase:
     def open_reader(self) -> StreamReader:
         """Return a new stream reader."""
         with guard_hook("provider_stream_reader"):
-            return self.loaded.create_stream_reader()
+            return self.loaded.hooks.provider_stream_reader()
 
     def feed(self, events: Sequence[RawEvent], reader: StreamReader | None = None) -> tuple[StreamReader, list[Delta]]:
         """Feed events to a stream reader, by default a new one; return the reader and the deltas."""

@@ -7,8 +7,7 @@ import json
 from collections.abc import Iterator
 from itertools import pairwise
 
-from ask import ChatRequest, ProviderState
-from ask.batches import Batch, BatchRequest
+from ask import Batch, BatchRequest, ChatRequest, ProviderState
 from ask.testing.base import ContractBase, fail
 from ask.testing.conversation import (
     ATTACHMENTS,

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
-import zlib
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from http.cookiejar import DefaultCookiePolicy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
 from ask import __version__
 from ask.client.certificates import CaBundle, explain_certificate_error, find_ca_bundle
-from ask.client.decoding import GzipDecoder
-from ask.client.http_adapter import ConnectionCounter, create_adapter
+from ask.client.http_adapter import ConnectionCounter, create_adapter, get_limited_response
 from ask.client.network_errors import find_connect_reason, normalize_proxy_url
 from ask.errors import ConfigError
 from ask.records import NamedTuple
@@ -209,29 +207,21 @@ class Fetcher:
         )
 
     def _read_body(self, target: HttpTarget, response: requests.Response) -> tuple[bytes, str]:
-        """Read and decompress the body up to the limits; return it and the reason if it is incomplete.
+        """Read and decompress the body up to the limits; return it and the reason if it is incomplete."""
+        from urllib3.exceptions import DecodeError, HTTPError
 
-        It is decompressed here, because urllib3 does not limit the size of the output (decompression bombs).
-        """
-        from urllib3.exceptions import HTTPError
-
-        raw_response: Any = response.raw._original_response
         encoding = response.headers.get("Content-Encoding", "").strip().lower()
         if encoding not in ("", "identity", "gzip", "x-gzip"):
             raise ToolError(f"{target.url} was compressed with {encoding}, which was not requested")
-        decoder = GzipDecoder() if encoding.endswith("gzip") else None
         body = bytearray()
         note, timeout = "", self.body_timeout or self.timeout
         try:
-            raw_response.reader.deadline = self._start_time + timeout
-            while self._get_time_left(timeout) > 0 and (chunk := response.raw.read1(_READ_SIZE, decode_content=False)):
-                remaining = MAX_BODY_SIZE + 1 - len(body)
-                body += decoder.decode(chunk, remaining) if decoder else chunk[:remaining]
+            get_limited_response(response).reader.deadline = self._start_time + timeout
+            while self._get_time_left(timeout) > 0 and (chunk := response.raw.read1(_READ_SIZE, decode_content=True)):
+                body += chunk
                 if len(body) > MAX_BODY_SIZE:
                     return bytes(body[:MAX_BODY_SIZE]), f"cut off at {MAX_BODY_SIZE:,} bytes"
-            if decoder and not decoder.complete:
-                note = "cut off at the end of the compressed data"
-        except zlib.error:
+        except DecodeError:
             note = "cut off at an error in the compressed data"
         except (HTTPError, HTTPException, OSError):
             note = "cut off when the connection was lost"

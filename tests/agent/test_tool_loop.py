@@ -25,7 +25,7 @@ from ask.errors import (
 )
 from ask.events import Event, MessageAdded, Notice, RequestStarted, ToolCallFinished, ToolCallRequested, ToolCallStarted
 from ask.plugin_api.loader import check_provider
-from ask.plugin_api.provider import ToolCallDelta
+from ask.plugin_api.types import ToolCallDelta
 from ask.tools.base import Tool, ToolContext, ToolResult
 from tests import wire
 from tests.model_server import DROP, ModelServer

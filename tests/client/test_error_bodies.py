@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ask.client.transport import MAX_ERROR_BYTES, Transport
-from ask.plugin_api.provider import HttpRequest
+from ask.plugin_api.types import HttpRequest
 from tests.model_server import ModelServer, Repeat, Reply
 from tests.program import Ask
 

@@ -20,7 +20,7 @@ from ask.client.network_errors import normalize_proxy_url
 from ask.client.transport import Transport
 from ask.config.base_url import is_loopback
 from ask.errors import NetworkError
-from ask.plugin_api.provider import HttpRequest
+from ask.plugin_api.types import HttpRequest
 from tests import wire
 from tests.model_server import ModelServer
 from tests.program import Ask, Home, Result

@@ -35,7 +35,7 @@ from ask.client.transport import Transport
 from ask.config.secrets import Redactor
 from ask.errors import PluginError
 from ask.plugin_api.loader import check_provider
-from ask.plugin_api.provider import Delta, ToolCallDelta
+from ask.plugin_api.types import Delta, ToolCallDelta
 from ask_providers.openrouter import provider as openrouter
 from tests import wire
 from tests.json_strategies import replace_any_part

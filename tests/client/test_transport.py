@@ -24,7 +24,7 @@ from ask.client.decoding import MAX_EVENT_BYTES
 from ask.client.http_adapter import LimitedReader, LimitedResponse
 from ask.client.transport import PROGRESS_BYTES, READ_BYTES, HttpResponse, Transport
 from ask.errors import AskError, ConfigError, IncompleteStreamError, NetworkError
-from ask.plugin_api.provider import HttpRequest
+from ask.plugin_api.types import HttpRequest
 from tests import wire
 from tests.model_server import DROP, HOLD, RESET, ModelServer, Repeat, Reply, Step
 

@@ -17,7 +17,7 @@ from ask.history.entries import Run, ToolCallRecord
 from ask.history.recorder import MAX_TITLE_LENGTH, Recorder
 from ask.history.store import Store
 from ask.messages import FinishReason, Message, ModelResponse, ProviderState, ToolCall, Usage
-from ask.plugin_api.provider import TextDelta
+from ask.plugin_api.types import TextDelta
 from tests.history.test_store import locked
 from tests.saved_history import create_recorder, list_messages, read_all_runs, read_conversations, save_run
 

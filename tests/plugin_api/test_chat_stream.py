@@ -11,7 +11,7 @@ import pytest
 from ask import ChatCompletions, RawEvent, ReasoningDelta, TextDelta, ToolCall, ToolCallDelta
 from ask.parsing import MEDIA_NOTICE
 from ask.plugin_api.chat_completions import ChatStreamReader
-from ask.plugin_api.provider import Delta
+from ask.plugin_api.types import Delta
 from tests import wire
 
 CHAT = ChatCompletions(name="test", base_url="http://test/v1")

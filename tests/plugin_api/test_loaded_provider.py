@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
-from ask import ChatCompletions, HttpRequest, Message, ModelResponse, ToolCall, ToolSpec, Usage
-from ask.batches import BatchApi
+from ask import BatchApi, ChatCompletions, HttpRequest, Message, ModelResponse, ToolCall, ToolSpec, Usage
 from ask.errors import ConfigError, PluginError, ProviderError, SignalExit
 from ask.plugin_api.loaded_provider import LoadedProvider
 from ask.plugin_api.loader import check_provider
-from ask.plugin_api.provider import ChatRequest, ModelInfo, RawEvent
+from ask.plugin_api.types import ChatRequest, ModelInfo, RawEvent
 from ask.profiles import ModelProfile
 
 REQUEST = ChatRequest("model", (Message("user", "Hello."),))
@@ -40,7 +39,7 @@ def call_hook(provider: LoadedProvider, hook: str) -> object:
             tool_call_id="1", tool_name="look", result="nothing"
         ),
         "provider_build_request": lambda: provider.hooks.provider_build_request(request=REQUEST, key=""),
-        "provider_stream_reader": provider.create_stream_reader,
+        "provider_stream_reader": provider.hooks.provider_stream_reader,
         "provider_parse_response": lambda: provider.hooks.provider_parse_response(response=RESPONSE),
         "provider_parse_error": lambda: provider.hooks.provider_parse_error(status=500, headers={}, body="down"),
         "provider_notice": lambda: provider.hooks.provider_notice(request=REQUEST, answer=ModelResponse("Hello.")),
@@ -77,7 +76,7 @@ def test_each_form_of_a_provider_has_its_own_profiles() -> None:
         ("provider_format_tool_result", "nothing", "dict"),
         ("provider_build_request", {"path": "/chat"}, "HttpRequest"),
         ("provider_build_request", HttpRequest("/chat", "body"), "body is the str"),  # type: ignore[arg-type]
-        ("provider_stream_reader", None, "'feed'"),
+        ("provider_stream_reader", None, "'complete'"),
         ("provider_parse_response", "Hello.", "ModelResponse"),
         ("provider_parse_response", ModelResponse("Hello.", finish_reason="stop"), "FinishReason"),  # type: ignore[arg-type]
         ("provider_parse_response", ModelResponse(None), "text is None"),  # type: ignore[arg-type]
@@ -114,7 +113,7 @@ class BadReader:
 
 def test_results_of_a_stream_reader_are_checked() -> None:
     provider = load(provider_stream_reader=BadReader(["Hello"], "Hello"))
-    reader = provider.create_stream_reader()
+    reader = provider.hooks.provider_stream_reader()
     with pytest.raises(PluginError, match=r"feed of its stream reader .*TextDelta"):
         provider.feed(reader, [RawEvent(None, "{}")], [])
     with pytest.raises(PluginError, match=r"response of its stream reader .*dict"):
@@ -131,7 +130,7 @@ def test_deltas_before_an_exception_are_kept() -> None:
     provider = load(provider_stream_reader=Reader([TextDelta("Hello")], {}))
     deltas: list[Any] = []
     with pytest.raises(PluginError, match="ZeroDivisionError"):
-        provider.feed(provider.create_stream_reader(), [RawEvent(None, "{}"), RawEvent(None, "")], deltas)
+        provider.feed(provider.hooks.provider_stream_reader(), [RawEvent(None, "{}"), RawEvent(None, "")], deltas)
     assert deltas == [TextDelta("Hello")]
 
 

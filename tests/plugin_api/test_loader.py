@@ -77,13 +77,15 @@ def test_tools_are_listed_by_distribution_and_share_the_cache(packages: Path, ca
     assert find_plugins(cache).tools == {"kept": (PluginEntry("only", "in:cache", "kept"),)}
 
 
-def test_cache_of_an_older_version_is_rebuilt(packages: Path, cache: Path) -> None:
+@pytest.mark.parametrize("key", ["tools", "providers"])
+def test_cache_of_an_older_version_is_rebuilt(packages: Path, cache: Path, key: str) -> None:
     install(packages, "tools", {"z": "one"}, {}, "ask.tools")
     find_plugins(cache)
     cached = json.loads(cache.read_text())
-    del cached["tools"]
+    del cached[key]
     cache.write_text(json.dumps(cached))
     assert list(find_plugins(cache).tools) == ["tools"]
+    assert "demo" in find_plugins(cache).providers
 
 
 def test_two_distributions_with_the_same_provider_are_both_listed(packages: Path) -> None:
@@ -104,7 +106,7 @@ def test_first_of_two_copies_of_a_distribution_counts(packages: Path, tmp_path: 
 def test_result_is_cached(cache: Path) -> None:
     plugins = find_plugins(cache).providers
     assert find_plugins(cache).providers == plugins
-    edit_cache(cache, rows=[["only", "in:cache", "kept"]])
+    edit_cache(cache, providers=[["only", "in:cache", "kept"]])
     assert find_plugins(cache).providers == {"only": (PluginEntry("only", "in:cache", "kept"),)}
 
 
@@ -119,7 +121,7 @@ def test_installing_and_removing_a_plugin_updates_the_cache(cache: Path, package
 def test_cache_of_another_python_is_ignored(cache: Path) -> None:
     find_plugins(cache)
     stamp = json.loads(cache.read_text())["stamp"]
-    edit_cache(cache, stamp=["/other/python", *stamp[1:]], rows=[])
+    edit_cache(cache, stamp=["/other/python", *stamp[1:]], providers=[])
     assert "demo" in find_plugins(cache).providers
 
 
@@ -128,13 +130,13 @@ def test_damaged_cache_is_rebuilt(cache: Path, content: str) -> None:
     cache.parent.mkdir()
     cache.write_bytes(content.encode("latin-1"))
     assert "demo" in find_plugins(cache).providers
-    assert json.loads(cache.read_text())["rows"]
+    assert json.loads(cache.read_text())["providers"]
 
 
 @pytest.mark.parametrize("rows", [None, 5, [5], [["name"]], "text", {"a": 1}, [["a", "b", "c", "d"]]])
 def test_cache_with_invalid_rows_is_rebuilt(cache: Path, rows: object) -> None:
     find_plugins(cache)
-    edit_cache(cache, rows=rows)
+    edit_cache(cache, providers=rows)
     assert "demo" in find_plugins(cache).providers
 
 
@@ -222,7 +224,7 @@ def test_module_with_the_required_hooks_gets_the_defaults_of_the_others() -> Non
 def test_optional_hook_of_a_later_version_does_not_break_a_module(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Provider, "provider_count_tokens", LaterProvider.provider_count_tokens, raising=False)
     for plugin in (make_module(), CHAT):
-        hooks: Any = check_provider(plugin, "chat", "ask-chat")._plugin_hooks
+        hooks: Any = check_provider(plugin, "chat", "ask-chat").hooks
         assert hooks.provider_count_tokens(model="m") == "no tokens counted for m of chat"
 
 
@@ -264,3 +266,16 @@ def test_misspelled_hook_is_reported_with_a_suggestion(hook: str) -> None:
     explanation = explain_hook_error(f"unknown hook {misspelled!r} in plugin <object>")
     assert misspelled in explanation
     assert hook in explanation
+
+
+def test_hook_gets_those_of_its_parameters_that_the_specification_has() -> None:
+    module = make_module(supports_tools=True)
+    vars(module).update(
+        provider_supports_tools=lambda: True,
+        provider_supports_attachment=lambda media_type, others=("audio/wav",): media_type in others,
+        provider_models_request=lambda key="no key", path="/models": HttpRequest(path, headers={"key": key}),
+    )
+    provider = check_provider(module, "chat", "ask-chat")
+    assert provider.hooks.provider_supports_tools(model="m")
+    assert [provider.supports_attachment("m", each) for each in ("audio/wav", "image/png")] == [True, False]
+    assert provider.hooks.provider_models_request(key="k") == HttpRequest("/models", headers={"key": "k"})

