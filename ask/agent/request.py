@@ -40,15 +40,6 @@ if TYPE_CHECKING:
     from ask.templates.template import Template
 
 
-FIRST_RUN_WARNINGS = {
-    "told": "ask: the model can run commands and change files, just as you can.\n"
-    "ask: --confirm asks before each action; --no-tools disables tools. (Shown once.)",
-    "told-safe": "ask: the model can run commands, confined to this folder and without network.\n"
-    "ask: --confirm asks before each one; --allow-dir adds folders. (Shown once.)",
-    "told-safe-files": "ask: the model can read and write files in this folder, but run no commands.\n"
-    "ask: --confirm asks before each write; --allow-dir adds folders. (Shown once.)",
-}
-"""The warnings before a first run without and with safe mode, by the name of the marker file that prevents another."""
 OUTPUT_FORMATS = ("cmd", "code", "schema")
 """The output formats; each is a command line option and a prompt."""
 
@@ -127,23 +118,24 @@ def prepare_request(options: RunOptions, app: AppContext) -> PreparedRun:
     Raises:
         AskError: an option or the configuration is invalid, or an input cannot be read.
     """
-    from ask.agent.unanswered import add_unanswered, print_unanswered
-
     prepared = prepare_without_message(options, app)
     try:
         message = read_user_message(options, prepared, app)
         prepared = prepared._replace(request=prepared.request._replace(user_message=message))
     except MissingQuestionError:
-        if not options.unanswered:
+        if not options.unanswered and prepared.unanswered:
+            from ask.agent.unanswered import print_unanswered
+
             print_unanswered(prepared.unanswered, app)
+        if not options.unanswered:
             raise
     if options.unanswered:
         if options.resume is None and not options.continue_last:
             raise UsageError("--unanswered needs a conversation", "add -c or --resume ID")
+        from ask.agent.unanswered import add_unanswered
+
         prepared = add_unanswered(prepared)
-    request = prepared.request
-    check_attachments_supported(request.user_message.attachments, request.endpoint)
-    warn_on_first_run(request, app)
+    check_attachments_supported(prepared.request.user_message.attachments, prepared.request.endpoint)
     return prepared
 
 
@@ -503,17 +495,3 @@ def check_attachments_supported(attachments: Sequence[Attachment], endpoint: Mod
             if not supported_types:
                 advice = "it accepts only text; choose another model with -m"
             raise ParameterError(f"{endpoint.model} of {endpoint.provider_name} does not accept {description}", advice)
-
-
-def warn_on_first_run(request: RunRequest, app: AppContext) -> None:
-    """Warn once, on a terminal, that the model can run commands and change files."""
-    if not request.tools or not app.console.is_terminal or app.console.is_quiet:
-        return
-    safe_name = "told-safe-files" if request.settings.safe_level == FILES_LEVEL else "told-safe"
-    marker_file = app.app_dirs.data / (safe_name if request.settings.safe else "told")
-    if marker_file.exists():
-        return
-    from ask.atomic_files import create_marker_file
-
-    if create_marker_file(marker_file):
-        app.console.print_line(FIRST_RUN_WARNINGS[marker_file.name])

@@ -172,7 +172,9 @@ class ToolLoop:
                 self._tool_runner.backups.close()
         denial = self._tool_runner.unattended_denial if self._tool_runner else None
         if denial and not isinstance(result.error, RunInterruptedError):
-            message = f"a tool call was denied by {denial.rule} (no terminal to confirm on)"
+            from ask.safety.policy import NO_TERMINAL
+
+            message = f"a tool call was denied by {denial.rule} ({NO_TERMINAL})"
             result.error = SafetyError(message, denial.hint)
         if result.error is not None:
             result.error.redact(self._request.secrets.redact)  # before the error is saved

@@ -18,7 +18,7 @@ from ask.events import Event, Notice, ToolCallFinished, ToolCallOutput, ToolCall
 from ask.messages import EMPTY_MAPPING, ToolCall
 from ask.parsing import decode_arguments
 from ask.records import NamedTuple
-from ask.safety.policy import Decision, PendingToolCall, ToolPolicy, Verdict
+from ask.safety.policy import NO_TERMINAL, Decision, PendingToolCall, ToolPolicy, Verdict
 from ask.safety.tool_call_log import log_tool_call
 from ask.text import format_one_line, repair_surrogates
 from ask.tools.arguments import parse_arguments
@@ -232,8 +232,8 @@ class ToolRunner:
         response = self._request_approval(pending_call)
         if response is None:
             self.unattended_denial = decision
-            self._on_event(Notice(f"{tool.spec.name} was denied by {decision.rule}: no terminal to confirm on"))
-            raise ToolCallRejectedError(f"{decision.rule}: no terminal", "denied: no terminal to confirm on")
+            self._on_event(Notice(f"{tool.spec.name} was denied by {decision.rule}: {NO_TERMINAL}"))
+            raise ToolCallRejectedError(f"{decision.rule}: no terminal", f"denied: {NO_TERMINAL}")
         from ask.safety.approval import ApprovalChoice
 
         if response.choice is ApprovalChoice.NO:

@@ -97,9 +97,10 @@ def require_confirmation(question: str, hint: str) -> None:
         click.Abort: the answer is no.
     """
     from ask.safety.approval import confirm
+    from ask.safety.policy import NO_TERMINAL
 
     answer = confirm(question)
     if answer is None:
-        raise UsageError("no terminal to confirm on", hint)
+        raise UsageError(NO_TERMINAL, hint)
     if not answer:
         raise click.Abort

@@ -38,8 +38,8 @@ from ask.cli.map_batch import check_batch_flags, refuse_row, run_batches
 from ask.cli.run import open_session
 from ask.client.prices import open_price_finder
 from ask.client.run_costs import to_priced_model
-from ask.config.model_options import UNSET_OPTION
 from ask.config.options import RunOptions
+from ask.config.settings import UNSET_OPTION
 from ask.console import StderrConsole
 from ask.errors import RowsFailedError, RunInterruptedError, UsageError
 from ask.map.engine import Engine, Progress

@@ -38,6 +38,10 @@ def run_prompt(options: RunOptions, literal_options: Sequence[str] = ()) -> int:
         if literal_options and app.console.is_terminal:
             app.console.print_notice(f"treated as part of the question: {' '.join(literal_options)}")
         prepared = prepare_request(options, app)
+        if app.console.is_terminal:
+            from ask.cli.first_run import warn_on_first_run
+
+            warn_on_first_run(prepared.request, app)
         if prepared.unanswered and is_on_terminal(app):
             from ask.agent.unanswered import confirm_unanswered
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ask.config.settings import UNSET_OPTION
 from ask.errors import ParameterError, UsageError
 from ask.text import STRICT_DECODER
 
@@ -21,8 +22,6 @@ OPTION_RANGES: dict[str, tuple[float, float]] = {
 """Model options whose range is the same for every provider that supports them."""
 DEDICATED_OPTIONS = {"model": "-m", "messages": "the prompt and -s", "tools": "--disable-tool", "stream": "--no-stream"}
 """Parts of a request that have a command line option of their own, which would overwrite one given with -o."""
-UNSET_OPTION = ""
-"""The value of an option that a setting or a template sets, and the command line unsets, as in `-o temperature=`."""
 
 
 def parse_model_options(pairs: Iterable[str]) -> dict[str, Any]:

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ask.config.config_file import Config
-from ask.config.model_options import UNSET_OPTION, parse_model_options
 from ask.config.options import RunOptions
-from ask.config.settings import FILES_LEVEL, SANDBOX_LEVEL, SETTINGS, Settings
+from ask.config.settings import FILES_LEVEL, SANDBOX_LEVEL, SETTINGS, UNSET_OPTION, Settings
 from ask.errors import ConfigError, UsageError
 from ask.messages import EMPTY_MAPPING
 from ask.text import decode_argument
@@ -60,7 +59,11 @@ def resolve_settings(
         if setting.field
     }
     values["safe"], values["safe_level"] = _resolve_safe_mode(options, values["safe"], config)
-    given_parameters = parse_model_options(map(decode_argument, options.options))
+    given_parameters: dict[str, Any] = {}
+    if options.options:
+        from ask.config.model_options import parse_model_options
+
+        given_parameters = parse_model_options(map(decode_argument, options.options))
     parameters = {**config.options, **template_parameters, **given_parameters}
     record, replay = options.record or environment.get("ASK_RECORD", ""), environment.get("ASK_REPLAY", "")
     if record and replay:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
-from ask.messages import EMPTY_MAPPING
 from ask.records import NamedTuple
 
 
@@ -69,6 +69,10 @@ SANDBOX_LEVEL, FILES_LEVEL = "sandbox", "files"
 SAFE_LEVELS = (SANDBOX_LEVEL, FILES_LEVEL)
 
 
+UNSET_OPTION = ""
+"""The value of an option that a setting or a template sets, and the command line unsets, as in `-o temperature=`."""
+
+
 class Settings(NamedTuple):
     """The settings of a run.
 
@@ -78,7 +82,7 @@ class Settings(NamedTuple):
 
     fallback: tuple[str, ...] = ()
     system: str = ""
-    options: Mapping[str, Any] = EMPTY_MAPPING
+    options: Mapping[str, Any] = MappingProxyType({})
     given_options: frozenset[str] = frozenset()
     """The names of the options that the command line sets: unlike others, they are not left out if a model refuses."""
     tools: bool = True

@@ -7,7 +7,7 @@ import stat
 from contextlib import ExitStack
 from pathlib import Path
 
-from ask.tools.file_access import can_contain_secrets
+from ask.tools.secret_files import can_contain_secrets
 
 
 class UntrustedFileError(Exception):

@@ -7,8 +7,6 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +28,7 @@ from ask.plugin_api.types import ReasoningDelta, TextDelta, ToolCallDelta
 from ask.render.amounts import format_count
 from ask.render.live_region import LiveRegion, TerminalRow
 from ask.render.plain import PlainRenderer, format_call
+from ask.render.spinner import SPINNER_DELAY, Ticker, choose_frame
 from ask.render.text_layout import measure_width, truncate_text
 from ask.text import format_one_line
 
@@ -37,49 +36,8 @@ if TYPE_CHECKING:
     from ask.render.markdown_answer import MarkdownStreamRenderer
 
 SECONDS_PER_MINUTE = 60
-TICK_INTERVAL = 0.1
-"""Time between two redraws of the spinner and of the answer, in seconds."""
-SPINNER_DELAY = 0.5
-"""Time before the spinner appears, in seconds."""
-SPINNER_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-
-
 EARLY_TEXT_PATTERN = re.compile(r"[A-Za-z0-9 ,.;:!?'\"()]*")
 """Text that looks the same with and without Markdown."""
-
-
-class Ticker:
-    """Calls a function periodically in its own thread, between `start` and `stop`. Its first error ends the thread."""
-
-    def __init__(self, on_tick: Callable[[], None]) -> None:
-        self._on_tick = on_tick
-        self._stop_event: threading.Event | None = None
-
-    def start(self) -> None:
-        """Start or continue ticking."""
-        if self._stop_event is not None:
-            return
-        self._stop_event = threading.Event()
-        thread = threading.Thread(target=self._run, args=(self._stop_event,), name="ask ticker", daemon=True)
-        # Signals must be delivered to the main thread, which blocks them where it cannot be interrupted.
-        previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-        try:
-            thread.start()
-        except RuntimeError:
-            pass  # no thread is available: there is no animation, but all output is shown
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, previous_mask)
-
-    def stop(self) -> None:
-        """Stop ticking; a tick that has started may still be running."""
-        if self._stop_event is not None:
-            self._stop_event.set()
-            self._stop_event = None
-
-    def _run(self, stop_event: threading.Event) -> None:
-        with suppress(Exception):  # the main thread gets the same error, and reports it
-            while not stop_event.wait(TICK_INTERVAL):
-                self._on_tick()
 
 
 class TerminalRenderer(PlainRenderer):
@@ -236,7 +194,7 @@ class TerminalRenderer(PlainRenderer):
             seconds = time.monotonic() - self._wait_start
             is_slow = bool(self._pending_action) and seconds >= SPINNER_DELAY
             if is_slow and is_in_foreground():
-                frame = SPINNER_FRAMES[int(seconds * 10) % len(SPINNER_FRAMES)]
+                frame = choose_frame(seconds)
                 elapsed = f", {format_elapsed(seconds)}"
                 action_width = self._live_region.size.columns - 4 - len(elapsed)
                 self._console.show_status(

@@ -21,7 +21,8 @@ from ask.safety.folder_scan import inspect_filesystem, is_virtual_environment
 from ask.safety.protected_paths import PROTECTED_NAME_SET
 from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
 from ask.tools.base import FolderConfinement, ToolContext, ToolError
-from ask.tools.file_access import can_contain_secrets, open_target
+from ask.tools.file_access import open_target
+from ask.tools.secret_files import can_contain_secrets
 
 _PROTECTED = "is read-only in safe mode: other programs run it or trust it"
 _SECRET = "is hidden in safe mode: it may contain secrets"  # noqa: S105

@@ -32,7 +32,8 @@ from ask.safety.protected_paths import (
 from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
 from ask.safety.scan_record import ScanRecord, read_scan_record, write_scan_record
 from ask.text import format_one_line, join_names
-from ask.tools.file_access import can_contain_secrets, is_empty
+from ask.tools.file_access import is_empty
+from ask.tools.secret_files import can_contain_secrets
 
 MAX_TOP_ENTRIES = 1_000_000
 """Maximum number of entries of the writable folders and of the folders in them: these are scanned completely."""

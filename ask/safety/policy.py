@@ -15,6 +15,8 @@ from ask.tools.builtin import FILE_TOOL_NAMES
 if TYPE_CHECKING:
     from ask.safety.command_rules import CallRule
 
+NO_TERMINAL = "no terminal to confirm on"
+"""Why a call is denied, or a command ends, that needs the user's answer."""
 COMMAND_TOOL = "bash"
 """The tool whose calls the rules about commands allow."""
 

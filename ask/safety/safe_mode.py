@@ -73,14 +73,14 @@ class SafeModeContext:
     def _is_new(self, warning: str) -> bool:
         """Check whether a warning has not been shown in an earlier run, and remember it."""
         digest = sha256(warning.encode(errors="surrogateescape")).hexdigest()
-        marker = self.sandbox_config.state_folder / f"told-{digest[:32]}"
+        marker = self.sandbox_config.state_folder / f"shown-{digest[:32]}"
         return create_marker_file(marker) or not marker.exists()
 
     def _explain_git_access(self, *, allow_git: bool) -> None:
         """Print why git does not work in a writable folder: once if `--allow-git` would change that."""
         for repository in self.sandbox_config.outer_repositories:
             if not allow_git and not repository.reason:
-                if create_marker_file(self._app.app_dirs.data / "told-git"):
+                if create_marker_file(self._app.app_dirs.data / "shown-git"):
                     self._notify(
                         f"git does not work in {repository.folder}: its repository is outside "
                         f"({repository.paths[0]}); --allow-git makes it readable. (Shown once.)"

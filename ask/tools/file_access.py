@@ -113,11 +113,6 @@ def is_empty(path: Path) -> bool:
     return False
 
 
-def can_contain_secrets(name: str) -> bool:
-    """Check whether a name, in lower case, is one for files with secrets."""
-    return name.startswith(".env") or name.endswith(".env")
-
-
 def read_allowed_file(display_name: str, path: Path, context: ToolContext) -> bytes:
     """Read a regular file of at most `MAX_FILE_SIZE` bytes.
 

@@ -14,7 +14,7 @@ from threading import Event
 
 import pytest
 
-from ask.render.terminal import Ticker
+from ask.render.spinner import Ticker
 from tests import wire
 from tests.model_server import HOLD, ModelServer, Reply, Step
 from tests.program import ASK, CTRL_C, Ask, Running

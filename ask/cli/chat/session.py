@@ -18,12 +18,12 @@ from ask.agent.request import (
     print_input_notes,
     read_files,
     read_settings,
-    warn_on_first_run,
 )
 from ask.agent.run import record_exit_code_on_error, run_request
 from ask.agent.tool_loop import RunResult
 from ask.agent.unanswered import add_unanswered, confirm_unanswered, print_unanswered, report_left_out
 from ask.app import AppContext
+from ask.cli.first_run import warn_on_first_run
 from ask.cli.run import create_renderer
 from ask.client.endpoint import fetch_first_model
 from ask.config.options import RunOptions
