@@ -25,7 +25,7 @@ LAYERS = [
     {"__distribution__", "__version__", "records"},
     {"messages", "process", "text"},
     {"errors", "text_encoding"},
-    {"parsing"},
+    {"parsing", "type_checks"},
     {"attachments", "profiles"},
     {"atomic_files", "console"},
     {"config"},

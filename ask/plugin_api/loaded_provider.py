@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import signal
 import threading
+import typing
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
+from functools import cache
 from types import FrameType, FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -172,12 +174,17 @@ class LoadedProvider:
         """
         if self.is_builtin:
             return
-        from ask.plugin_api.type_checks import find_type_problem, get_return_type
+        from ask.type_checks import WrongTypeError, check_value, describe_type, describe_value, format_path
 
-        is_method = isinstance(expected, FunctionType)
-        problem = find_type_problem(result, get_return_type(expected) if is_method else expected)
-        if problem:
-            raise self.make_error(hook, problem)
+        try:
+            check_value(result, _get_return_type(expected) if isinstance(expected, FunctionType) else expected)
+        except WrongTypeError as error:
+            path, value, type_name = format_path(error.path), describe_value(error.value), describe_type(error.expected)
+            if path:
+                problem = f"returned a {type(result).__name__} whose {path} is {value}, not {type_name}"
+            else:
+                problem = f"must return {type_name}, not {value}"
+            raise self.make_error(hook, problem) from None
 
     def call(self, hook: str, function: Callable[..., Any], /, *arguments: Any, **keywords: Any) -> Any:
         """Call a hook, or a method of its result: an unexpected exception in it becomes a `PluginError`."""
@@ -223,6 +230,13 @@ class LoadedProvider:
 
     def make_error(self, hook: str, problem: str) -> PluginError:
         return PluginError(f"the plugin {self.info.name} has a bug: {hook} {problem}", "-v shows the traceback")
+
+
+@cache
+def _get_return_type(method: FunctionType) -> Any:
+    from ask.plugin_api.batches import BatchApi
+
+    return typing.get_type_hints(method, localns={"BatchApi": BatchApi})["return"]
 
 
 class GuardedCalls:
