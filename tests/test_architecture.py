@@ -70,6 +70,7 @@ PACKAGES = {
     "pathspec": {"inputs"},
     "tomli_w": {"config", "cli"},
     "tomlkit": {"config"},
+    "yaml": {"project"},
     **{package: {"mcp"} for package in ("mcp", "mcp_types", "anyio", "httpx2", "pydantic", "cryptography")},
     "ask_completions": {"cli"},
     "prompt_toolkit": {"cli"},

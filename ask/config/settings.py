@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ask.errors import ConfigError, FileError, ParameterError, UsageError
 from ask.messages import EMPTY_MAPPING
 from ask.records import NamedTuple
-from ask.text import decode_toml
+from ask.text import decode_toml, suggest
 
 if TYPE_CHECKING:
     from ask.profiles import ModelProfile
@@ -429,8 +429,6 @@ def is_valid_value(value: Any, expected_type: type) -> bool:
 
 def format_unknown_key(key: str, known_keys: Mapping[str, Any] | Sequence[str]) -> str:
     """Format a warning about an unknown key, suggesting the most similar known one."""
-    from ask.text import suggest
-
     suggestion = suggest(key, known_keys)
     return f"unknown key {' '.join(key.split())}" + (f" (did you mean {suggestion}?)" if suggestion else "")
 
