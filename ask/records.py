@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -92,3 +94,11 @@ class Rule(NamedTuple):
     description: str
     is_valid: Callable[[Any], object] = lambda _: True
     convert: Callable[[Any], Any] = lambda value: value
+
+
+MAX_NUMBER = 1_000_000_000
+"""The largest number allowed in config.toml; as a time in seconds it means no limit."""
+PositiveInt = Annotated[int, Rule(f"a positive integer, at most {MAX_NUMBER}", lambda number: 0 < number <= MAX_NUMBER)]
+PositiveFloat = Annotated[
+    float, Rule(f"a positive number, at most {MAX_NUMBER}", lambda number: 0 < number <= MAX_NUMBER)
+]

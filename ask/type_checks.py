@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import types
 import typing
-from base64 import b64decode
+from binascii import a2b_base64
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from functools import cache
@@ -109,8 +109,9 @@ def _is_instance(value: object, expected: Any) -> bool:
     origin = typing.get_origin(expected)
     if expected is Any:
         return True
-    if origin in _UNIONS:
-        return any(_is_instance(value, option) for option in typing.get_args(expected))
+    if origin in _UNIONS or origin is typing.Annotated:
+        options = typing.get_args(expected)
+        return any(_is_instance(value, option) for option in (options if origin in _UNIONS else options[:1]))
     if origin is typing.Literal:
         return value in typing.get_args(expected)
     if origin is Sequence and isinstance(value, str):
@@ -167,7 +168,7 @@ class _Parser(NamedTuple):
             return {key: self.parse(item, arguments[1], (*path, key)) for key, item in value.items()}
         if expected is bytes or (isinstance(expected, type) and issubclass(expected, (Enum, Path, float))):
             try:
-                value = b64decode(value, validate=True) if expected is bytes else expected(value)
+                value = a2b_base64(value, strict_mode=True) if expected is bytes else expected(value)
             except ValueError:
                 raise WrongTypeError(path, expected, value) from None
         return value

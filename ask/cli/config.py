@@ -20,8 +20,8 @@ from ask.config.settings import (
     PROVIDER_KEYS,
     SETTINGS,
     check_config,
-    format_unknown_key,
     get_default_value,
+    get_kind,
     parse_model_options,
     read_config,
     read_switch,
@@ -30,6 +30,7 @@ from ask.config.settings import (
 from ask.errors import ConfigError, UsageError
 from ask.records import NamedTuple
 from ask.render.table import write_table
+from ask.text import format_unknown_key
 
 
 @click.group("config", cls=CommandGroup)
@@ -83,10 +84,10 @@ def list_settings(app: AppContext) -> Iterator[tuple[tuple[str, ...], str]]:
     yield from ((("aliases", name), "the model that -m selects by this name") for name in app.config.aliases)
     yield from ((("options", name), "model parameter") for name in app.config.options)
     for name in sorted({*app.provider_names, *app.config.providers}):
-        for key, description in PROVIDER_KEYS.items():
+        for key, setting in PROVIDER_KEYS.items():
             parts = ("providers", name, key)
             if find_effective_value(app, parts)[0] is not None:
-                yield parts, description
+                yield parts, setting.description
 
 
 def change_setting(app: AppContext, parts: tuple[str, ...], value: Any) -> None:
@@ -120,7 +121,7 @@ class ConfigKey(NamedTuple):
     """The path of a key in config.toml, and the type of its value; None for model parameters, which may have any."""
 
     parts: tuple[str, ...]
-    type: type | None
+    type: Any
 
 
 def parse_key(dotted_key: str) -> ConfigKey:
@@ -149,7 +150,7 @@ def parse_key(dotted_key: str) -> ConfigKey:
     if not provider or provider_key not in PROVIDER_KEYS:
         known_keys = [f"providers.{provider or provider_key}.{known_key}" for known_key in PROVIDER_KEYS]
         raise UsageError(format_unknown_key(dotted_key, known_keys), LIST_HINT)
-    return ConfigKey((table, provider, provider_key), str)
+    return ConfigKey((table, provider, provider_key), PROVIDER_KEYS[provider_key].type)
 
 
 def parse_value(key: ConfigKey, text: str) -> Any:
@@ -166,7 +167,7 @@ def parse_value(key: ConfigKey, text: str) -> Any:
         value = parse_model_options([f"{name}={text}"])[name]
     else:
         try:
-            value = VALUE_PARSERS[key.type](text)
+            value = VALUE_PARSERS.get(get_kind(key.type), str)(text)
         except (ValueError, click.BadParameter, RecursionError):
             value = text  # check_config says what is expected
     values: dict[str, Any] = {}
@@ -198,14 +199,13 @@ def parse_list(text: str) -> list[Any]:
     return [item.strip() for item in text.split(",") if item.strip()]
 
 
-VALUE_PARSERS: dict[type, Callable[[str], Any]] = {
-    str: str,
+VALUE_PARSERS: dict[Any, Callable[[str], Any]] = {
     int: int,
     float: parse_number,
     bool: lambda text: click.BOOL.convert(text, None, None),
     list: parse_list,
 }
-"""Parsers for the values of each type."""
+"""Parsers for the values of each kind; those of others are text."""
 
 
 def format_value(dotted_key: str, value: Any) -> str:

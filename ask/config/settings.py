@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from ask.errors import ConfigError, FileError, ParameterError, UsageError
 from ask.messages import EMPTY_MAPPING
-from ask.records import NamedTuple
-from ask.text import decode_toml, suggest
+from ask.records import MAX_NUMBER, NamedTuple, PositiveFloat, PositiveInt, Rule
+from ask.text import decode_toml, format_unknown_key
 
 if TYPE_CHECKING:
     from ask.profiles import ModelProfile
@@ -27,51 +26,66 @@ class Setting(NamedTuple):
     """A key of config.toml, and what overrides it.
 
     Attributes:
-        type: of its value; a list has strings, and a float may be written as a whole number.
+        type: of its value, a type hint.
         description: for lists of settings.
         field: the field of `Settings` that it sets; "" for none.
         option: the option of `ask`, if its parameter name is not `field`. One that begins with "no_" is the opposite.
         variable: the environment variable; "" for none.
     """
 
-    type: type
+    type: Any
     description: str
     field: str = ""
     option: str = ""
     variable: str = ""
 
 
+def get_kind(hint: Any) -> Any:
+    """Return what the type of a setting narrows down: str, int, float, bool, list, or Literal for certain strings."""
+    return getattr(hint, "__origin__", hint)
+
+
+NonNegativeFloat = Annotated[float, Rule(f"a number from 0 to {MAX_NUMBER}", lambda number: 0 <= number <= MAX_NUMBER)]
+EngineName = Literal["brave", "tavily", "duckduckgo"]
+SANDBOX_LEVEL, FILES_LEVEL = "sandbox", "files"
+"""The levels of safe mode: a kernel sandbox, or no commands and path checks in the file tools."""
+SafeLevel = Literal["sandbox", "files"]
+Api = Literal["responses", "chat"]
+"""The APIs of services that have OpenAI's."""
+
 SETTINGS = {
     "provider": Setting(str, "default provider", variable="ASK_PROVIDER"),
     "model": Setting(str, "default model", variable="ASK_MODEL"),
-    "fallback": Setting(list, "models to try in turn if the model cannot answer", "fallback"),
+    "fallback": Setting(list[str], "models to try in turn if the model cannot answer", "fallback"),
     "system": Setting(str, "extra system prompt", "system"),
-    "max_rounds": Setting(int, "maximum rounds of tool calls", "max_rounds"),
-    "max_cost": Setting(float, "stop calling tools after spending this many US dollars", "max_cost"),
-    "timeout": Setting(float, "stop if no text arrives for this many seconds (300; 900 for xai)", "timeout"),
+    "max_rounds": Setting(PositiveInt, "maximum rounds of tool calls", "max_rounds"),
+    "max_cost": Setting(PositiveFloat, "stop calling tools after spending this many US dollars", "max_cost"),
+    "timeout": Setting(PositiveFloat, "stop if no text arrives for this many seconds (300; 900 for xai)", "timeout"),
     "stream": Setting(bool, "print the answer while it arrives", "stream", "no_stream"),
-    "stdin_limit": Setting(int, "maximum size of stdin in bytes", "stdin_limit"),
-    "context_limit": Setting(int, "maximum tokens of a conversation to send", "context_limit"),
+    "stdin_limit": Setting(PositiveInt, "maximum size of stdin in bytes", "stdin_limit"),
+    "context_limit": Setting(PositiveInt, "maximum tokens of a conversation to send", "context_limit"),
     "tools.enabled": Setting(bool, "offer tools to the model", "tools", "no_tools", "ASK_TOOLS"),
-    "tools.disabled": Setting(list, "tools that are not offered", "disabled_tools", "disable_tool"),
-    "tools.command_timeout": Setting(float, "kill commands after this many seconds", "command_timeout"),
+    "tools.disabled": Setting(list[str], "tools that are not offered", "disabled_tools", "disable_tool"),
+    "tools.command_timeout": Setting(PositiveFloat, "kill commands after this many seconds", "command_timeout"),
     "tools.confirm": Setting(bool, "ask before each tool call with side effects", "confirm"),
-    "tools.allow": Setting(list, "commands and tools that --confirm does not ask about", "allow"),
-    "tools.deny": Setting(list, "commands and tools to refuse", "deny"),
+    "tools.allow": Setting(list[str], "commands and tools that --confirm does not ask about", "allow"),
+    "tools.deny": Setting(list[str], "commands and tools to refuse", "deny"),
     "history.enabled": Setting(bool, "save conversations and file backups", "save", "no_save"),
-    "search.engine": Setting(str, "search engine: brave, tavily or duckduckgo", "search_engine"),
-    "mcp.files": Setting(list, "JSON files with further MCP servers", "mcp_files"),
+    "search.engine": Setting(EngineName, "search engine: brave, tavily or duckduckgo", "search_engine"),
+    "mcp.files": Setting(list[str], "JSON files with further MCP servers", "mcp_files"),
     "safe.enabled": Setting(bool, "use safe mode in every run", "safe", variable="ASK_SAFE"),
-    "safe.level": Setting(str, "safe mode: sandbox, or files (no commands)", "safe_level"),
-    "safe.allow_dirs": Setting(list, "safe mode: further folders that tools may write", "allow_dirs"),
+    "safe.level": Setting(SafeLevel, "safe mode: sandbox, or files (no commands)", "safe_level"),
+    "safe.allow_dirs": Setting(list[str], "safe mode: further folders that tools may write", "allow_dirs"),
     "safe.allow_git": Setting(bool, "safe mode: make a git repository outside readable", "allow_git"),
-    "safe.allow_hosts": Setting(list, "safe mode: hosts that may be fetched without asking", "allow_hosts"),
-    "safe.allow_tools": Setting(list, "safe mode: tools of plugins and MCP servers to allow", "allow_tools"),
-    "safe.environment": Setting(list, "safe mode: environment variables that commands may see", "safe_environment"),
-    "context.files": Setting(list, "file names of project instructions", "context_files"),
+    "safe.allow_hosts": Setting(list[str], "safe mode: hosts that may be fetched without asking", "allow_hosts"),
+    "safe.allow_tools": Setting(list[str], "safe mode: tools of plugins and MCP servers to allow", "allow_tools"),
+    "safe.environment": Setting(
+        list[str], "safe mode: environment variables that commands may see", "safe_environment"
+    ),
+    "context.files": Setting(list[str], "file names of project instructions", "context_files"),
     "attachments.keep_location": Setting(bool, "send the position in photos", "keep_location"),
-    "network.tries": Setting(int, "maximum tries for a request", "tries"),
-    "network.backoff": Setting(float, "seconds before the first retry", "backoff"),
+    "network.tries": Setting(PositiveInt, "maximum tries for a request", "tries"),
+    "network.backoff": Setting(NonNegativeFloat, "seconds before the first retry", "backoff"),
 }
 """The settings by key, besides the tables `aliases`, `options`, `providers` and `mcp.servers`."""
 CONFIG_TABLES = (
@@ -81,65 +95,13 @@ CONFIG_TABLES = (
     "providers",
 )
 PROVIDER_KEYS = {
-    "base_url": "base URL for requests",
-    "key_env": "environment variable with the API key",
-    "key_command": "shell command that prints the API key",
-    "model": "default model",
-    "api": "OpenAI API to use: responses or chat",
+    "base_url": Setting(str, "base URL for requests"),
+    "key_env": Setting(str, "environment variable with the API key"),
+    "key_command": Setting(str, "shell command that prints the API key"),
+    "model": Setting(str, "default model"),
+    "api": Setting(Api, "OpenAI API to use: responses or chat"),
 }
-"""The keys of a table `[providers.NAME]`, all strings, with their descriptions."""
-MODEL_KEYS: dict[str, type] = {
-    **dict.fromkeys(("pattern", "source", "default_effort"), str),
-    **dict.fromkeys(("efforts", "refused_options", "refused_when_reasoning", "attachments"), list),
-    **dict.fromkeys(("output_limit", "context_length"), int),
-    **dict.fromkeys(("reasoning_with_tools", "schema_with_tools", "begins_reasoning"), bool),
-    "effort_parameters": Mapping,
-}
-"""The keys of a row `[[providers.NAME.models]]`, with their types: the fields of `ask.profiles.ModelProfile`."""
-SERVER_KEYS: dict[str, type] = {
-    **dict.fromkeys(("command", "cwd", "url", "type"), str),
-    **dict.fromkeys(("args", "tools"), list),
-    **dict.fromkeys(("env", "headers", "oauth"), dict),
-    "timeout": float,
-    "enabled": bool,
-}
-"""The keys of a table `[mcp.servers.NAME]`, with their types."""
-OAUTH_KEYS = (
-    *("client_id", "client_secret", "private_key", "issuer", "grant_type", "scope", "redirect_uri"),
-    "client_metadata_url",
-)
-"""The keys of a table `[mcp.servers.NAME.oauth]`, all strings."""
-GRANT_TYPES = ("authorization_code", "client_credentials")
-SERVER_NAME_PATTERN = r"(?!.*__)[A-Za-z0-9_-]{1,32}"
-"""Valid names of MCP servers.
-
-The names of a server's tools begin with its name and two underscores.
-"""
-APIS = ("responses", "chat")
-"""The allowed values of `api`, for services that have OpenAI's APIs."""
-SEARCH_ENGINES = ("brave", "tavily", "duckduckgo")
-SANDBOX_LEVEL, FILES_LEVEL = "sandbox", "files"
-"""The levels of safe mode: a kernel sandbox, or no commands and path checks in the file tools."""
-SAFE_LEVELS = (SANDBOX_LEVEL, FILES_LEVEL)
-_CHOICES = {
-    ("search", "engine"): SEARCH_ENGINES,
-    ("safe", "level"): SAFE_LEVELS,
-    ("providers", "api"): APIS,
-    ("mcp", "grant_type"): GRANT_TYPES,
-}
-"""The allowed values of keys, by the first and the last part of the key."""
-MAX_NUMBER = 1_000_000_000
-"""The largest number allowed in config.toml; as a time in seconds it means no limit."""
-EXPECTED_VALUES = {
-    str: "a string",
-    int: f"a positive integer, at most {MAX_NUMBER}",
-    float: f"a positive number, at most {MAX_NUMBER}",
-    bool: "true or false",
-    list: "a list of strings",
-    dict: "a table of strings",
-    Mapping: "a table of tables, one for each effort",
-    Sequence: "a list of tables",
-}
+"""The keys of a table `[providers.NAME]`, besides `models`: rows with the fields of `ask.profiles.ModelProfile`."""
 SWITCH_VALUES = {
     **dict.fromkeys(("1", "true", "yes", "on"), True),
     **dict.fromkeys(("0", "false", "no", "off"), False),
@@ -196,9 +158,9 @@ class Config:
         rows: Any = self.get_provider(provider_name).get("models")
         if not rows:
             return ()
-        from ask.profiles import ModelProfile
+        from ask.config.table_checks import parse_models
 
-        return [ModelProfile(**{key: row[key] for key in row.keys() & MODEL_KEYS.keys()}) for row in rows]
+        return parse_models(rows)
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -285,109 +247,36 @@ def check_config(path: Path, values: Mapping[str, Any]) -> list[str]:
     Raises:
         ConfigError: a value is of the wrong type or out of range.
     """
+    if not values:
+        return []
+    from ask.config.table_checks import check_provider_table, check_table, parse_table_value
+
     warnings: list[str] = []
     for section, table in values.items():
         if section in CONFIG_TABLES:
-            check_table(path, section, table)
+            check_table(path, (section,), table)
         if section == "options":
             check_options(path, table)
             continue
         is_section = isinstance(table, dict) and section not in SETTINGS
-        keys = {f"{section}.{name}": value for name, value in table.items()} if is_section else {section: table}
-        for key, value in keys.items():
+        parts_and_values = (
+            {(section, name): value for name, value in table.items()} if is_section else {(section,): table}
+        )
+        for parts, value in parts_and_values.items():
+            key = ".".join(parts)
             if section == "aliases":
-                _check_value(path, key, value, str)
+                parse_table_value(path, parts, value, str, warnings)
             elif section == "providers":
-                warnings += check_provider_table(path, key, value)
+                hints = {name: setting.type for name, setting in PROVIDER_KEYS.items()}
+                check_provider_table(path, parts, value, hints, warnings)
             elif key == "mcp.servers":
+                from ask.config.mcp_servers import check_server_tables
+
                 warnings += check_server_tables(path, value)
             elif key in SETTINGS:
-                _check_value(path, key, value, SETTINGS[key].type)
+                parse_table_value(path, parts, value, SETTINGS[key].type, warnings)
             else:
                 warnings.append(f"{path}: {format_unknown_key(key, SETTINGS)}")
-    return warnings
-
-
-def check_table(path: Path, key: str, table: Any, known_keys: Mapping[str, type] | None = None) -> list[str]:
-    """Validate a table, and the values of its known keys; return warnings about the others.
-
-    Raises:
-        ConfigError: it is not a table, or a value is of the wrong type or out of range.
-    """
-    if not isinstance(table, dict):
-        raise ConfigError(f"{path}: {key} must be a table", f"write [{key}]")
-    if known_keys is None:
-        return []
-    for name in table.keys() & known_keys:
-        _check_value(path, f"{key}.{name}", table[name], known_keys[name])
-    unknown_keys = (name for name in table if name not in known_keys)
-    return [f"{path}: {format_unknown_key(name, known_keys)} in [{key}]" for name in unknown_keys]
-
-
-def check_provider_table(path: Path, key: str, table: Any) -> list[str]:
-    """Validate a table `[providers.NAME]`; return warnings about unknown keys.
-
-    Raises:
-        ConfigError: a value is of the wrong type, or a row about models has no valid pattern.
-    """
-    warnings = check_table(path, key, table, {**dict.fromkeys(PROVIDER_KEYS, str), "models": Sequence})
-    for row in table.get("models", []):
-        warnings += check_table(path, f"{key}.models", row, MODEL_KEYS)
-        if "pattern" not in row:
-            raise ConfigError(f"{path}: {key}.models has no pattern", 'for example pattern = "gpt-7*"')
-        from ask.profiles import find_pattern_problem
-
-        if problem := find_pattern_problem(row["pattern"]):
-            raise ConfigError(f"{path}: {key}.models.pattern is {row['pattern']!r}", problem)
-    return warnings
-
-
-def check_server_tables(path: Path, servers: Any) -> list[str]:
-    """Validate the table `[mcp.servers]`; return warnings about unknown keys.
-
-    Raises:
-        ConfigError: a value of the wrong type, or a server without a command or URL.
-    """
-    check_table(path, "mcp.servers", servers)
-    warnings: list[str] = []
-    for name, table in servers.items():
-        key = f"mcp.servers.{name}"
-        if not re.fullmatch(SERVER_NAME_PATTERN, name):
-            hint = "use letters, digits, - and single _, at most 32"
-            raise ConfigError(f"{path}: {name!r} is not a valid name for an MCP server", hint)
-        warnings += check_table(path, key, table, SERVER_KEYS)
-        if "command" in table and "url" in table:
-            raise ConfigError(f"{path}: {key} has a command and a URL", "remove one of them")
-        if table.get("enabled", True) and not (table.get("command") or table.get("url")):
-            raise ConfigError(f"{path}: {key} has neither a command nor a URL", "set command, or url")
-        if "url" in table and not re.match(r"https?://[^/]", table["url"]):
-            raise ConfigError(f"{path}: {key}.url must start with http:// or https://")
-        target, types = ("URL", ("http", "sse")) if "url" in table else ("command", ("stdio",))
-        if table.get("type", types[0]) not in types:
-            raise ConfigError(f"{path}: {key} has a {target}, so its type is {' or '.join(types)}", "remove type")
-        if oauth := table.get("oauth"):
-            warnings += check_oauth_table(path, f"{key}.oauth", oauth)
-            if "url" not in table:
-                raise ConfigError(f"{path}: {key} has no URL to sign in to", "remove oauth")
-    return warnings
-
-
-def check_oauth_table(path: Path, key: str, table: Mapping[str, str]) -> list[str]:
-    """Validate a table `[mcp.servers.NAME.oauth]`; return warnings about unknown keys.
-
-    Raises:
-        ConfigError: a value is invalid, or one that it requires is missing.
-    """
-    warnings = check_table(path, key, table, dict.fromkeys(OAUTH_KEYS, str))
-    if table.get("grant_type") == "client_credentials" or table.keys() & {"client_secret", "private_key"}:
-        # Without an issuer, the MCP server would choose who receives the secret.
-        for required in ("client_id", "issuer"):
-            if required not in table:
-                raise ConfigError(f"{path}: {key} has no {required}", f"add {required}")
-    if not re.match(r"https://[^/]+/.|$", table.get("client_metadata_url", "")):
-        raise ConfigError(f"{path}: {key}.client_metadata_url must be an https URL with a path")
-    if not re.match(r"http://(127\.0\.0\.1|localhost):\d+/|$", table.get("redirect_uri", "")):
-        raise ConfigError(f"{path}: {key}.redirect_uri must be a URL such as http://127.0.0.1:8400/callback")
     return warnings
 
 
@@ -404,33 +293,6 @@ def check_options(source: str | Path, table: Mapping[str, Any]) -> None:
     except (TypeError, ValueError) as error:
         reason = f"[options] contains an invalid value ({error})"
         raise ConfigError(f"{source}: {reason}", "write dates as strings") from error
-
-
-def _check_value(path: Path, key: str, value: Any, expected_type: type) -> None:
-    choices = _CHOICES.get((key.partition(".")[0], key.rpartition(".")[2]), ())
-    if choices and value not in choices:
-        raise ConfigError(f"{path}: {key} must be one of {', '.join(choices)}", f"it is {value!r}")
-    is_zero_backoff = key == "network.backoff" and value == 0 and not isinstance(value, bool)
-    if not (is_valid_value(value, expected_type) or is_zero_backoff):
-        advice = "" if key.endswith((".env", ".headers", ".oauth", ".url")) else f"it is {value!r}"  # may be a secret
-        raise ConfigError(f"{path}: {key} must be {EXPECTED_VALUES[expected_type]}", advice)
-
-
-def is_valid_value(value: Any, expected_type: type) -> bool:
-    """Check that a value is one of `EXPECTED_VALUES`."""
-    if expected_type in (int, float):
-        is_number = isinstance(value, int | expected_type) and not isinstance(value, bool)
-        return is_number and 0 < value <= MAX_NUMBER
-    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    item_type = dict if expected_type in (Mapping, Sequence) else str
-    container = dict if expected_type is Mapping else list if expected_type is Sequence else expected_type
-    return isinstance(value, container) and all(isinstance(item, item_type) for item in items)
-
-
-def format_unknown_key(key: str, known_keys: Mapping[str, Any] | Sequence[str]) -> str:
-    """Format a warning about an unknown key, suggesting the most similar known one."""
-    suggestion = suggest(key, known_keys)
-    return f"unknown key {' '.join(key.split())}" + (f" (did you mean {suggestion}?)" if suggestion else "")
 
 
 class Settings(NamedTuple):
@@ -539,7 +401,7 @@ def _resolve_setting(key: str, flag: Any, environment: Mapping[str, str], config
     value = config.get(key, default)
     if key == "fallback":  # a sequence, not a set: the option replaces it, and --fallback "" empties it
         return tuple(filter(None, flag or value))
-    if setting.type is list:
+    if get_kind(setting.type) is list:
         return type(default)((*value, *(flag or ())))
     if key == "system":
         return "\n\n".join(filter(None, (value, flag)))
@@ -550,7 +412,7 @@ def _resolve_setting(key: str, flag: Any, environment: Mapping[str, str], config
             value = switch
         return not setting.option.startswith("no_") if flag else value
     value = value if flag is None else flag
-    return float(value) if setting.type is float and value is not None else value
+    return float(value) if get_kind(setting.type) is float and value is not None else value
 
 
 def get_working_directory() -> Path:

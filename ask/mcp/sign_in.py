@@ -25,8 +25,9 @@ from mcp.shared.auth import (
 )
 from pydantic import AnyUrl, BaseModel, ValidationError
 
+from ask.config.mcp_servers import ServerConfig
 from ask.errors import ConfigError
-from ask.mcp.server_config import ServerConfig, uses_client_credentials
+from ask.mcp.server_config import uses_client_credentials
 from ask.mcp.sign_in_store import SignIns, SignInStore
 
 CLIENT_NAME = "ask"

@@ -19,6 +19,7 @@ from ask.records import NamedTuple
 from ask.text import decode_argument, format_one_line, format_suggestion
 from ask.tools.base import Tool, ToolContext, ToolError, ToolResult, build_parameters_schema
 from ask.tools.builtin import READ_SKILL_NAME
+from ask.type_checks import WrongTypeError, parse_value
 
 PROJECT_SKILLS_FOLDER = ".agents/skills"
 SKILL_FILE = "SKILL.md"
@@ -100,8 +101,6 @@ def _find_skills(parent: Path, root: Path | None) -> Iterator[Skill]:
 
 
 def _read_skill(folder: Path, root: Path | None) -> Skill:
-    from ask.type_checks import WrongTypeError, parse_value
-
     name = decode_argument(folder.name)
     real_folder = Path(os.path.realpath(folder))
     skill = Skill(real_folder, root or real_folder, name)

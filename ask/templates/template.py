@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import ask_prompts
-from ask.config.settings import check_model_option, check_options, format_unknown_key
+from ask.config.settings import check_model_option, check_options
 from ask.errors import AskError, ConfigError, UsageError
 from ask.messages import EMPTY_MAPPING, Message
 from ask.records import NamedTuple
 from ask.templates.placeholders import INPUT_NAME, fill_placeholders, find_placeholders
-from ask.text import decode_argument, format_suggestion
+from ask.text import decode_argument, format_suggestion, format_unknown_key
 
 if TYPE_CHECKING:
     from ask.inputs.prompt_inputs import PromptInputs
