@@ -124,7 +124,7 @@ def test_any_data_is_converted_or_refused(data: Any) -> None:
 def test_numbers_keep_their_value(number: float) -> None:
     for expected in (int, float):
         try:
-            assert parse_value(number, expected) == number
+            assert parse_value(number, expected) == expected(number)
         except WrongTypeError:
             assert isinstance(number, float) or abs(number) >= 2**63
 
