@@ -94,8 +94,12 @@ def check_value(value: object, expected: Any, path: ValuePath = ()) -> None:
     if origin in _UNIONS:
         check_value(value, next(option for option in arguments if _is_instance(value, option)), path)
     elif origin in _SEQUENCES and arguments[0] is not Any:
-        for position, item in enumerate(cast("Sequence[object]", value)):
-            check_value(item, arguments[0], (*path, position))
+        items = cast("Sequence[object]", value)
+        item_types = _list_item_types(expected, len(items))
+        if len(item_types) != len(items):
+            raise WrongTypeError(path, expected, value)
+        for position, item in enumerate(items):
+            check_value(item, item_types[position], (*path, position))
     elif origin in _MAPPINGS and arguments[1] is not Any:
         for key, item in cast("Mapping[str, object]", value).items():
             check_value(item, arguments[1], (*path, key))
@@ -162,7 +166,10 @@ class _Parser(NamedTuple):
         if fields := get_fields(expected):
             return expected(**self._parse_fields(value, expected, fields, path))
         if origin in _SEQUENCES:
-            items = [self.parse(item, arguments[0], (*path, position)) for position, item in enumerate(value)]
+            item_types = _list_item_types(expected, len(value))
+            if len(item_types) != len(value):
+                raise WrongTypeError(path, expected, value)
+            items = [self.parse(item, item_types[position], (*path, position)) for position, item in enumerate(value)]
             return items if origin is list else tuple(items)
         if origin in _MAPPINGS:
             return {key: self.parse(item, arguments[1], (*path, key)) for key, item in value.items()}
@@ -209,6 +216,12 @@ def _has_form(value: Any, expected: Any) -> bool:
     return isinstance(value, list if origin in _SEQUENCES else dict if is_table else str)
 
 
+def _list_item_types(expected: Any, count: int) -> Sequence[Any]:
+    """Return the types of the items of a sequence with `count` items; a tuple may require another number of items."""
+    arguments = typing.get_args(expected)
+    return arguments if typing.get_origin(expected) is tuple and arguments[-1] is not ... else arguments[:1] * count
+
+
 def describe_expected(expected: Any) -> str:
     """Describe the data that a type allows, for example "a list of strings"."""
     origin, arguments = typing.get_origin(expected), typing.get_args(expected)
@@ -219,7 +232,8 @@ def describe_expected(expected: Any) -> str:
     if origin is typing.Literal or (isinstance(expected, type) and issubclass(expected, Enum)):
         return f"one of {', '.join(filter(None, arguments or expected))}"
     if origin in _SEQUENCES:
-        return f"a list{_describe_items(arguments[0])}"
+        has_length = origin is tuple and arguments[-1] is not ...
+        return f"a list of {len(arguments)} items" if has_length else f"a list{_describe_items(arguments[0])}"
     if origin in _MAPPINGS:
         return f"a table{_describe_items(arguments[1])}"
     return "a table" if get_fields(expected) else _DESCRIPTIONS.get(expected, f"a {expected.__name__}")

@@ -47,6 +47,7 @@ class Drawing(NamedTuple):
     tools: Annotated[bool | tuple[str, ...], Rule("true, false or names")] = True
     even: Annotated[int, Rule("an even number", lambda number: number % 2 == 0)] = 0
     rest: Mapping[str, Any] = {}
+    pair: tuple[str, int | None] = ("", 0)
 
 
 def test_data_becomes_a_record_with_the_defaults_of_missing_fields() -> None:
@@ -57,6 +58,7 @@ def test_data_becomes_a_record_with_the_defaults_of_missing_fields() -> None:
         "file": "/tmp",
         "tools": ["a"],
         "rest": {"any": [None]},
+        "pair": ["a", None],
     }
     drawing = parse_value(data, Drawing)
     assert drawing == Drawing(
@@ -66,6 +68,7 @@ def test_data_becomes_a_record_with_the_defaults_of_missing_fields() -> None:
         file=Path("/tmp"),
         tools=("a",),
         rest={"any": [None]},
+        pair=("a", None),
     )
     assert isinstance(drawing.points[0].x, float)
     check_value(drawing.points, tuple[Point, ...])
@@ -90,6 +93,9 @@ def test_data_becomes_a_record_with_the_defaults_of_missing_fields() -> None:
         ({"tools": 1}, "tools", "must be true, false or names"),
         ({"tools": ["a", 1]}, "tools[1]", "must be a string"),
         ({"even": 1}, "even", "must be an even number"),
+        ({"pair": ["a"]}, "pair", "must be a list of 2 items"),
+        ({"pair": ["a", None, None]}, "pair", "must be a list of 2 items"),
+        ({"pair": [None, None]}, "pair[0]", "must be a string"),
         ({"even": "2"}, "even", "must be an even number"),
     ],
 )
@@ -138,6 +144,8 @@ def test_numbers_keep_their_value(number: float) -> None:
         ("text", Sequence[str], ""),
         (("a", 1), Sequence[str], "[1]"),
         ({"a": 1}, Mapping[str, str], "a"),
+        (("a",), tuple[str, int], ""),
+        (("a", "b"), tuple[str, int], "[1]"),
         ({"x": 1}, Point, ""),
     ],
 )

@@ -148,7 +148,7 @@ def test_no_call_of_an_earlier_run_makes_a_project_a_toolchain(
         (tmp_path / "project" / name).mkdir(parents=True)
     programs = tmp_path / "project" / made.split(maxsplit=1)[0]
     write_scan_record(
-        home / ".local/share/ask/safe", [tmp_path / "project"], ScanRecord(protected=(f"{tmp_path}/project/.git",))
+        home / ".local/share/ask/safe", [tmp_path / "project"], ScanRecord((f"{tmp_path}/project/.git",), (), ())
     )
     readable = confined(home, home / "work", path=str(programs)).readable_folders
     assert [path for path in readable if path.is_relative_to(tmp_path)] == [tmp_path / "project" / shown]
