@@ -9,8 +9,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ask.config.base_url import is_local_url
+from ask.config.config_file import Config, read_config
+from ask.config.directories import AppDirs
 from ask.config.secrets import KeyStore, Secrets, format_variable_prefix, list_key_variables, list_sign_in_tokens
-from ask.config.settings import AppDirs, Config, read_config
 from ask.console import StderrConsole
 
 if TYPE_CHECKING:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
+import sys
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterable, Sequence
 
@@ -56,6 +58,11 @@ class SurrogateJoiner:
     def finish(self) -> str:
         """Return the replacement for a high surrogate that was held back."""
         return repair_surrogates(self._high_surrogate)
+
+
+def join_names(names: Sequence[str], limit: int) -> str:
+    """Join the first names, up to a limit, and say how many more there are."""
+    return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if names[limit:] else "")
 
 
 def is_blank(text: str) -> bool:
@@ -255,3 +262,20 @@ def find_similar(word: str, choices: Iterable[str], count: int, cutoff: float = 
 
     comparable = dict.fromkeys(choice for choice in choices if len(choice) <= MAX_WORD_LENGTH)
     return get_close_matches(word, nlargest(_MAX_COMPARED, comparable, measure_similarity), count, cutoff)
+
+
+def _reject_constant(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _parse_finite_float(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise OverflowError(f"{text} is too large: the limit is {sys.float_info.max:.1e}")
+    return number
+
+
+STRICT_DECODER = json.JSONDecoder(parse_constant=_reject_constant, parse_float=_parse_finite_float)
+"""Decodes JSON without Python's extensions NaN and Infinity."""
+JSON_ERRORS = (ValueError, RecursionError, OverflowError)
+"""What `STRICT_DECODER` raises; OverflowError for a number that is too large to be sent."""

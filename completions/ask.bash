@@ -216,8 +216,8 @@ _ask_about() {  # COMMAND: what it takes
             rest='nothing' ;;
         safe)
             commands=''
-            options='--files --json -h --help'
-            values=''
+            options='--files --forget --json -h --help'
+            values=--forget=file
             rest='nothing' ;;
         skills)
             commands='list show'

@@ -10,7 +10,7 @@ _ask_arguments() {  # COMMAND
         '(-p --provider)--provider=[Provider to use (see ask providers)]:NAME:_ask_provider' \
         '(-m --model)-m+[Model to use; without -p also as provider\:model]:NAME:_ask_model' \
         '(-m --model)--model=[Model to use; without -p also as provider\:model]:NAME:_ask_model' \
-        '*--fallback=[Model to try next if one cannot answer]:MODEL:_ask_fallback' \
+        '*--fallback=[Models to try in turn if the model cannot answer]:MODEL:_ask_fallback' \
         '(--base-url)--base-url=[Base URL of the provider]:URL:' \
         '(--key)--key=[API key]:KEY:' \
         '(-s --system)-s+[Extra system prompt; @file reads a file]:TEXT:_ask_system' \
@@ -26,30 +26,30 @@ _ask_arguments() {  # COMMAND
         '(-c --continue)--continue[Continue this terminal'"'"'s last conversation]' \
         '(--resume)--resume=[Continue a conversation (see ask history)]:ID:_ask_conversation' \
         '(--unanswered)--unanswered[With -c or --resume\: also send the unanswered question]' \
-        '(--no-save)--no-save[Do not save the conversation or file backups]' \
+        '(--no-save)--no-save[Do not save conversations and file backups]' \
         '(--no-tools)--no-tools[Do not offer tools to the model]' \
         '*--disable-tool=[Do not offer these tools]:A,B:_ask_tool' \
         '(--context)--context[Send the project'"'"'s AGENTS.md and skills without asking]' \
         '(--no-context)--no-context[Do not send the project'"'"'s AGENTS.md and skills]' \
         '*--tool=[Offer a Python function as a tool]:FILE\:FUNCTION:_files' \
-        '(--max-rounds)--max-rounds=[Allow N rounds of tool calls (10)]:N:' \
+        '(--max-rounds)--max-rounds=[Maximum rounds of tool calls (10)]:N:' \
         '(--max-cost)--max-cost=[Stop calling tools after this many US dollars]:USD:' \
-        '(--command-timeout)--command-timeout=[Kill a command after S seconds (30)]:S:' \
+        '(--command-timeout)--command-timeout=[Kill a command after this many seconds (30)]:S:' \
         '(--confirm)--confirm[Ask before each tool call with side effects]' \
         '(-y --yes)-y[Approve everything that --confirm would ask about]' \
         '(-y --yes)--yes[Approve everything that --confirm would ask about]' \
         '(--safe)--safe[Confine tools to this folder, without network]' \
         '(--safe-files)--safe-files[Like --safe, but without a sandbox or commands]' \
-        '*--allow-dir=[With --safe\: make this folder writable]:DIR:_files -/' \
-        '(--allow-git)--allow-git[With --safe\: make a git repository outside readable]' \
-        '*--allow-host=[With --safe\: allow web access to this host]:HOST:' \
-        '*--allow-tool=[With --safe\: offer this tool, outside the sandbox]:NAME:_ask_tool' \
+        '*--allow-dir=[Safe mode\: further folders that tools may write]:DIR:_files -/' \
+        '(--allow-git)--allow-git[Safe mode\: make a git repository outside readable]' \
+        '*--allow-host=[Safe mode\: hosts that may be fetched without asking]:HOST:' \
+        '*--allow-tool=[Safe mode\: tools of plugins and MCP servers to allow]:NAME:_ask_tool' \
         '(--cmd)--cmd[Answer with one shell command, and offer to run it]' \
         '(--code)--code[Answer with code only]' \
         '(--schema)--schema=[Answer with JSON matching a schema (inline, file, or "name, age int")]:S:_files' \
         '(--json)--json[Print one JSON object at the end]' \
         '(--events)--events[Print events as JSON lines]' \
-        '(--no-stream)--no-stream[Print the answer only once it is complete]' \
+        '(--no-stream)--no-stream[Do not print the answer while it arrives]' \
         '(--plain)--plain[No color, layout or animation]' \
         '(-q --quiet)-q[Print nothing to stderr except the final error]' \
         '(-q --quiet)--quiet[Print nothing to stderr except the final error]' \
@@ -57,7 +57,7 @@ _ask_arguments() {  # COMMAND
         '(-v --verbose)--verbose[Show tool results, reasoning and token usage]' \
         '(--record)--record=[Append requests and answers to this file, for ASK_REPLAY]:FILE:_files' \
         '(--no-stdin)--no-stdin[Do not read stdin]' \
-        '(--timeout)--timeout=[Stop if no text arrives for S seconds (300)]:S:' \
+        '(--timeout)--timeout=[Stop if no text arrives for this many seconds (300; 900 for xai)]:S:' \
         '(-V --version)-V[Show the version and exit]' \
         '(-V --version)--version[Show the version and exit]' \
         '(-h --help)-h[Show this message and exit]' \
@@ -70,7 +70,7 @@ _ask_arguments() {  # COMMAND
         '(-p --provider)--provider=[Provider to use (see ask providers)]:NAME:_ask_provider' \
         '(-m --model)-m+[Model to use; without -p also as provider\:model]:NAME:_ask_model' \
         '(-m --model)--model=[Model to use; without -p also as provider\:model]:NAME:_ask_model' \
-        '*--fallback=[Model to try next if one cannot answer]:MODEL:_ask_fallback' \
+        '*--fallback=[Models to try in turn if the model cannot answer]:MODEL:_ask_fallback' \
         '(--base-url)--base-url=[Base URL of the provider]:URL:' \
         '(--key)--key=[API key]:KEY:' \
         '(-s --system)-s+[Extra system prompt; @file reads a file]:TEXT:_ask_system' \
@@ -86,34 +86,34 @@ _ask_arguments() {  # COMMAND
         '(-c --continue)--continue[Continue this terminal'"'"'s last conversation]' \
         '(--resume)--resume=[Continue a conversation (see ask history)]:ID:_ask_conversation' \
         '(--unanswered)--unanswered[With -c or --resume\: also send the unanswered question]' \
-        '(--no-save)--no-save[Do not save the conversation or file backups]' \
+        '(--no-save)--no-save[Do not save conversations and file backups]' \
         '(--no-tools)--no-tools[Do not offer tools to the model]' \
         '*--disable-tool=[Do not offer these tools]:A,B:_ask_tool' \
         '(--context)--context[Send the project'"'"'s AGENTS.md and skills without asking]' \
         '(--no-context)--no-context[Do not send the project'"'"'s AGENTS.md and skills]' \
         '*--tool=[Offer a Python function as a tool]:FILE\:FUNCTION:_files' \
-        '(--max-rounds)--max-rounds=[Allow N rounds of tool calls (10)]:N:' \
+        '(--max-rounds)--max-rounds=[Maximum rounds of tool calls (10)]:N:' \
         '(--max-cost)--max-cost=[Stop calling tools after this many US dollars]:USD:' \
-        '(--command-timeout)--command-timeout=[Kill a command after S seconds (30)]:S:' \
+        '(--command-timeout)--command-timeout=[Kill a command after this many seconds (30)]:S:' \
         '(--confirm)--confirm[Ask before each tool call with side effects]' \
         '(-y --yes)-y[Approve everything that --confirm would ask about]' \
         '(-y --yes)--yes[Approve everything that --confirm would ask about]' \
         '(--safe)--safe[Confine tools to this folder, without network]' \
         '(--safe-files)--safe-files[Like --safe, but without a sandbox or commands]' \
-        '*--allow-dir=[With --safe\: make this folder writable]:DIR:_files -/' \
-        '(--allow-git)--allow-git[With --safe\: make a git repository outside readable]' \
-        '*--allow-host=[With --safe\: allow web access to this host]:HOST:' \
-        '*--allow-tool=[With --safe\: offer this tool, outside the sandbox]:NAME:_ask_tool' \
+        '*--allow-dir=[Safe mode\: further folders that tools may write]:DIR:_files -/' \
+        '(--allow-git)--allow-git[Safe mode\: make a git repository outside readable]' \
+        '*--allow-host=[Safe mode\: hosts that may be fetched without asking]:HOST:' \
+        '*--allow-tool=[Safe mode\: tools of plugins and MCP servers to allow]:NAME:_ask_tool' \
         '(--json)--json[Print one JSON object at the end]' \
         '(--events)--events[Print events as JSON lines]' \
-        '(--no-stream)--no-stream[Print the answer only once it is complete]' \
+        '(--no-stream)--no-stream[Do not print the answer while it arrives]' \
         '(--plain)--plain[No color, layout or animation]' \
         '(-q --quiet)-q[Print nothing to stderr except the final error]' \
         '(-q --quiet)--quiet[Print nothing to stderr except the final error]' \
         '(-v --verbose)-v[Show tool results, reasoning and token usage]' \
         '(-v --verbose)--verbose[Show tool results, reasoning and token usage]' \
         '(--record)--record=[Append requests and answers to this file, for ASK_REPLAY]:FILE:_files' \
-        '(--timeout)--timeout=[Stop if no text arrives for S seconds (300)]:S:' \
+        '(--timeout)--timeout=[Stop if no text arrives for this many seconds (300; 900 for xai)]:S:' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
         '*: :' ;;
@@ -128,13 +128,13 @@ _ask_arguments() {  # COMMAND
         '*-o+[Model parameter, such as temperature=0.2]:KEY=VALUE:_ask_parameter' \
         '*--option=[Model parameter, such as temperature=0.2]:KEY=VALUE:_ask_parameter' \
         '(--json)--json[Print one JSON object at the end]' \
-        '(--no-stream)--no-stream[Print the answer only once it is complete]' \
+        '(--no-stream)--no-stream[Do not print the answer while it arrives]' \
         '(--plain)--plain[No color, layout or animation]' \
         '(-q --quiet)-q[Print nothing to stderr except the final error]' \
         '(-q --quiet)--quiet[Print nothing to stderr except the final error]' \
         '(-v --verbose)-v[Show tool results, reasoning and token usage]' \
         '(-v --verbose)--verbose[Show tool results, reasoning and token usage]' \
-        '(--timeout)--timeout=[Stop if no text arrives for S seconds (300)]:S:' \
+        '(--timeout)--timeout=[Stop if no text arrives for this many seconds (300; 900 for xai)]:S:' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
         '*: :_ask_conversation' ;;
@@ -152,7 +152,7 @@ _ask_arguments() {  # COMMAND
         '(-q --quiet)-q[Print nothing to stderr except the final error]' \
         '(-q --quiet)--quiet[Print nothing to stderr except the final error]' \
         '(--no-stdin)--no-stdin[Do not read stdin]' \
-        '(--timeout)--timeout=[Stop if no text arrives for S seconds (300)]:S:' \
+        '(--timeout)--timeout=[Stop if no text arrives for this many seconds (300; 900 for xai)]:S:' \
         '*-m+[Model to ask; repeat to ask several]:NAME:_ask_model' \
         '*--model=[Model to ask; repeat to ask several]:NAME:_ask_model' \
         '(--race)--race[Print the first complete answer; cancel the others]' \
@@ -468,6 +468,7 @@ _ask_arguments() {  # COMMAND
     safe)
       _arguments -s -S -A '-*' \
         '(--files)--files[Check --safe-files instead]' \
+        '(--forget)--forget=[Forget what earlier runs hid or protected at PATH]:PATH:_files' \
         '(--json)--json[Print a JSON array]' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \

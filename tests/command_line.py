@@ -16,7 +16,7 @@ import click
 
 from ask.cli.ask import command as ask_command
 from ask.cli.commands import COMMANDS
-from ask.config import settings
+from ask.config import config_file, settings
 from tests.doc_pages import read_table
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -130,7 +130,7 @@ def list_config_keys() -> list[ConfigKeyReference]:
         *fixed,
         *(
             ConfigKeyReference(name, "table", "", TABLES.get(name, ""))
-            for name in settings.CONFIG_TABLES
+            for name in config_file.CONFIG_TABLES
             if name not in sections
         ),
     ]

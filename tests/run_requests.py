@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from ask.agent.request import RunRequest
-from ask.agent.toolset import Toolset
-from ask.app import AppContext
 from ask.client.endpoint import ModelEndpoint
 from ask.config.secrets import Secrets
 from ask.config.settings import Settings
@@ -32,6 +30,5 @@ def make_request(
         settings=Settings(),
         endpoint=ModelEndpoint(provider, model, "", ""),
         secrets=Secrets((), (), (), {}),
-        toolset=Toolset(AppContext({})),
     )
     return request._replace(**fields)

@@ -42,7 +42,7 @@ LAYERS = [
     {"agent"},
     {"map"},
     {"render"},
-    {"compare"},
+    {"compare", "export"},
     {"cli"},
     {"__main__"},
 ]
@@ -65,7 +65,7 @@ PACKAGES = {
     "pluggy": {"plugin_api"},
     "docstring_parser": {"tools"},
     "jsonschema": {"schemas"},
-    "markdown_it": {"schemas", "render"},
+    "markdown_it": {"schemas", "render", "export"},
     "pygments": {"render"},
     "pathspec": {"inputs"},
     "tomli_w": {"config", "cli"},
@@ -104,7 +104,7 @@ OUTER_PARTS: dict[str, set[str]] = {
 The last entry that matches a file counts.
 """
 FILE_LINES, FUNCTION_LINES = 700, 60
-MAX_LOCAL_IMPORTS = 430
+MAX_LOCAL_IMPORTS = 433
 """Imports inside functions, which exist for start-up time only."""
 
 

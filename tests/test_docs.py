@@ -24,8 +24,11 @@ from ask.cli.commands import COMMANDS
 from ask.cli.history import command as history_command
 from ask.cli.keys import command as keys_command
 from ask.client.certificates import CA_VARIABLES
+from ask.config.config_file import PROVIDER_KEYS, read_config
+from ask.config.options import RunOptions
+from ask.config.resolution import resolve_settings
 from ask.config.secrets import list_key_variables
-from ask.config.settings import PROVIDER_KEYS, SETTINGS, Settings, read_config, resolve_settings
+from ask.config.settings import SETTINGS, Settings
 from ask.errors import AskError
 from ask.plugin_api.loader import list_hook_names
 from ask.plugin_api.provider import DEFAULT_STALL_TIMEOUT, REQUIRED_HOOKS, TOOL_HOOKS
@@ -67,7 +70,7 @@ def test_help_states_the_actual_defaults(name: str) -> None:
     option = next(option for option in command.params if option.name == name)
     assert isinstance(option, click.Option)
     defaults = {**Settings._field_defaults, "timeout": DEFAULT_STALL_TIMEOUT}
-    assert f"({defaults[name]:g})" in (option.help or "")
+    assert f"({defaults[name]:g}" in (option.help or "")
 
 
 def subcommands() -> Iterator[click.Command]:
@@ -130,7 +133,7 @@ def test_the_page_on_configuration_lists_exactly_the_config_keys(tmp_path: Path)
     chosen = {name: values[name] for name in ("system", "max_cost", "timeout", "context_limit")}
     chosen |= {"options": options, "disabled_tools": frozenset(tables["tools"]["disabled"])}
     chosen |= {"search_engine": tables["search"]["engine"]}
-    assert resolve_settings({}, {}, config) == Settings(**chosen), "all else in the example is the default"
+    assert resolve_settings(RunOptions(), {}, config) == Settings(**chosen), "all else in the example is the default"
 
 
 OTHER_PROGRAMS = {

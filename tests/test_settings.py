@@ -15,7 +15,11 @@ from hypothesis import strategies as st
 
 from ask.agent.model_selection import ModelSelection, resolve_endpoint
 from ask.app import AppContext
-from ask.config.settings import SETTINGS, AppDirs, Config, Settings, read_config, resolve_settings
+from ask.config.config_file import Config, read_config
+from ask.config.directories import AppDirs
+from ask.config.options import RunOptions
+from ask.config.resolution import resolve_settings
+from ask.config.settings import SETTINGS, Settings
 from ask.errors import ConfigError
 from tests import wire
 from tests.model_server import ModelServer
@@ -73,7 +77,7 @@ PICKED = [
     ({}, {"ASK_TOOLS": ""}, "tools.enabled = false", "tools", False),
     ({"no_tools": True}, {"ASK_TOOLS": "1"}, "tools.enabled = true", "tools", False),
     ({}, {}, "tools.disabled = ['bash']", "disabled_tools", frozenset({"bash"})),
-    ({"disable_tool": ("edit_file",)}, {}, "tools.disabled = ['bash']", "disabled_tools", {"bash", "edit_file"}),
+    ({"disabled_tools": ("edit_file",)}, {}, "tools.disabled = ['bash']", "disabled_tools", {"bash", "edit_file"}),
     ({}, {}, "", "confirm", False),
     ({}, {}, "tools.confirm = true", "confirm", True),
     ({"confirm": True}, {}, "tools.confirm = false", "confirm", True),
@@ -88,7 +92,7 @@ PICKED = [
     ({}, {}, "system = 'a'", "system", "a"),
     ({"system": "b"}, {}, "system = 'a'", "system", "a\n\nb"),
     ({}, {}, "options.seed = 1", "options", {"seed": 1}),
-    ({"option": {"seed": 2}}, {}, "options.seed = 1\noptions.top_p = 0.5", "options", {"seed": 2, "top_p": 0.5}),
+    ({"options": ("seed=2",)}, {}, "options.seed = 1\noptions.top_p = 0.5", "options", {"seed": 2, "top_p": 0.5}),
 ]
 
 
@@ -96,7 +100,7 @@ PICKED = [
 def test_options_override_the_environment_which_overrides_config_toml(
     tmp_path: Path, *, flags: dict[str, Any], environment: dict[str, str], text: str, name: str, value: object
 ) -> None:
-    assert getattr(resolve_settings(flags, environment, read_config_text(tmp_path, text)), name) == value
+    assert getattr(resolve_settings(RunOptions(**flags), environment, read_config_text(tmp_path, text)), name) == value
 
 
 @pytest.mark.parametrize("text", ["safe.enabled = true", ""])
@@ -105,7 +109,9 @@ def test_options_override_the_environment_which_overrides_config_toml(
 )
 def test_switch_variables_accept_the_usual_values(tmp_path: Path, words: str, on: bool, text: str) -> None:
     for word in words.split():
-        settings = resolve_settings({}, {"ASK_SAFE": word, "ASK_TOOLS": word}, read_config_text(tmp_path, text))
+        settings = resolve_settings(
+            RunOptions(), {"ASK_SAFE": word, "ASK_TOOLS": word}, read_config_text(tmp_path, text)
+        )
         assert (settings.safe, settings.tools) == (on or bool(text), on), word
 
 
@@ -126,7 +132,7 @@ def test_switch_variables_accept_the_usual_values(tmp_path: Path, words: str, on
 def test_an_option_chooses_the_level_of_safe_mode_and_a_configured_level_enables_it(
     tmp_path: Path, flags: dict[str, Any], variable: str, text: str, expected: tuple[bool, str]
 ) -> None:
-    settings = resolve_settings(flags, {"ASK_SAFE": variable}, read_config_text(tmp_path, text))
+    settings = resolve_settings(RunOptions(**flags), {"ASK_SAFE": variable}, read_config_text(tmp_path, text))
     assert (settings.safe, settings.safe_level) == expected
 
 
@@ -149,7 +155,7 @@ def test_any_other_value_of_a_switch_variable_is_an_error(
 
 
 def test_without_settings_the_defaults_apply() -> None:
-    assert resolve_settings({}, {}, Config()) == Settings()
+    assert resolve_settings(RunOptions(), {}, Config()) == Settings()
 
 
 CHOSEN: list[tuple[tuple[str | None, str | None], dict[str, str], str, str]] = [
@@ -376,7 +382,7 @@ def test_any_toml_is_valid_or_a_config_error(tmp_path_factory: pytest.TempPathFa
     except ConfigError as error:
         assert str(path) in str(error)
         return
-    resolved = resolve_settings({}, {}, config)
+    resolved = resolve_settings(RunOptions(), {}, config)
     assert {type(value) for value in (resolved.timeout or 1.0, resolved.command_timeout, resolved.backoff)} == {float}
     assert all(isinstance(table, dict) for table in config.providers.values())
     assert all("\n" not in warning for warning in config.warnings)

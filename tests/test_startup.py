@@ -105,7 +105,7 @@ def test_version_and_help_load_nothing_heavy_and_no_provider(home: Home) -> None
         "ask_providers",
         "ask.agent.tool_loop",
         "ask.plugin_api.provider",
-        "ask.config.settings",
+        "ask.config.config_file",
         "json",
         "tomllib",
     }

@@ -16,8 +16,11 @@ from ask.history.store import Store
 from ask.messages import Message, ReportedUsage
 
 
-def compact_conversation(request: RunRequest, app: AppContext, run: Callable[[RunRequest], RunResult]) -> None:
-    """Have the older part of a request's conversation summarized; `run` answers the request for the summary.
+def compact_conversation(
+    request: RunRequest, app: AppContext, run: Callable[[RunRequest, int | None], RunResult]
+) -> None:
+    """Have the older part of a request's conversation summarized; `run` answers the request for the summary
+    of the runs before the one with a number.
 
     Raises:
         UsageError: there is nothing to summarize, or a summary cannot be saved.
@@ -33,12 +36,10 @@ def compact_conversation(request: RunRequest, app: AppContext, run: Callable[[Ru
         message_history=compaction.messages,
         user_message=Message("user", read_prompt("compact")),
         reported_usage=ReportedUsage(),
-        unanswered=(),
-        summary_end_run=compaction.first_kept_run,
         output_format="",
         response_schema=None,
     )
-    result = run(summary_request)
+    result = run(summary_request, compaction.first_kept_run)
     with record_exit_code_on_error(result, summary_request, app):
         if result.error is not None:
             raise result.error

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ask.agent.model_selection import ModelSelection, resolve_endpoint, resolve_fallbacks
 from ask.agent.toolset import Toolset, has_context_files
 from ask.app import AppContext
 from ask.client.endpoint import ModelEndpoint, fetch_first_model
+from ask.config.directories import get_working_directory
+from ask.config.options import RunOptions
+from ask.config.resolution import resolve_settings
 from ask.config.secrets import Secrets
-from ask.config.settings import FILES_LEVEL, Settings, get_working_directory, parse_model_options, resolve_settings
+from ask.config.settings import FILES_LEVEL, Settings
 from ask.console import identify_terminal
 from ask.errors import ParameterError, UsageError
 from ask.history.entries import generate_conversation_id
 from ask.inputs.readers import STDIN_NAMES, decode_text, read_stdin, read_text_file
 from ask.messages import (
+    EMPTY_MAPPING,
     Attachment,
     Message,
     ReportedUsage,
     ResumedConversation,
     UnansweredQuestion,
-    merge_user_messages,
 )
 from ask.records import NamedTuple
 from ask.text import decode_argument, format_blocks, is_blank
@@ -67,21 +70,14 @@ class RunRequest(NamedTuple):
         settings: the settings of the run.
         endpoint: the provider and model to ask.
         secrets: the API keys, to be redacted.
-        toolset: all tools, of which `tools` were selected.
-        template: the template; None without one.
         reported_usage: the known size of `message_history`.
         safe_mode: the run's safe mode; None if it is off.
-        summary_end_run: for a request that asks for a summary, the number of the first run that it does not cover.
         output_format: one of `OUTPUT_FORMATS`; "" for any format.
         response_schema: the schema of an answer in the format "schema"; None for any other format.
         fallbacks: the providers and models to ask in turn if `endpoint` cannot answer.
         project_context: the project's instructions, and the skills; None if there are none or tools are off.
         opening_messages: the messages of a template, between `message_history` and `user_message`.
-        system_prompt: the complete system prompt of a row of `ask map`, whose conversation is never shortened; "" to
-            build one from the request and the tools that are actually offered.
         shows_text: whether text without an `output_format` is shown while it arrives, not only once it is complete.
-        unanswered: the earlier questions that are not sent because they have no answer.
-        replaced_runs: the numbers of the runs whose questions `user_message` contains.
     """
 
     conversation_id: str
@@ -93,80 +89,94 @@ class RunRequest(NamedTuple):
     settings: Settings
     endpoint: ModelEndpoint
     secrets: Secrets
-    toolset: Toolset
-    template: Template | None = None
     reported_usage: ReportedUsage = ReportedUsage()
-    summary_end_run: int | None = None
     safe_mode: SafeModeContext | None = None
     output_format: str = ""
     response_schema: ResponseSchema | None = None
     fallbacks: Sequence[ModelEndpoint] = ()
     project_context: ProjectContext | None = None
     opening_messages: Sequence[Message] = ()
-    system_prompt: str = ""
     shows_text: bool = True
+
+
+class PreparedRun(NamedTuple):
+    """A request, and what it was prepared with.
+
+    Attributes:
+        request: the request.
+        toolset: all tools, of which those of the request were selected.
+        template: the template; None without one.
+        unanswered: the earlier questions of the conversation that are not sent because they have no answer.
+        replaced_runs: the numbers of the runs whose questions the request contains.
+    """
+
+    request: RunRequest
+    toolset: Toolset
+    template: Template | None = None
     unanswered: Sequence[UnansweredQuestion] = ()
     replaced_runs: Sequence[int] = ()
 
 
-def prepare_request(flags: Mapping[str, Any], app: AppContext) -> RunRequest:
+def prepare_request(options: RunOptions, app: AppContext) -> PreparedRun:
     """Read everything the run needs and, in safe mode, open the sandbox.
 
     Args:
-        flags: the command line options by name, and the `words` of the prompt.
+        options: the prompt and the options.
         app: the user's installation, whose `cleanup` is closed at the end of the run.
 
     Raises:
         AskError: an option or the configuration is invalid, or an input cannot be read.
     """
-    request = prepare_without_prompt(flags, app)
+    from ask.agent.unanswered import add_unanswered, print_unanswered
+
+    prepared = prepare_without_message(options, app)
     try:
-        request = request._replace(user_message=read_user_message(flags, request, app))
+        message = read_user_message(options, prepared, app)
+        prepared = prepared._replace(request=prepared.request._replace(user_message=message))
     except MissingQuestionError:
-        if not flags["unanswered"]:
-            print_unanswered(request, app)
+        if not options.unanswered:
+            print_unanswered(prepared.unanswered, app)
             raise
-    if flags["unanswered"]:
-        if flags["resume"] is None and not flags["go_on"]:
+    if options.unanswered:
+        if options.resume is None and not options.continue_last:
             raise UsageError("--unanswered needs a conversation", "add -c or --resume ID")
-        request = add_unanswered(request)
+        prepared = add_unanswered(prepared)
+    request = prepared.request
     check_attachments_supported(request.user_message.attachments, request.endpoint)
     warn_on_first_run(request, app)
-    return request
+    return prepared
 
 
-def prepare_without_prompt(flags: Mapping[str, Any], app: AppContext, *, has_columns: bool = False) -> RunRequest:
-    """Prepare the request without its message.
+def prepare_without_message(options: RunOptions, app: AppContext, *, has_columns: bool = False) -> PreparedRun:
+    """Prepare a request without its message.
 
     `has_columns` says whether the columns of rows fill in the placeholders of a template that have no value. Raises the
     errors of `prepare_request`.
     """
-    directory, toolset = get_working_directory(), Toolset(app, flags["functions"])
+    directory, toolset = get_working_directory(), Toolset(app, options.function_tools)
     conversation, template, response_schema = ResumedConversation(generate_conversation_id()), None, None
-    if flags["resume"] is not None or flags["go_on"]:
-        conversation = read_conversation(flags, app, directory)
-    if flags["template"] is not None or flags["variables"]:
-        template = read_template(flags, app, toolset, has_columns=has_columns)
-    if flags["schema"] is not None:
+    if options.resume is not None or options.continue_last:
+        conversation = read_conversation(options, app, directory)
+    if options.template is not None or options.variables:
+        template = read_template(options, app, toolset, has_columns=has_columns)
+    if options.schema is not None:
         from ask.schemas.response_schema import read_response_schema
 
-        response_schema = read_response_schema(
-            flags["schema"], partial(read_text_file, notify=app.console.print_notice)
-        )
-    extra_system_prompt = read_extra_system_prompt(flags["system"], conversation, template, app.console.print_notice)
-    settings = read_settings(flags, extra_system_prompt, app, template)
+        response_schema = read_response_schema(options.schema, partial(read_text_file, notify=app.console.print_notice))
+    extra_system_prompt = read_extra_system_prompt(options.system, conversation, template, app.console.print_notice)
+    settings = read_settings(options, extra_system_prompt, app, template)
     for warning in (*app.config.warnings, *app.config.list_skipped("aliases", "providers", "tools.allow")):
         app.console.print_notice(warning)
     template_model = (template.provider, template.model) if template else ("", "")
     selection = ModelSelection(
-        flags["provider"], flags["model"], flags["base_url"], flags["key"], conversation.last_model, template_model
+        options.provider, options.model, options.base_url, options.key, conversation.last_model, template_model
     )
     endpoint = resolve_endpoint(app, selection)
     if endpoint.base_url and not settings.replay:
         from ask.client.preconnect import preconnect
 
         endpoint = endpoint._replace(preconnection=preconnect(endpoint.base_url))
-    skip = None if flags["fallback"] else app.console.print_notice  # one that is configured may be for another day
+    skip = None if options.fallback else app.console.print_notice  # one that is configured may be for another day
     fallbacks = resolve_fallbacks(app, settings.fallback, endpoint, skip)
     secrets = app.collect_secrets()
     app.console.redact = secrets.redact
@@ -180,23 +190,22 @@ def prepare_without_prompt(flags: Mapping[str, Any], app: AppContext, *, has_col
         settings=settings,
         endpoint=endpoint,
         secrets=secrets,
-        toolset=toolset,
-        template=template,
-        output_format=next((form for form in OUTPUT_FORMATS if flags[form]), ""),
+        output_format=next((form for form in OUTPUT_FORMATS if getattr(options, form)), ""),
         response_schema=response_schema,
         fallbacks=fallbacks,
         opening_messages=template.opening_messages if template else (),
     )
     for message in request.opening_messages:
         check_attachments_supported(message.attachments, endpoint)
-    request = apply_settings(request, settings, flags, app)
+    prepared = PreparedRun(request, toolset, template, conversation.unanswered)
+    request = apply_settings(prepared, settings, options, app)
     if not endpoint.model:
         model = fetch_first_model(endpoint, app.console.print_notice, settings)
         request = request._replace(endpoint=endpoint._replace(model=model))
-    return continue_conversation(request, conversation)
+    return prepared._replace(request=continue_conversation(request, conversation))
 
 
-def apply_settings(request: RunRequest, settings: Settings, flags: Mapping[str, Any], app: AppContext) -> RunRequest:
+def apply_settings(prepared: PreparedRun, settings: Settings, options: RunOptions, app: AppContext) -> RunRequest:
     """Return the request with these settings and the tools that they allow. Opens safe mode if they require it.
 
     Raises:
@@ -208,10 +217,15 @@ def apply_settings(request: RunRequest, settings: Settings, flags: Mapping[str, 
 
         settings = settings._replace(allow=select_valid_rules("tools.allow", settings.allow, app.console.print_notice))
         ToolPolicy.from_settings(settings)  # an invalid rule that denies is an error before anything is sent
-    context, safe_mode, template = request.project_context, request.safe_mode, request.template
+    request, toolset, template = prepared.request, prepared.toolset, prepared.template
+    context, safe_mode = request.project_context, request.safe_mode
     if context is None and settings.tools and (template is None or template.tools):
-        context = read_project_context(flags, settings, app, request)
-    tools = request.toolset.select_tools(settings, template)
+        context = read_project_context(options, settings, app, request.directory)
+        if context and context.skills:
+            from ask.project.skills import create_skill_tool
+
+            toolset.skill_tools = (create_skill_tool(context.skills),)
+    tools = toolset.select_tools(settings, template)
     if settings.safe and not safe_mode:
         from ask.safety.safe_mode import SafeModeContext
 
@@ -235,60 +249,12 @@ def continue_conversation(request: RunRequest, conversation: ResumedConversation
     return request._replace(
         conversation_id=conversation.id,
         message_history=conversation.messages,
-        unanswered=conversation.unanswered,
         reported_usage=conversation.reported_usage if is_same_model else ReportedUsage(),
     )
 
 
-def add_unanswered(request: RunRequest) -> RunRequest:
-    """Return the request with a message that begins with the unanswered questions; refused ones are left out.
-
-    Raises:
-        UsageError: there are none.
-    """
-    questions = [question for question in request.unanswered if not question.is_refused]
-    if not questions:
-        raise UsageError("there is no unanswered question to send", "leave out --unanswered")
-    messages = [question.message for question in questions]
-    if request.user_message.content:
-        messages.append(request.user_message)
-    [message] = merge_user_messages(messages)
-    return request._replace(
-        user_message=message,
-        unanswered=[question for question in request.unanswered if question.is_refused],
-        replaced_runs=[question.run_number for question in questions if question.run_number is not None],
-    )
-
-
-def confirm_unanswered(request: RunRequest, app: AppContext) -> RunRequest:
-    """Ask on the terminal whether to send the unanswered questions too; return the request with or without them.
-
-    Without a terminal, it is returned unchanged, and a notice will say that they are left out.
-    """
-    questions = [question for question in request.unanswered if not question.is_refused]
-    if not questions:
-        return request
-    from ask.agent.unanswered import confirm_sending
-
-    answer = confirm_sending(questions, app)
-    if answer:
-        return add_unanswered(request)
-    refused = [question for question in request.unanswered if question.is_refused]
-    return request if answer is None else request._replace(unanswered=refused)
-
-
-def print_unanswered(request: RunRequest, app: AppContext) -> None:
-    """Print the questions of the conversation that are not sent again by themselves."""
-    if request.unanswered:
-        from ask.agent.unanswered import describe_question
-
-        for question in request.unanswered:
-            command = "" if question.is_refused else "; --unanswered sends it"
-            app.console.print_notice(f"not sent: {describe_question(question)}{command}")
-
-
 def add_models(
-    request: RunRequest, models: Sequence[str], flags: Mapping[str, Any], app: AppContext
+    request: RunRequest, models: Sequence[str], options: RunOptions, app: AppContext
 ) -> tuple[RunRequest, ...]:
     """Return the request, and the same request for each of the other models.
 
@@ -297,7 +263,7 @@ def add_models(
     """
     requests = [request]
     for model in models:
-        endpoint = resolve_endpoint(app, ModelSelection(flags["provider"], model, flags["base_url"], flags["key"]))
+        endpoint = resolve_endpoint(app, ModelSelection(options.provider, model, options.base_url, options.key))
         if not endpoint.model:
             raise ParameterError(f"-m {model} does not name a model", "write provider:model")
         requests.append(request._replace(endpoint=endpoint, secrets=app.collect_secrets()))
@@ -305,37 +271,33 @@ def add_models(
 
 
 def read_project_context(
-    flags: Mapping[str, Any], settings: Settings, app: AppContext, request: RunRequest
+    options: RunOptions, settings: Settings, app: AppContext, directory: Path
 ) -> ProjectContext | None:
-    """Read the instructions of the project and the skills; add the tool that reads skills to the toolset.
+    """Read the instructions of the project and the skills.
 
     Returns None if there are no such files.
 
     Raises:
         FileError: the user's earlier decisions cannot be read.
     """
-    if not has_context_files(request.directory, settings, app):
+    if not has_context_files(directory, settings, app):
         return None
     from ask.project.project_context import load_project_context
-    from ask.project.skills import create_skill_tool
     from ask.safety.approval import confirm
 
-    allowed = True if flags["context"] else False if flags["no_context"] else None
-    context = load_project_context(app, settings.context_files, request.directory, allowed=allowed, confirm=confirm)
-    if context.skills:
-        request.toolset.skill_tools = (create_skill_tool(context.skills),)
-    return context
+    allowed = True if options.context else False if options.no_context else None
+    return load_project_context(app, settings.context_files, directory, allowed=allowed, confirm=confirm)
 
 
-def read_conversation(flags: Mapping[str, Any], app: AppContext, directory: Path) -> ResumedConversation:
+def read_conversation(options: RunOptions, app: AppContext, directory: Path) -> ResumedConversation:
     """Load the conversation to continue.
 
     Raises:
         UsageError: there is no such conversation.
         FileError: it cannot be read.
     """
-    conversation_id = flags["resume"]
-    if conversation_id is not None and flags["go_on"]:
+    conversation_id = options.resume
+    if conversation_id is not None and options.continue_last:
         raise UsageError("--continue and --resume cannot be combined", "use one of them")
     from ask.history.conversations import find_conversation, find_current_conversation, load_conversation
     from ask.history.store import Store
@@ -346,13 +308,13 @@ def read_conversation(flags: Mapping[str, Any], app: AppContext, directory: Path
         else:
             terminal = identify_terminal(app.environment)
             conversation = find_current_conversation(store, terminal, decode_argument(str(directory)))
-        resumed = load_conversation(store, conversation, with_older_questions=flags["unanswered"])
+        resumed = load_conversation(store, conversation, with_older_questions=options.unanswered)
         for note in store.notes:
             app.console.print_notice(note)
         return resumed
 
 
-def read_template(flags: Mapping[str, Any], app: AppContext, toolset: Toolset, *, has_columns: bool) -> Template:
+def read_template(options: RunOptions, app: AppContext, toolset: Toolset, *, has_columns: bool) -> Template:
     """Return the template selected by -t, which may be a prompt of an MCP server.
 
     `has_columns` says whether the columns of rows fill in the placeholders of its text that have no value.
@@ -360,7 +322,7 @@ def read_template(flags: Mapping[str, Any], app: AppContext, toolset: Toolset, *
     Raises:
         AskError: there is no such prompt, a value is missing, it has no placeholder for one, or it is invalid.
     """
-    name, variables = flags["template"], flags["variables"]
+    name, variables = options.template, options.variables
     from ask.inputs.sources import MCP_PREFIX
 
     if name is None or not name.lower().startswith(MCP_PREFIX):
@@ -394,59 +356,55 @@ def read_extra_system_prompt(
 
 
 def read_settings(
-    flags: Mapping[str, Any], extra_system_prompt: str, app: AppContext, template: Template | None
+    options: RunOptions, extra_system_prompt: str, app: AppContext, template: Template | None
 ) -> Settings:
     """Resolve the settings, including model options and options that imply others.
 
     Raises:
         UsageError: an option conflicts with another, or has no effect without one.
     """
-    format_options = [f"--{output_format}" for output_format in OUTPUT_FORMATS if flags[output_format]]
+    format_options = [f"--{output_format}" for output_format in OUTPUT_FORMATS if getattr(options, output_format)]
     if len(format_options) > 1:
         raise UsageError(f"{' and '.join(format_options)} cannot be combined", "use one of them")
-    if flags["context"] and flags["no_context"]:
+    if options.context and options.no_context:
         raise UsageError("--context and --no-context cannot be combined", "use one of them")
-    given_options = parse_model_options(map(decode_argument, flags["options"]))
-    options = {**(template.options if template else {}), **given_options}
-    no_tools = flags["no_tools"] or flags["cmd"]
-    parsed_flags = {
-        **flags,
-        "option": options,
-        "given_options": given_options,
-        "system": extra_system_prompt,
-        "no_tools": no_tools,
-    }
-    settings = resolve_settings(parsed_flags, app.environment, app.config)
-    for flag in ("allow_dirs", "allow_git", "allow_hosts", "allow_tools"):
-        if flags[flag] and not settings.safe:
-            raise UsageError(f"--{flag.replace('_', '-').rstrip('s')} needs --safe", "add --safe or --safe-files")
-    if flags["allow_git"] and settings.safe_level == FILES_LEVEL:
+    settings = resolve_settings(
+        options._replace(no_tools=options.no_tools or options.cmd),
+        app.environment,
+        app.config,
+        system=extra_system_prompt,
+        template_parameters=template.options if template else EMPTY_MAPPING,
+    )
+    for name in ("allow_dirs", "allow_git", "allow_hosts", "allow_tools"):
+        if getattr(options, name) and not settings.safe:
+            raise UsageError(f"--{name.replace('_', '-').rstrip('s')} needs --safe", "add --safe or --safe-files")
+    if options.allow_git and settings.safe_level == FILES_LEVEL:
         raise UsageError("--allow-git has no effect with --safe-files, which runs no commands", "use --safe")
     return settings
 
 
-def read_user_message(flags: Mapping[str, Any], request: RunRequest, app: AppContext) -> Message:
+def read_user_message(options: RunOptions, prepared: PreparedRun, app: AppContext) -> Message:
     """Read the user's message from all its sources.
 
     These are a template, the command line, files and standard input.
     """
-    template = request.template
+    request, template = prepared.request, prepared.template
     notify = app.console.print_notice
     read_piped = partial(read_stdin, request.settings.stdin_limit, notify)
-    prompt_text = decode_argument(" ".join(flags["words"]))
+    prompt_text = decode_argument(" ".join(options.words))
     if is_blank(prompt_text):
         prompt_text = ""
-    piped_data = b"" if flags["no_stdin"] or any(name in STDIN_NAMES for name in flags["files"]) else read_piped()
+    piped_data = b"" if options.no_stdin or any(name in STDIN_NAMES for name in options.files) else read_piped()
     may_be_attachment = b"\0" in piped_data or piped_data.lstrip().startswith((b"%PDF-", b"\xff"))
-    if not flags["files"] and not may_be_attachment and not (template and template.inputs):
+    if not options.files and not may_be_attachment and not (template and template.inputs):
         return compose_message(prompt_text, template, stdin_text=decode_text(piped_data, "stdin", notify))
     from ask.inputs.sources import parse_stdin_content
 
-    stdin_reader = None if flags["no_stdin"] else partial(read_piped, allow_terminal=True)
+    stdin_reader = None if options.no_stdin else partial(read_piped, allow_terminal=True)
     piped_inputs = parse_stdin_content(piped_data, keep_location=request.settings.keep_location)
     for note in piped_inputs.encoding_notes:
         notify(note)
-    inputs = read_files(flags["files"], request, app, stdin_reader).merge(piped_inputs)
+    inputs = read_files(options.files, request, prepared.toolset, app, stdin_reader).merge(piped_inputs)
     if template and template.inputs:
         inputs = template.inputs.merge(inputs)
     print_input_notes(inputs, request, app)
@@ -454,13 +412,18 @@ def read_user_message(flags: Mapping[str, Any], request: RunRequest, app: AppCon
 
 
 def read_files(
-    files: Sequence[str], request: RunRequest, app: AppContext, stdin_reader: Callable[[], bytes] | None = None
+    files: Sequence[str],
+    request: RunRequest,
+    toolset: Toolset,
+    app: AppContext,
+    stdin_reader: Callable[[], bytes] | None = None,
 ) -> PromptInputs:
     """Read the files, folders and URLs to attach to a message.
 
     Args:
         files: their names, as the values of -f.
         request: the request that they are for.
+        toolset: the tools of the run, with the MCP servers that may have them.
         app: the user's installation.
         stdin_reader: reads standard input, for "-"; None if it must not be read.
 
@@ -473,9 +436,7 @@ def read_files(
     def read_resource(address: str, timeout: float) -> PromptInputs:
         from ask.mcp.inputs import read_mcp_resource
 
-        return read_mcp_resource(
-            address, timeout, app, request.toolset.mcp_servers, keep_location=settings.keep_location
-        )
+        return read_mcp_resource(address, timeout, app, toolset.mcp_servers, keep_location=settings.keep_location)
 
     settings, environment = request.settings, request.secrets.build_child_environment()
     readers = InputReaders(

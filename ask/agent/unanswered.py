@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from ask.app import AppContext
-from ask.messages import UnansweredQuestion
+from ask.errors import UsageError
+from ask.events import Event, Notice
+from ask.messages import UnansweredQuestion, merge_user_messages
 from ask.text import format_one_line
+
+if TYPE_CHECKING:
+    from ask.agent.request import PreparedRun
 
 MAX_EXCERPT_LENGTH = 60
 
@@ -22,7 +28,7 @@ def describe_left_out(questions: Sequence[UnansweredQuestion], conversation_id: 
 
     `conversation_id` is for the command that sends them; "" if the conversation is not saved.
     """
-    refused = [question for question in questions if question.is_refused]
+    refused = select_refused(questions)
     sendable = [question for question in questions if not question.is_refused]
     if refused:
         described = describe_question(refused[0]) if len(refused) == 1 else f"{len(refused)} refused questions"
@@ -41,3 +47,55 @@ def confirm_sending(questions: Sequence[UnansweredQuestion], app: AppContext) ->
         app.console.print_notice(f"not sent: {describe_question(question)}")
     subject = "the unanswered question" if len(questions) == 1 else f"the {len(questions)} unanswered questions"
     return confirm(f"Send {subject} too?")
+
+
+def add_unanswered(prepared: PreparedRun) -> PreparedRun:
+    """Return the run with a message that begins with the unanswered questions; refused ones are left out.
+
+    Raises:
+        UsageError: there are none.
+    """
+    questions = [question for question in prepared.unanswered if not question.is_refused]
+    if not questions:
+        raise UsageError("there is no unanswered question to send", "leave out --unanswered")
+    request, messages = prepared.request, [question.message for question in questions]
+    if request.user_message.content:
+        messages.append(request.user_message)
+    [message] = merge_user_messages(messages)
+    return prepared._replace(
+        request=request._replace(user_message=message),
+        unanswered=select_refused(prepared.unanswered),
+        replaced_runs=[question.run_number for question in questions if question.run_number is not None],
+    )
+
+
+def confirm_unanswered(prepared: PreparedRun, app: AppContext) -> PreparedRun:
+    """Ask on the terminal whether to send the unanswered questions too; return the run with or without them.
+
+    Without a terminal, it is returned unchanged, and a notice will say that they are left out.
+    """
+    questions = [question for question in prepared.unanswered if not question.is_refused]
+    if not questions:
+        return prepared
+    answer = confirm_sending(questions, app)
+    if answer:
+        return add_unanswered(prepared)
+    return prepared if answer is None else prepared._replace(unanswered=select_refused(prepared.unanswered))
+
+
+def select_refused(questions: Sequence[UnansweredQuestion]) -> list[UnansweredQuestion]:
+    return [question for question in questions if question.is_refused]
+
+
+def print_unanswered(questions: Sequence[UnansweredQuestion], app: AppContext) -> None:
+    """Print the questions of the conversation that are not sent again by themselves."""
+    for question in questions:
+        command = "" if question.is_refused else "; --unanswered sends it"
+        app.console.print_notice(f"not sent: {describe_question(question)}{command}")
+
+
+def report_left_out(prepared: PreparedRun, on_event: Callable[[Event], None]) -> None:
+    """Report the questions of the conversation that this run does not send."""
+    request = prepared.request
+    for notice in describe_left_out(prepared.unanswered, request.conversation_id if request.settings.save else ""):
+        on_event(Notice(notice))

@@ -14,6 +14,8 @@ import click
 
 from ask import __version__
 from ask.cli.commands import COMMANDS, CommandContext, is_on_terminal
+from ask.config.options import RunOptions
+from ask.config.settings import SETTINGS, get_default_value, get_kind
 from ask.errors import RunInterruptedError, UsageError
 from ask.records import NamedTuple
 
@@ -165,8 +167,8 @@ MAX_LISTED_FILES = 4
 OPTION_GROUPS = {
     "Model": ("provider", "model", "options", "fallback", "max_cost"),
     "Input": ("files", "system", "template", "variables", "context", "no_context"),
-    "Conversation": ("go_on", "resume", "unanswered", "no_save"),
-    "Tools": ("confirm", "yes", "no_tools", "disable_tool", "functions", "max_rounds", "command_timeout"),
+    "Conversation": ("continue_last", "resume", "unanswered", "no_save"),
+    "Tools": ("confirm", "yes", "no_tools", "disabled_tools", "function_tools", "max_rounds", "command_timeout"),
     "Sandbox": ("safe", "safe_files", "allow_dirs", "allow_git", "allow_hosts", "allow_tools"),
     "Output": ("cmd", "code", "schema", "as_json", "as_events", "plain", "quiet", "verbose"),
 }
@@ -261,61 +263,75 @@ def parse_comma_list(_: click.Context, __: click.Parameter, value: tuple[str, ..
     return tuple(name.strip() for part in value for name in part.split(",") if name.strip())
 
 
+def setting_option(
+    key: str, *declarations: str, more: str = "", **attributes: Any
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return the decorator for an option that sets a setting for one run, with the description of the setting as help.
+
+    Args:
+        key: the key of the setting.
+        declarations: the names of the option.
+        more: what the help says besides.
+        attributes: further attributes of the option.
+    """
+    setting, default = SETTINGS[key], get_default_value(key)
+    name = setting.option or setting.field
+    text = setting.description[:1].upper() + setting.description[1:]
+    if name.startswith("no_"):
+        text = f"Do not {setting.description}"
+    elif isinstance(default, int | float) and not isinstance(default, bool):
+        text += f" ({default:g})"
+    kind: Mapping[str, Any] = {bool: {"is_flag": True}, list: {"multiple": True}}.get(get_kind(setting.type), {})
+    return click.option(*declarations, name, help="; ".join(filter(None, (text, more))) + ".", **kind, **attributes)
+
+
 @click.command("ask", cls=AskCommand)
 @click.option("-p", "--provider", metavar="NAME", help="Provider to use (see ask providers).")
 @click.option("-m", "--model", metavar="NAME", help="Model to use; without -p also as provider:model.")
-@click.option("--fallback", metavar="MODEL", multiple=True, help="Model to try next if one cannot answer.")
+@setting_option("fallback", "--fallback", metavar="MODEL")
 @click.option("--base-url", metavar="URL", help="Base URL of the provider.")
 @click.option("--key", metavar="KEY", help="API key.")
-@click.option("-s", "--system", metavar="TEXT", help="Extra system prompt; @file reads a file.")
+@setting_option("system", "-s", "--system", metavar="TEXT", more="@file reads a file")
 @click.option("-f", "--file", "files", metavar="PATH", multiple=True, help="Attach a file, folder, image, PDF or URL.")
 @click.option(
     "-o", "--option", "options", metavar="KEY=VALUE", multiple=True, help="Model parameter, such as temperature=0.2."
 )
 @click.option("-t", "--template", metavar="NAME", help="Use a prompt template (see ask templates).")
 @click.option("--var", "variables", metavar="K=V", multiple=True, help="With -t: value for a {{placeholder}}.")
-@click.option("-c", "--continue", "go_on", is_flag=True, help="Continue this terminal's last conversation.")
+@click.option("-c", "--continue", "continue_last", is_flag=True, help="Continue this terminal's last conversation.")
 @click.option("--resume", metavar="ID", help="Continue a conversation (see ask history).")
 @click.option("--unanswered", is_flag=True, help="With -c or --resume: also send the unanswered question.")
-@click.option("--no-save", is_flag=True, help="Do not save the conversation or file backups.")
-@click.option("--no-tools", is_flag=True, help="Do not offer tools to the model.")
-@click.option(
-    "--disable-tool", metavar="A,B", multiple=True, callback=parse_comma_list, help="Do not offer these tools."
-)
+@setting_option("history.enabled", "--no-save")
+@setting_option("tools.enabled", "--no-tools")
+@setting_option("tools.disabled", "--disable-tool", metavar="A,B", callback=parse_comma_list)
 @click.option("--context", is_flag=True, help="Send the project's AGENTS.md and skills without asking.")
 @click.option("--no-context", is_flag=True, help="Do not send the project's AGENTS.md and skills.")
-@click.option("--tool", "functions", metavar="FILE:FUNCTION", multiple=True, help="Offer a Python function as a tool.")
-@click.option("--max-rounds", metavar="N", type=parse_max_rounds, help="Allow N rounds of tool calls (10).")
-@click.option("--max-cost", metavar="USD", type=parse_dollars, help="Stop calling tools after this many US dollars.")
-@click.option("--command-timeout", metavar="S", type=parse_seconds, help="Kill a command after S seconds (30).")
-@click.option("--confirm", is_flag=True, help="Ask before each tool call with side effects.")
+@click.option(
+    "--tool", "function_tools", metavar="FILE:FUNCTION", multiple=True, help="Offer a Python function as a tool."
+)
+@setting_option("max_rounds", "--max-rounds", metavar="N", type=parse_max_rounds)
+@setting_option("max_cost", "--max-cost", metavar="USD", type=parse_dollars)
+@setting_option("tools.command_timeout", "--command-timeout", metavar="S", type=parse_seconds)
+@setting_option("tools.confirm", "--confirm")
 @click.option("-y", "--yes", is_flag=True, help="Approve everything that --confirm would ask about.")
 @click.option("--safe", is_flag=True, help="Confine tools to this folder, without network.")
 @click.option("--safe-files", is_flag=True, help="Like --safe, but without a sandbox or commands.")
-@click.option("--allow-dir", "allow_dirs", metavar="DIR", multiple=True, help="With --safe: make this folder writable.")
-@click.option("--allow-git", is_flag=True, help="With --safe: make a git repository outside readable.")
-@click.option(
-    "--allow-host", "allow_hosts", metavar="HOST", multiple=True, help="With --safe: allow web access to this host."
-)
-@click.option(
-    "--allow-tool",
-    "allow_tools",
-    metavar="NAME",
-    multiple=True,
-    help="With --safe: offer this tool, outside the sandbox.",
-)
+@setting_option("safe.allow_dirs", "--allow-dir", metavar="DIR")
+@setting_option("safe.allow_git", "--allow-git")
+@setting_option("safe.allow_hosts", "--allow-host", metavar="HOST")
+@setting_option("safe.allow_tools", "--allow-tool", metavar="NAME")
 @click.option("--cmd", is_flag=True, help="Answer with one shell command, and offer to run it.")
 @click.option("--code", is_flag=True, help="Answer with code only.")
 @click.option("--schema", metavar="S", help='Answer with JSON matching a schema (inline, file, or "name, age int").')
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
 @click.option("--events", "as_events", is_flag=True, help="Print events as JSON lines.")
-@click.option("--no-stream", is_flag=True, help="Print the answer only once it is complete.")
+@setting_option("stream", "--no-stream")
 @click.option("--plain", is_flag=True, help="No color, layout or animation.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing to stderr except the final error.")
 @click.option("-v", "--verbose", is_flag=True, help="Show tool results, reasoning and token usage.")
 @click.option("--record", metavar="FILE", help="Append requests and answers to this file, for ASK_REPLAY.")
 @click.option("--no-stdin", is_flag=True, help="Do not read stdin.")
-@click.option("--timeout", metavar="S", type=parse_seconds, help="Stop if no text arrives for S seconds (300).")
+@setting_option("timeout", "--timeout", metavar="S", type=parse_seconds)
 @click.version_option(__version__, "-V", "--version", message="ask %(version)s")
 @click.pass_context
 def command(ctx: click.Context, /, **flags: Any) -> int:
@@ -336,7 +352,8 @@ def command(ctx: click.Context, /, **flags: Any) -> int:
 
         if not confirm(question):
             return RunInterruptedError.exit_code
-    return run_prompt(flags)
+    literal_options = flags.pop("literal_options")
+    return run_prompt(RunOptions(**flags), literal_options)
 
 
 def select_options(*names: str) -> list[click.Parameter]:
@@ -344,7 +361,6 @@ def select_options(*names: str) -> list[click.Parameter]:
     return [param for param in command.params if param.name in names]
 
 
-def get_default_options() -> dict[str, Any]:
-    """Return the options of `ask` with the values they have when they are not given."""
-    options = [param for param in command.params if isinstance(param, click.Option)]
-    return {str(option.name): () if option.multiple else False if option.is_flag else None for option in options}
+def create_run_options(flags: Mapping[str, Any], **values: Any) -> RunOptions:
+    """Create the options of a run from those options of a command that have the same meaning, and from `values`."""
+    return RunOptions(**{name: flags[name] for name in RunOptions._fields if name in flags} | values)

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from ask.config.options import ROW_ARGUMENT
 from ask.errors import RunInterruptedError, UsageError
 
 COMMANDS = {
@@ -54,6 +55,10 @@ def run_command_line(arguments: Sequence[str]) -> int:
     Raises:
         AskError: the command failed; `ask.__main__` prints the error.
     """
+    if arguments == [ROW_ARGUMENT]:
+        from ask.cli.run import run_row
+
+        return run_row()
     if not arguments and is_on_terminal():
         arguments = ["chat"]
     name, rest = find_command(arguments)

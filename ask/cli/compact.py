@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from ask.agent.compaction import compact_conversation
-from ask.agent.request import RunRequest, prepare_without_prompt
+from ask.agent.request import RunRequest, prepare_without_message
 from ask.agent.tool_loop import RunResult
-from ask.cli.ask import get_default_options, select_options
+from ask.cli.ask import create_run_options, select_options
 from ask.cli.groups import subcommand
 from ask.cli.run import create_renderer, open_session, run_and_render
 
@@ -30,10 +30,11 @@ def command(*, conversation: str | None, **flags: Any) -> None:
     \b
     ask compact && ask -c "where were we?"
     """
-    options = {**get_default_options(), **flags, "resume": conversation, "go_on": conversation is None}
-    with open_session(options) as app:
+    options = create_run_options(flags, resume=conversation, continue_last=conversation is None)
+    with open_session(quiet=options.quiet, plain=options.plain, verbose=options.verbose) as app:
 
-        def summarize(request: RunRequest) -> RunResult:
-            return run_and_render(request, app, create_renderer(options, request, app.console))
+        def summarize(request: RunRequest, end_run: int | None) -> RunResult:
+            renderer = create_renderer(options, request, app.console)
+            return run_and_render(request, app, renderer, summary_end_run=end_run)
 
-        compact_conversation(prepare_without_prompt(options, app), app, summarize)
+        compact_conversation(prepare_without_message(options, app).request, app, summarize)

@@ -11,9 +11,9 @@ from typing import Any
 
 import click
 
-from ask.agent.request import RunRequest, add_models, prepare_without_prompt, read_user_message
+from ask.agent.request import RunRequest, add_models, prepare_without_message, read_user_message
 from ask.app import AppContext
-from ask.cli.ask import get_default_options, select_options
+from ask.cli.ask import create_run_options, select_options
 from ask.cli.groups import subcommand
 from ask.cli.run import create_text_renderer, open_session
 from ask.compare.answers import ModelAnswer, ask_model, ask_models, combine_answers, judge_answers
@@ -48,7 +48,7 @@ def command(**flags: Any) -> None:
         raise UsageError("compare needs at least two models", f"add -m NAME; to ask a question: ask -- {question}")
     if flags["race"] and (flags["judge"] or flags["combine"]):
         raise UsageError("--race keeps one answer, so there is nothing to judge or combine", "leave out --race")
-    with open_session(flags) as app:
+    with open_session(quiet=flags["quiet"], plain=flags["plain"]) as app:
         console = app.console
         requests, judge, combiner = prepare_requests(flags, app)
         view = create_view(flags, requests, console)
@@ -81,10 +81,10 @@ def prepare_requests(
     Raises:
         AskError: an option or the configuration is invalid, or an input cannot be read.
     """
-    options = {**get_default_options(), **flags, "model": flags["models"][0], "no_tools": True, "no_save": True}
-    request = prepare_without_prompt(options, app)
-    message = read_user_message(options, request, app)
-    request = request._replace(user_message=message, fallbacks=())
+    options = create_run_options(flags, model=flags["models"][0], no_tools=True, no_save=True)
+    prepared = prepare_without_message(options, app)
+    message = read_user_message(options, prepared, app)
+    request = prepared.request._replace(user_message=message, fallbacks=())
     requests = add_models(request, flags["models"][1:], options, app)
     # The models may accept different parameters, so the judge gets only those of the configuration.
     own_settings = request.settings._replace(options=app.config.options, given_options=frozenset())

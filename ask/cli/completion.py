@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ask.atomic_files import PRIVATE_FILE_MODE, create_private_folder
-from ask.config.settings import AppDirs, Config, read_config
+from ask.config.config_file import Config, read_config
+from ask.config.directories import AppDirs
 from ask.errors import AskError
 from ask.text import format_one_line, repair_surrogates
 

@@ -14,19 +14,11 @@ from ask.app import AppContext
 from ask.cli.editor import edit_file
 from ask.cli.groups import JSON_OPTION, TEXT, CommandGroup, print_notice, print_text
 from ask.config.config_editor import UNSET, find_existing_key, find_value, set_value, update_config_file
+from ask.config.config_file import PROVIDER_KEYS, check_config, read_config, read_toml
+from ask.config.model_options import DEDICATED_OPTIONS, parse_model_options
+from ask.config.resolution import read_switch
 from ask.config.secrets import format_variable_prefix
-from ask.config.settings import (
-    DEDICATED_OPTIONS,
-    PROVIDER_KEYS,
-    SETTINGS,
-    check_config,
-    get_default_value,
-    get_kind,
-    parse_model_options,
-    read_config,
-    read_switch,
-    read_toml,
-)
+from ask.config.settings import SETTINGS, get_default_value, get_kind
 from ask.errors import ConfigError, UsageError
 from ask.records import NamedTuple
 from ask.render.table import write_table

@@ -8,7 +8,9 @@ import click
 
 from ask.app import AppContext
 from ask.cli.groups import JSON_OPTION, CommandGroup, print_text
-from ask.config.settings import get_working_directory, resolve_settings
+from ask.config.directories import get_working_directory
+from ask.config.options import RunOptions
+from ask.config.resolution import resolve_settings
 from ask.errors import UsageError
 from ask.project.instructions import find_project_root
 from ask.project.trust import TrustStore
@@ -49,7 +51,7 @@ def trust_command(*, folder: str | None) -> None:
     if not directory.is_dir():
         raise UsageError(f"there is no folder {decode_argument(str(directory))}", "pass the project's folder")
     root = find_project_root(directory)
-    settings = resolve_settings({}, app.environment, app.config)
+    settings = resolve_settings(RunOptions(), app.environment, app.config)
     TrustMarks(app.app_dirs.trust_marks).accept(root, settings.context_files)
     TrustStore(app.app_dirs.trust_file).remember(root, trusted=True)
     print_text(f"The instructions in {decode_argument(str(root))} will be sent.")

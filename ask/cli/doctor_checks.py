@@ -31,9 +31,13 @@ from ask.client.endpoint import (
 )
 from ask.client.models_cache import find_newest_file, read_models
 from ask.client.prices import OPENROUTER, PRICES_EXTRA, is_genai_prices_installed
+from ask.config.config_file import Config
+from ask.config.directories import AppDirs
 from ask.config.installation import find_launcher, format_install_command
+from ask.config.options import RunOptions
+from ask.config.resolution import read_switch, resolve_settings
 from ask.config.secrets import KEYRING, KeyStore, format_variable_prefix
-from ask.config.settings import SANDBOX_LEVEL, SETTINGS, AppDirs, Config, Settings, read_switch, resolve_settings
+from ask.config.settings import SANDBOX_LEVEL, SETTINGS, Settings
 from ask.console import StandardOutput
 from ask.errors import AskError, ConfigError, SafetyError, to_ask_error
 from ask.history.entries import generate_conversation_id
@@ -285,7 +289,7 @@ def check_map_jobs(app: AppContext) -> Iterator[CheckResult]:
 
 def check_tools(app: AppContext) -> Iterator[CheckResult]:
     """Check which tools a model is offered, and whether they work."""
-    settings = resolve_settings({}, app.environment, app.config)
+    settings = resolve_settings(RunOptions(), app.environment, app.config)
     engine = find_search_engine(app, settings.search_engine)
     names = [*(tool.spec.name for tool in BUILTIN_TOOLS), SEARCH_WEB.name]
     offered = [name for name in (names if engine else names[:-1]) if name not in settings.disabled_tools]
@@ -313,7 +317,7 @@ def check_tools(app: AppContext) -> Iterator[CheckResult]:
 
 def check_approvals(app: AppContext) -> Iterator[CheckResult]:
     """Check the allowlist, the denylist and the remembered approvals, if there are any."""
-    policy = ToolPolicy.from_settings(resolve_settings({}, app.environment, app.config))
+    policy = ToolPolicy.from_settings(resolve_settings(RunOptions(), app.environment, app.config))
     path = app.app_dirs.approvals_file
     remembered = ApprovalStore(path).read()
     if not (policy.allow or policy.deny or remembered):
@@ -355,7 +359,7 @@ def check_context(app: AppContext) -> Iterator[CheckResult]:
 
 def load_tool_plugins(app: AppContext) -> dict[str, Sequence[Tool] | PluginLoadError]:
     """Load the tools of each package; return them, or why they cannot be loaded, by distribution."""
-    settings = resolve_settings({}, app.environment, app.config)
+    settings = resolve_settings(RunOptions(), app.environment, app.config)
     distributions = {format_origin(distribution): distribution for distribution in app.plugins.tools}
     with app.cleanup:
         return {distributions[origin]: loaded for origin, loaded in load_plugin_tools(app, settings)}
@@ -419,7 +423,7 @@ def check_safe_mode(app: AppContext) -> Iterator[CheckResult]:
 
     A failure is a problem only if safe mode is on for every run.
     """
-    settings = resolve_settings({}, app.environment, app.config)
+    settings = resolve_settings(RunOptions(), app.environment, app.config)
     option = "--safe" if settings.safe_level == SANDBOX_LEVEL else "--safe-files"
     with TemporaryDirectory() as empty:
         work_dir = Path(empty, "work")

@@ -26,7 +26,7 @@ from ask.cli.groups import (
     print_text,
     require_confirmation,
 )
-from ask.config.settings import AppDirs, get_working_directory
+from ask.config.directories import AppDirs, get_working_directory
 from ask.console import StandardOutput, StderrConsole
 from ask.errors import BrokenOutputError, FileError, UsageError
 from ask.history.conversations import find_conversation, find_newest_conversation
@@ -138,8 +138,8 @@ def show_command(*, conversation_id: str | None, last: int | None, tools: bool, 
 
     ID is an id, its unique beginning, or a number from the list.
     """
+    from ask.export.conversation_text import TranscriptWriter
     from ask.history.export_format import ConversationExport, to_json_value
-    from ask.render.transcript import TranscriptWriter
 
     with open_history() as store:
         if conversation_id is None:
@@ -278,9 +278,9 @@ def format_export(
     Of several conversations, those that cannot be read are exported without messages, in JSON not at all; the reasons
     are added to `unreadable`.
     """
+    from ask.export.conversation_html import render_conversation_html
+    from ask.export.conversation_markdown import render_conversation_markdown
     from ask.history.export_format import ConversationExport, to_json_line
-    from ask.render.html_page import render_html_page
-    from ask.render.markdown import render_markdown_document
 
     def read(conversation: Conversation) -> list[Run]:
         try:
@@ -294,7 +294,7 @@ def format_export(
     if format_name == "json":
         exports = (ConversationExport(conversation, read(conversation)) for conversation in conversations)
         return (to_json_line(export) for export in exports if export.runs)
-    render = render_html_page if format_name == "html" else render_markdown_document
+    render = render_conversation_html if format_name == "html" else render_conversation_markdown
     return render(conversations, read)
 
 
@@ -459,8 +459,8 @@ def stats_command(*, days: int, as_json: bool, html_file: str | None) -> None:
     """
     if as_json and html_file is not None:
         raise UsageError("--json and --html cannot be combined", "use one of them")
+    from ask.export.usage_chart import to_statistics_dict, write_charts
     from ask.history.statistics import RunCostCalculator, compute_statistics
-    from ask.render.chart import to_statistics_dict, write_charts
 
     def make_pricing() -> RunCostCalculator:
         from ask.app import AppContext
@@ -476,9 +476,9 @@ def stats_command(*, days: int, as_json: bool, html_file: str | None) -> None:
         value = {"since": first_day.isoformat(), **to_statistics_dict(statistics)}
         print_text(json.dumps(value, indent=2, ensure_ascii=False))
     elif html_file is not None:
-        from ask.render.usage_report import render_usage_report
+        from ask.export.usage_html import render_usage_html
 
-        write_output(html_file, render_usage_report(statistics, first_day, date.today()))
+        write_output(html_file, render_usage_html(statistics, first_day, date.today()))
     elif statistics.total.runs:
         write_charts(statistics, first_day.isoformat())
     elif StandardOutput().is_terminal:

@@ -26,7 +26,7 @@ from ask.agent.run import enable_garbage_collection
 from ask.app import AppContext
 from ask.atomic_files import open_private_file
 from ask.cli.ask import (
-    get_default_options,
+    create_run_options,
     make_amount_parser,
     parse_dollars,
     parse_max_rounds,
@@ -38,10 +38,12 @@ from ask.cli.map_batch import check_batch_flags, refuse_row, run_batches
 from ask.cli.run import open_session
 from ask.client.prices import open_price_finder
 from ask.client.run_costs import to_priced_model
+from ask.config.model_options import UNSET_OPTION
+from ask.config.options import RunOptions
 from ask.console import StderrConsole
 from ask.errors import RowsFailedError, RunInterruptedError, UsageError
 from ask.map.engine import Engine, Progress
-from ask.map.job import Job, RowPrompt, RowTask, TaskResult, identify_rows, prepare_job
+from ask.map.job import Job, JobOptions, RowPrompt, RowTask, TaskResult, identify_rows, prepare_job
 from ask.map.ledger import Ledger
 from ask.map.output import OUTPUT_SUFFIXES, TABLE_DELIMITERS, ColumnNames, FileWriter, RowWriter, StdoutWriter
 from ask.map.rate_limit import MAX_CONCURRENCY, RateLimiter
@@ -60,7 +62,7 @@ from ask.messages import Usage
 from ask.render.amounts import format_age, format_count, format_dollars, format_duration
 from ask.render.progress_bar import ProgressBar
 from ask.render.table import write_table
-from ask.text import format_one_line
+from ask.text import decode_argument, format_one_line
 from ask.tools.file_names import find_equivalent_path
 
 if TYPE_CHECKING:
@@ -165,7 +167,7 @@ def command(**flags: Any) -> None:
     ask map -f {{path}} "Summarize this" contracts/*.pdf -O out.jsonl
     ask map --batch "Language: {{text}}" tickets.jsonl -O languages.jsonl
     """
-    with open_session(flags) as app:
+    with open_session(quiet=flags["quiet"], plain=flags["plain"]) as app:
         app.needs_keys = app.needs_keys and not flags["dry_run"]
         ledger = app.cleanup.enter_context(Ledger(app.app_dirs.ledger_file))
         if flags["list_jobs"]:
@@ -211,8 +213,18 @@ class MapCommand:
         if flags["engine"] is not None and flags["key"]:
             raise UsageError("--key does not work with --engine", "set the key in the environment of the workers")
         # Rows with tools run in processes of their own, which also open the sandbox.
-        options = {**get_default_options(), **flags, "no_tools": True, "safe": False, "safe_files": False}
-        self.job = prepare_job({**options, "safe_rows": get_safe_option(flags)}, app)
+        run_options = create_run_options(flags, no_tools=True, safe=False, safe_files=False)
+        options = JobOptions(
+            run=run_options,
+            prompt="" if has_template else decode_argument(flags["arguments"][0]),
+            models=flags["models"],
+            output=flags["output"],
+            with_tools=flags["with_tools"],
+            safe_option=get_safe_option(flags),
+            context=flags["context"],
+            directory_template=flags["workdir_template"],
+        )
+        self.job = prepare_job(options, app)
         output = self.job.output
         if flags["csv_safe"] and not (output and output.suffix.lower() in TABLE_DELIMITERS):
             raise UsageError("--csv-safe is for CSV and TSV", "write to a file with -O NAME.csv or -O NAME.tsv")
@@ -355,7 +367,7 @@ class MapCommand:
         if agent_options is None:
             from ask.map.row_runner import RowRunner
 
-            return RowRunner(job.requests, app).run, MAX_CONCURRENCY
+            return RowRunner(job.requests, job.system_prompts, app).run, MAX_CONCURRENCY
         from ask.map.agent_runner import AgentRunner
 
         runner = AgentRunner(job.requests, agent_options)
@@ -373,7 +385,7 @@ class MapCommand:
     def _print_estimate(self, rows: Iterator[Row]) -> None:
         """Print how many rows would be sent and what they would cost."""
         requests = self.job.requests
-        overheads = [estimate_text_tokens(request.system_prompt) for request in requests]
+        overheads = [estimate_text_tokens(prompt) for prompt in self.job.system_prompts]
         count = invalid = finished = tokens = 0
         for task in filter(None, identify_rows(self.job, self.ledger, rows)):
             if not task.can_be_sent:
@@ -418,30 +430,35 @@ class MapCommand:
 
         flags, request = self.flags, self.job.requests[0]
         schema = request.response_schema
-        texts = {
-            "--system": request.extra_system_prompt,
-            "--schema": schema.text if schema else "",
-            "--max-rounds": str(flags["max_rounds"] or ""),
-            "--timeout": str(flags["timeout"] or ""),
-        }
-        arguments = [f"{option}={text}" for option, text in texts.items() if text]
-        arguments.append("--context" if flags["context"] else "--no-context")
-        options, configured = request.settings.options, self.app.config.options
+        parameters, configured = request.settings.options, self.app.config.options
         # The others are read from config.toml, too, so that a model that refuses one goes on without it.
-        arguments += [
-            f"-o{name}={json.dumps(value)}"
-            for name, value in options.items()
+        parameter_options = [
+            f"{name}={json.dumps(value)}"
+            for name, value in parameters.items()
             if name in request.settings.given_options or configured.get(name) != value
         ]
-        arguments += [f"-o{name}=" for name in configured.keys() - options.keys()]
+        parameter_options += [f"{name}={UNSET_OPTION}" for name in configured.keys() - parameters.keys()]
+        options = RunOptions(
+            system=request.extra_system_prompt or None,
+            options=tuple(parameter_options),
+            schema=schema.text if schema else None,
+            max_rounds=flags["max_rounds"],
+            timeout=flags["timeout"],
+            context=flags["context"],
+            no_context=not flags["context"],
+            safe=flags["safe"],
+            safe_files=flags["safe_files"],
+            fallback=("",),  # the columns of a row name one model
+            as_json=True,
+            no_save=True,
+            no_stdin=True,
+        )
         # Safe rows always run in a copy, because rows that run at the same time must not share files.
-        safe_option = get_safe_option(flags)
-        arguments += filter(None, [safe_option])
-        template = flags["workdir_template"] or ("." if safe_option else None)
+        template = flags["workdir_template"] or ("." if flags["safe"] or flags["safe_files"] else None)
         folder = Path(template).absolute() if template else None
         if folder and not folder.is_dir():
             raise UsageError(f"there is no folder {folder}", "name an existing one with --workdir-template")
-        return AgentOptions(folder, tuple(arguments))
+        return AgentOptions(folder, options)
 
     def _announce_earlier_answers(self) -> None:
         """Print how many rows were answered in earlier runs."""

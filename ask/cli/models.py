@@ -8,7 +8,8 @@ from ask.app import AppContext
 from ask.cli.ask import parse_seconds
 from ask.cli.groups import JSON_OPTION, subcommand
 from ask.client.models_cache import get_cache_file, write_models
-from ask.config.settings import resolve_settings
+from ask.config.options import RunOptions
+from ask.config.resolution import resolve_settings
 from ask.errors import ProviderError
 from ask.render.table import write_table
 
@@ -33,7 +34,7 @@ def command(*, provider: str | None, timeout: float, as_json: bool) -> None:
     with redact_errors(app.console, verbose=False):
         endpoint = resolve_endpoint(app, ModelSelection(provider))
         app.console.redact = app.collect_secrets().redact
-        settings = resolve_settings({"timeout": timeout}, app.environment, app.config)
+        settings = resolve_settings(RunOptions(timeout=timeout), app.environment, app.config)
         models = create_client(endpoint, app.console.print_notice, settings).list_models()
         if not models:
             raise ProviderError(

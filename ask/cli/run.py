@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ask.agent.request import RunRequest, confirm_unanswered, prepare_request
+from ask.agent.request import RunRequest, prepare_request
 from ask.agent.run import record_exit_code, record_exit_code_on_error, run_request
 from ask.agent.tool_loop import RunResult
 from ask.app import AppContext
+from ask.config.options import RunOptions
 from ask.console import StandardOutput, StderrConsole, can_redraw
 from ask.errors import AskError, BrokenOutputError, PluginError, RunInterruptedError, to_ask_error
 from ask.render.plain import PlainRenderer
@@ -23,25 +24,36 @@ if TYPE_CHECKING:
     Renderer = PlainRenderer | JsonRenderer
 
 
-def run_prompt(flags: Mapping[str, Any]) -> int:
+def run_prompt(options: RunOptions, literal_options: Sequence[str] = ()) -> int:
     """Run the prompt of the command line; return the exit code.
+
+    `literal_options` are short options that are part of the prompt.
 
     It is 0, or 130 if the user does not want to run the command in the answer.
 
     Raises:
         AskError: what ended the run, after everything up to then is shown.
     """
-    with open_session(flags) as app:
-        request = prepare_request(flags, app)
-        if request.unanswered and is_on_terminal(app):
-            request = confirm_unanswered(request, app)
-        renderer = create_renderer(flags, request, app.console)
+    with open_session(quiet=options.quiet, plain=options.plain, verbose=options.verbose) as app:
+        if literal_options and app.console.is_terminal:
+            app.console.print_notice(f"treated as part of the question: {' '.join(literal_options)}")
+        prepared = prepare_request(options, app)
+        if prepared.unanswered and is_on_terminal(app):
+            from ask.agent.unanswered import confirm_unanswered
+
+            prepared = confirm_unanswered(prepared, app)
+        request = prepared.request
+        renderer = create_renderer(options, request, app.console)
         part_renderer = None
         if request.output_format:
             from ask.render.partial_answer import PartRenderer
 
-            part_renderer = PartRenderer(request, renderer, flags, app.console)
-        run_result = run_and_render(request, app, part_renderer or renderer)
+            part_renderer = PartRenderer(request, renderer, app.console, verbose=options.verbose)
+        if prepared.unanswered:
+            from ask.agent.unanswered import report_left_out
+
+            report_left_out(prepared, renderer.show)
+        run_result = run_and_render(request, app, part_renderer or renderer, replaced_runs=prepared.replaced_runs)
         app.cleanup.enter_context(record_exit_code_on_error(run_result, request, app))
         if run_result.error is not None:
             raise run_result.error
@@ -52,7 +64,7 @@ def run_prompt(flags: Mapping[str, Any]) -> int:
         run_follow_up = partial(run_and_render, app=app, renderer=renderer)
         command = offer_command(
             part_renderer.part,
-            request._replace(message_history=run_result.messages, opening_messages=(), unanswered=(), replaced_runs=()),
+            request._replace(message_history=run_result.messages, opening_messages=()),
             run_follow_up,
         )
         if not command:
@@ -68,12 +80,10 @@ def is_on_terminal(app: AppContext) -> bool:
 
 
 @contextmanager
-def open_session(flags: Mapping[str, Any]) -> Iterator[AppContext]:
+def open_session(*, quiet: bool, plain: bool, verbose: bool = False) -> Iterator[AppContext]:
     """Open what every command that asks models needs; redact its errors."""
-    app = AppContext(quiet=flags["quiet"], plain=flags["plain"])
-    if flags.get("literal_options") and app.console.is_terminal:
-        app.console.print_notice(f"treated as part of the question: {' '.join(flags['literal_options'])}")
-    with redact_errors(app.console, verbose=flags.get("verbose", False)), app.cleanup:
+    app = AppContext(quiet=quiet, plain=plain)
+    with redact_errors(app.console, verbose=verbose), app.cleanup:
         yield app
 
 
@@ -97,13 +107,13 @@ def redact_errors(console: StderrConsole, *, verbose: bool) -> Iterator[None]:
         raise ask_error from None
 
 
-def create_renderer(flags: Mapping[str, Any], request: RunRequest, console: StderrConsole) -> Renderer:
+def create_renderer(options: RunOptions, request: RunRequest, console: StderrConsole) -> Renderer:
     """Create the renderer that the options select."""
-    if not (flags["as_json"] or flags["as_events"]):
-        return create_text_renderer(request, console, plain=flags["plain"], verbose=flags["verbose"])
+    if not (options.as_json or options.as_events):
+        return create_text_renderer(request, console, plain=options.plain, verbose=options.verbose)
     from ask.render.json_events import JsonRenderer
 
-    return JsonRenderer(StandardOutput(), console, request, json_lines=flags["as_events"])
+    return JsonRenderer(StandardOutput(), console, request, json_lines=options.as_events)
 
 
 def create_text_renderer(
@@ -118,12 +128,26 @@ def create_text_renderer(
     return TerminalRenderer(output, console, verbose=verbose, raw=bool(request.output_format))
 
 
-def run_and_render(request: RunRequest, app: AppContext, renderer: Renderer | PartRenderer) -> RunResult:
+def run_and_render(
+    request: RunRequest,
+    app: AppContext,
+    renderer: Renderer | PartRenderer,
+    *,
+    replaced_runs: Sequence[int] = (),
+    summary_end_run: int | None = None,
+) -> RunResult:
     """Run a request and show it."""
     try:
-        run_result = run_request(request, app, renderer.show)
+        run_result = run_request(
+            request, app, renderer.show, replaced_runs=replaced_runs, summary_end_run=summary_end_run
+        )
     finally:
         renderer.stop()
     with record_exit_code_on_error(run_result, request, app):
         renderer.finish(run_result, request.conversation_id if run_result.is_saved else "")
     return run_result
+
+
+def run_row() -> int:
+    """Run a row of `ask map --tools`, whose `RunOptions` are on standard input as JSON; return the exit code."""
+    return run_prompt(RunOptions.from_json(sys.stdin.buffer.read()))

@@ -6,7 +6,7 @@ import click
 
 from ask.app import AppContext
 from ask.cli.groups import JSON_OPTION, TEXT, CommandGroup, print_text
-from ask.config.settings import get_working_directory
+from ask.config.directories import get_working_directory
 from ask.errors import FileError, UsageError
 from ask.project.project_context import list_all_skills
 from ask.project.trusted_files import UntrustedFileError

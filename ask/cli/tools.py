@@ -10,7 +10,10 @@ import click
 from ask.agent.toolset import Toolset, has_context_files, has_mcp_configuration
 from ask.app import AppContext
 from ask.cli.groups import JSON_OPTION, CommandGroup, print_text
-from ask.config.settings import SANDBOX_LEVEL, Settings, get_working_directory, resolve_settings
+from ask.config.directories import get_working_directory
+from ask.config.options import RunOptions
+from ask.config.resolution import resolve_settings
+from ask.config.settings import SANDBOX_LEVEL, Settings
 from ask.errors import FileError, UsageError
 from ask.mcp.run_servers import load_withheld_tools
 from ask.parsing import read_dict, read_list
@@ -39,7 +42,7 @@ def command() -> None:
 def list_command(*, functions: tuple[str, ...], as_json: bool) -> None:
     """List the tools that a model may call, with their parameters; optional ones are marked with a question mark."""
     app = AppContext()
-    settings = resolve_settings({}, app.environment, app.config)
+    settings = resolve_settings(RunOptions(), app.environment, app.config)
     with app.cleanup:
         rows = []
         for tool in load_every_tool(app, settings, functions):

@@ -12,16 +12,16 @@ import click
 
 from ask.app import AppContext
 from ask.cli.groups import print_notice, require_confirmation, subcommand
-from ask.config.settings import get_working_directory
+from ask.config.directories import get_working_directory
 from ask.console import BOLD, StandardOutput, identify_terminal
 from ask.errors import BrokenOutputError, FileError, UsageError
 from ask.history.conversations import find_conversation, find_last_run
 from ask.history.store import Store
 from ask.render.amounts import format_count, format_local_time
 from ask.render.table import write_table
-from ask.text import decode_argument
+from ask.text import decode_argument, join_names
 from ask.tools.file_access import escape_for_display
-from ask.undo.backups import BackupWriter, count_too_large, format_folders, format_path, join_names
+from ask.undo.backups import MAX_NAMES, BackupWriter, count_too_large, format_folders, format_path
 from ask.undo.journal import (
     REDO,
     RUN,
@@ -164,7 +164,7 @@ def format_steps(steps: Iterable[RestoreStep]) -> str:
             remaining_folders.add((change.path, status))
         if (change.path.parent, status) not in remaining_folders:
             names.append(f"{format_change_name(change)} ({status})")
-    return join_names(names)
+    return join_names(names, MAX_NAMES)
 
 
 def format_change_name(change: PathChange) -> str:

@@ -24,8 +24,8 @@ from typing import Any, BinaryIO, NoReturn
 from ask import errors
 from ask.atomic_files import create_private_folder, open_private_file
 from ask.client.provider_client import ProviderClient, RequestResult
+from ask.config.directories import AppDirs, get_working_directory
 from ask.config.secrets import Redactor
-from ask.config.settings import AppDirs, get_working_directory
 from ask.console import read_process_stat
 from ask.errors import (
     AskError,

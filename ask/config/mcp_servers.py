@@ -7,11 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
-from ask.config.table_checks import check_table, parse_table
 from ask.errors import ConfigError
 from ask.messages import EMPTY_MAPPING
 from ask.records import NamedTuple, PositiveFloat
-from ask.type_checks import get_fields
 
 SERVER_NAME_PATTERN = r"(?!.*__)[A-Za-z0-9_-]{1,32}"
 """Valid names of MCP servers.
@@ -70,7 +68,8 @@ def check_server_tables(path: Path, servers: Any) -> list[str]:
     Raises:
         ConfigError: a value of the wrong type, or a server without a command or URL.
     """
-    check_table(path, ("mcp", "servers"), servers)
+    if not isinstance(servers, dict):
+        raise ConfigError(f"{path}: mcp.servers must be a table", "write [mcp.servers.NAME]")
     warnings: list[str] = []
     for name, table in servers.items():
         if not re.fullmatch(SERVER_NAME_PATTERN, name):
@@ -112,7 +111,9 @@ def parse_server_table(name: str, table: Any, origin: Path, warnings: list[str] 
     Raises:
         ConfigError: a value has the wrong type.
     """
-    hints = {key: get_fields(ServerConfig)[key] for key in SERVER_KEYS}
-    values = parse_table(origin, ("mcp", "servers", name), table, hints, [] if warnings is None else warnings)
+    from ask.config.table_checks import parse_record_table
+
+    unknown_keys: list[str] = [] if warnings is None else warnings
+    values = parse_record_table(origin, ("mcp", "servers", name), table, ServerConfig, SERVER_KEYS, unknown_keys)
     server_type = values.get("type") or ("http" if "url" in values else "stdio")
     return ServerConfig(**{**values, "name": name, "origin": origin, "type": server_type})

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ask.config.settings import read_toml
+from ask.config.config_file import read_toml
 from ask.errors import ConfigError
 from ask.messages import EMPTY_MAPPING, Message, ToolCall
 from ask.parsing import read_dict

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,13 @@ def parse_table(
     warnings += [f"{path}: {format_unknown_key(name, hints)} in [{section}]" for name in table if name not in hints]
     known = [name for name in table if name in hints]
     return {name: parse_table_value(path, (*parts, name), table[name], hints[name], warnings) for name in known}
+
+
+def parse_record_table(
+    path: Path, parts: ValuePath, table: Any, record_type: Any, keys: Collection[str], warnings: list[str]
+) -> dict[str, Any]:
+    """Return the values of a table whose keys are these fields of a record, as `parse_table` does."""
+    return parse_table(path, parts, table, {key: get_fields(record_type)[key] for key in keys}, warnings)
 
 
 def parse_table_value(path: Path, parts: ValuePath, value: Any, hint: Any, warnings: list[str]) -> Any:

@@ -16,7 +16,7 @@ from ask.errors import FileError
 from ask.inputs.prompt_inputs import MAX_FILES, PromptInputs
 from ask.inputs.readers import FILE_LIMIT, decode_text
 from ask.records import NamedTuple
-from ask.text import decode_argument
+from ask.text import decode_argument, join_names
 
 GIT_FOLDER = ".git"
 GIT_CONFIG_VARIABLES = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_SYSTEM")
@@ -105,8 +105,7 @@ def read_folder(
         if len(texts) + len(skipped) > MAX_FILES:
             raise FileError(f"{name} contains more than {MAX_FILES:,} files", "attach a smaller part")
     if private:
-        others = f" and {len(private) - MAX_NAMED_FILES} more" if len(private) > MAX_NAMED_FILES else ""
-        names = f"{', '.join(private[:MAX_NAMED_FILES])}{others}"
+        names = join_names(private, MAX_NAMED_FILES)
         notify(f"{name} is not in a git repository; leaving out {names} (-f PATH attaches one)")
     if not texts:
         examples = "; ".join(skipped[:MAX_NAMED_FILES])

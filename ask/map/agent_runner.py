@@ -21,7 +21,7 @@ from typing import Any
 
 from ask.agent.request import RunRequest
 from ask.config.installation import find_launcher
-from ask.config.secrets import format_variable_prefix
+from ask.config.options import ROW_ARGUMENT, RunOptions
 from ask.errors import AskError, FileError, LimitReachedError
 from ask.map.job import RowTask, TaskResult
 from ask.map.ledger import RowResult
@@ -48,11 +48,11 @@ class AgentOptions(NamedTuple):
 
     Attributes:
         directory_template: the folder that each row gets a copy of; None to run in the current folder.
-        arguments: the options of `ask` that every row gets, without provider, model and prompt.
+        run: the options of every row, without its provider, model and prompt.
     """
 
     directory_template: Path | None
-    arguments: tuple[str, ...]
+    run: RunOptions
 
 
 class AgentRunner:
@@ -75,26 +75,29 @@ class AgentRunner:
     def run(self, task: RowTask) -> TaskResult:
         """Answer a row."""
         endpoint = self._requests[task.model_number].endpoint
-        command = [str(find_launcher()), "-p", endpoint.provider_name, "-m", endpoint.model, *self._options.arguments]
-        environment = {**os.environ, f"{format_variable_prefix(endpoint.provider_name)}_BASE_URL": endpoint.base_url}
-        if endpoint.key:
-            environment[f"{format_variable_prefix(endpoint.provider_name)}_API_KEY"] = endpoint.key
-        prompt = task.message.content.encode("utf-8", "replace")
         with tempfile.TemporaryDirectory(prefix="ask-map-", ignore_cleanup_errors=True) as folder_name:
-            folder = Path(folder_name)
+            folder, files = Path(folder_name), []
             for attachment in task.message.attachments:
                 file = folder / Path(attachment.name).name
                 file.write_bytes(attachment.data)
-                command += ["-f", str(file)]
+                files.append(str(file))
+            options = self._options.run._replace(
+                words=(task.message.content,),
+                provider=endpoint.provider_name,
+                model=endpoint.model,
+                base_url=endpoint.base_url,
+                key=endpoint.key,
+                files=tuple(files),
+            )
             template = self._options.directory_template
             if template is None:
-                return self._run_process(command, environment, Path.cwd(), prompt)
+                return self._run_process(options, Path.cwd())
             copies = folder / "copies"
             copies.mkdir()
             original, copy = copies / "a", copies / "b"
             original.symlink_to(template)
             shutil.copytree(template, copy, symlinks=True)
-            outcome = self._run_process(command, environment, copy, prompt)
+            outcome = self._run_process(options, copy)
             if outcome.result is None:
                 return outcome
             try:
@@ -102,13 +105,10 @@ class AgentRunner:
             except AskError as error:
                 return TaskResult(None, error, outcome.usage)
 
-    def _run_process(
-        self, command: Sequence[str], environment: Mapping[str, str], directory: Path, prompt: bytes
-    ) -> TaskResult:
+    def _run_process(self, options: RunOptions, directory: Path) -> TaskResult:
         process = subprocess.Popen(
-            [*command, "--json", "--no-save"],
+            [str(find_launcher()), ROW_ARGUMENT],
             cwd=directory,
-            env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -117,7 +117,7 @@ class AgentRunner:
         )
         self._processes.add(process)
         try:
-            output, messages = self._communicate(process, prompt)
+            output, messages = self._communicate(process, options.to_json().encode())
         finally:
             self._processes.discard(process)
         lines = messages.decode("utf-8", "replace").strip().splitlines()
@@ -133,9 +133,9 @@ class AgentRunner:
         answer = json.dumps(fields["data"], ensure_ascii=False) if "data" in fields else fields["text"]
         return TaskResult(RowResult("answered", answer, fields["finish"]), None, usage)
 
-    def _communicate(self, process: subprocess.Popen[bytes], prompt: bytes) -> tuple[bytes, bytes]:
+    def _communicate(self, process: subprocess.Popen[bytes], input_data: bytes) -> tuple[bytes, bytes]:
         """Return what a process writes to stdout and stderr; end it if its row is canceled."""
-        remaining_input: bytes | None = prompt
+        remaining_input: bytes | None = input_data
         while True:
             try:
                 return process.communicate(remaining_input, CANCEL_CHECK_SECONDS)

@@ -126,7 +126,7 @@ class BatchRunner:
         schema = request.response_schema
         return ChatRequest(
             model=request.endpoint.model,
-            messages=(Message("system", request.system_prompt), message),
+            messages=(Message("system", self._job.system_prompts[0]), message),
             options=request.settings.options,
             stream=False,
             schema=schema.value if schema else None,

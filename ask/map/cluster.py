@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 from ask import __version__
 from ask.agent.model_selection import ModelSelection, resolve_endpoint
 from ask.agent.request import RunRequest
-from ask.agent.toolset import Toolset
 from ask.app import AppContext
 from ask.config.installation import format_install_command
 from ask.config.secrets import Redactor
@@ -87,14 +86,14 @@ class JobRunner:
             raise ConfigError(f"a worker {differences}", "install the same versions on all machines")
         self._job = job
         self._app = AppContext(quiet=True)
-        self._requests = list(map(self._create_request, job.models, job.system_prompts))
+        self._requests = list(map(self._create_request, job.models))
         self.runner: AgentRunner | RowRunner
         if job.agent_options:
             self.runner = AgentRunner(self._requests, job.agent_options, is_task_released)
         else:
-            self.runner = RowRunner(self._requests, self._app)
+            self.runner = RowRunner(self._requests, job.system_prompts, self._app)
 
-    def _create_request(self, model: str, system_prompt: str) -> RunRequest:
+    def _create_request(self, model: str) -> RunRequest:
         job = self._job
         endpoint = resolve_endpoint(self._app, ModelSelection(model=model, base_url=job.base_url))
         return RunRequest(
@@ -107,10 +106,8 @@ class JobRunner:
             settings=job.settings,
             endpoint=endpoint,
             secrets=self._app.collect_secrets(),
-            toolset=Toolset(self._app),
             output_format="schema" if job.json_schema else "",
             response_schema=ResponseSchema(job.json_schema) if job.json_schema else None,
-            system_prompt=system_prompt,
         )
 
     def run(self, task: RowTask) -> TaskResult:
@@ -296,13 +293,19 @@ def describe_job(job: Job, agent_options: AgentOptions | None, base_url: str | N
     first = job.requests[0]
     redact, redact_value = first.secrets.redact, first.secrets.redact_value
     if agent_options:
-        agent_options = agent_options._replace(arguments=tuple(map(redact, agent_options.arguments)))
+        run = agent_options.run
+        run = run._replace(
+            system=run.system and redact(run.system),
+            schema=run.schema and redact(run.schema),
+            options=tuple(map(redact, run.options)),
+        )
+        agent_options = agent_options._replace(run=run)
     return ClusterJob(
         id=token_hex(8),
         versions=find_versions(),
         models=tuple(request.endpoint.full_name for request in job.requests),
         base_url=base_url,
-        system_prompts=tuple(redact(request.system_prompt) for request in job.requests),
+        system_prompts=tuple(map(redact, job.system_prompts)),
         settings=first.settings._replace(system="", options=redact_value({**first.settings.options})),
         json_schema=redact_value(first.response_schema.value) if first.response_schema else None,
         agent_options=agent_options,

@@ -14,12 +14,14 @@ from ask.agent.request import (
     add_models,
     check_attachments_supported,
     compose_message,
-    prepare_without_prompt,
+    prepare_without_message,
     read_files,
 )
 from ask.agent.system_prompt import build_system_prompt
+from ask.agent.toolset import Toolset
 from ask.app import AppContext
 from ask.client.run_costs import require_price
+from ask.config.options import RunOptions
 from ask.errors import AskError, UsageError
 from ask.map.ledger import Ledger, RowKey, RowResult
 from ask.map.output import check_output_path
@@ -27,7 +29,7 @@ from ask.map.rows import INDEX, PATH, Row
 from ask.messages import EMPTY_MAPPING, Message, Usage
 from ask.records import NamedTuple
 from ask.templates.placeholders import COLUMN_PATTERN, INPUT_NAME, fill_placeholders, find_placeholders
-from ask.text import decode_argument, format_suggestion
+from ask.text import format_suggestion
 
 if TYPE_CHECKING:
     from ask.inputs.prompt_inputs import PromptInputs
@@ -159,6 +161,8 @@ class Job(NamedTuple):
     Attributes:
         prompt: the prompt, with placeholders.
         requests: the request for each model, without a message.
+        system_prompts: the system prompt for each model.
+        toolset: the MCP servers that files of rows may come from.
         output: the output file; None for standard output.
         id: the identity of the job in the ledger.
         app: the user's installation.
@@ -166,6 +170,8 @@ class Job(NamedTuple):
 
     prompt: RowPrompt
     requests: tuple[RunRequest, ...]
+    system_prompts: tuple[str, ...]
+    toolset: Toolset
     output: Path | None
     id: str
     app: AppContext
@@ -206,57 +212,79 @@ class Job(NamedTuple):
                 raise UsageError("the prompt is empty")
             return Message("user", text)
         request = self.requests[model_number]
-        inputs = read_files(files, request, self.app)
+        inputs = read_files(files, request, self.toolset, self.app)
         if self.prompt.inputs:
             inputs = self.prompt.inputs.merge(inputs)
         check_attachments_supported(inputs.attachments, request.endpoint)
         return compose_message(text, None, inputs.texts, inputs.stdin_text, inputs.attachments)
 
 
-def prepare_job(flags: Mapping[str, Any], app: AppContext) -> Job:
+class JobOptions(NamedTuple):
+    """What the user asked for on the command line of `ask map`, as far as it makes this job another one.
+
+    Attributes:
+        run: the options of `ask` for its rows.
+        prompt: the prompt; "" if it is that of a template.
+        models: the models to ask; () for the default one.
+        output: the output file; None for standard output.
+        with_tools: whether the model may call tools.
+        safe_option: the option that turns on safe mode for the rows; "" for none.
+        context: whether rows with tools get the project's instructions and skills.
+        directory_template: the folder that each row gets a copy of; None to run in the current folder.
+    """
+
+    run: RunOptions
+    prompt: str
+    models: Sequence[str]
+    output: str | None
+    with_tools: bool
+    safe_option: str
+    context: bool
+    directory_template: str | None
+
+
+def prepare_job(options: JobOptions, app: AppContext) -> Job:
     """Resolve the prompt, the settings and the models of a job.
 
     Args:
-        flags: the options of `ask map`, and defaults for the others of `ask`.
+        options: the options of `ask map`.
         app: the user's installation, whose `cleanup` is closed at the end of the job.
 
     Raises:
         AskError: an option or the configuration is invalid.
     """
-    output = check_output_path(flags["output"]) if flags["output"] else None
-    models = flags["models"] or (None,)
-    first = prepare_without_prompt({**flags, "model": models[0]}, app, has_columns=True)
-    template = first.template
-    prompt_text = template.prompt if template else decode_argument(flags["arguments"][0])
+    output = check_output_path(options.output) if options.output else None
+    first_model, *other_models = options.models or (None,)
+    prepared = prepare_without_message(options.run._replace(model=first_model), app, has_columns=True)
+    first, template = prepared.request, prepared.template
+    prompt_text = template.prompt if template else options.prompt
     values, inputs = (template.values, template.inputs) if template else ({}, None)
-    prompt = RowPrompt(prompt_text, flags["files"], values, inputs)
+    prompt = RowPrompt(prompt_text, options.run.files, values, inputs)
     first = first._replace(
         endpoint=first.endpoint._replace(preconnection=None),
         settings=first.settings._replace(stream=False),
         fallbacks=(),  # the columns of a row name one model
     )
-    requests = tuple(
-        request._replace(system_prompt=build_system_prompt(request, app.environment, ()))
-        for request in add_models(first, models[1:], flags, app)
-    )
+    requests = add_models(first, list(filter(None, other_models)), options.run, app)
+    system_prompts = tuple(build_system_prompt(request, app.environment, ()) for request in requests)
     if first.settings.max_cost is not None:
         for request in requests:
             if not request.endpoint.provider.info.reports_cost:
                 require_price(app, request.endpoint, request.settings)
     identity = [
         prompt_text,
-        flags["files"],
-        flags["template"],
-        flags["variables"],
+        options.run.files,
+        options.run.template,
+        options.run.variables,
         first.extra_system_prompt,
         [[each.endpoint.provider_name, each.endpoint.model] for each in requests],
         sorted(first.settings.options.items(), key=lambda item: item[0]),
         first.response_schema.value if first.response_schema else None,
-        [flags["with_tools"], flags["safe_rows"], flags["context"], str(flags["workdir_template"] or "")],
+        [options.with_tools, options.safe_option, options.context, options.directory_template or ""],
         str(output or ""),
     ]
     digest = blake2b(json.dumps(identity, sort_keys=True, default=str).encode("utf-8", "replace"), digest_size=6)
-    return Job(prompt, requests, output, digest.hexdigest(), app)
+    return Job(prompt, requests, system_prompts, prepared.toolset, output, digest.hexdigest(), app)
 
 
 def identify_rows(job: Job, ledger: Ledger, rows: Iterable[Row | None]) -> Iterator[RowTask | None]:

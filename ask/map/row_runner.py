@@ -22,14 +22,16 @@ class RowRunner:
 
     Args:
         requests: the job's request for each of its models, without a message.
+        system_prompts: the system prompt for each of them.
         app: the user's installation.
     """
 
-    def __init__(self, requests: Sequence[RunRequest], app: AppContext) -> None:
+    def __init__(self, requests: Sequence[RunRequest], system_prompts: Sequence[str], app: AppContext) -> None:
         # The engine sends a row again, and adds up the costs of the job.
         self._requests = [
             request._replace(settings=request.settings._replace(tries=1, max_cost=None)) for request in requests
         ]
+        self._system_prompts = system_prompts
         self._app = app
         self._adjustments = [RequestAdjustments(app.console.print_notice) for _ in requests]
         self._local = threading.local()
@@ -43,7 +45,14 @@ class RowRunner:
         request = self._requests[number]._replace(user_message=task.message)
         local.headers = EMPTY_MAPPING
         # Events are for displaying a run.
-        result = ToolLoop(request, self._app, lambda _: None, client=local.clients[number]).run()
+        loop = ToolLoop(
+            request,
+            self._app,
+            lambda _: None,
+            client=local.clients[number],
+            system_prompt=self._system_prompts[number],
+        )
+        result = loop.run()
         if result.error is None:
             self._keep_model(number, result.requests[-1][0])
         if result.error is not None:

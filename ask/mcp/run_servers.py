@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ask.app import AppContext
+from ask.config.installation import format_install_command
 from ask.config.mcp_servers import ServerConfig
 from ask.config.settings import Settings
 from ask.errors import MissingDependencyError
@@ -35,8 +36,6 @@ def is_mcp_installed() -> bool:
 def check_mcp_installed() -> None:
     """Raise `MissingDependencyError` if the optional package for MCP is not installed."""
     if not is_mcp_installed():
-        from ask.config.installation import format_install_command
-
         raise MissingDependencyError("the package mcp is not installed", format_install_command(MCP_EXTRA))
 
 
@@ -61,8 +60,6 @@ def load_mcp_tools(app: AppContext, settings: Settings, servers: LazyServers) ->
     prefixes = {server.name: build_tool_prefix(server.name) for server in all_servers}
     usable_servers = [server for server in all_servers if server.enabled and can_start_server(server, settings)]
     if usable_servers and not is_mcp_installed():
-        from ask.config.installation import format_install_command
-
         hint = format_install_command(MCP_EXTRA)
         app.console.print_notice(f"MCP servers need the package mcp: {hint}")
         usable_servers = []

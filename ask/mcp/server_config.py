@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from ask.config.config_file import Config
 from ask.config.mcp_servers import (
     SERVER_KEYS,
     SERVER_NAME_PATTERN,
@@ -20,7 +21,6 @@ from ask.config.mcp_servers import (
     check_server_tables,
     parse_server_table,
 )
-from ask.config.settings import Config
 from ask.errors import ConfigError
 from ask.parsing import read_dict, read_list
 from ask.records import NamedTuple

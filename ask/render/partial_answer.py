@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from typing import Any
 
 from ask.agent.request import RunRequest
 from ask.agent.tool_loop import RunResult, get_last_answer
@@ -20,8 +18,13 @@ from ask.render.plain import PlainRenderer
 class PartRenderer:
     """Shows only the part of the answer that the output format requires, at the end.
 
-    Other events are passed on to `renderer`. If the answer has no such part, the run fails with that error. `flags` are
-    the command line options by name.
+    Other events are passed on to `renderer`. If the answer has no such part, the run fails with that error.
+
+    Args:
+        request: the request, with the output format.
+        renderer: shows everything else.
+        console: standard error.
+        verbose: whether to show an answer that does not match the schema.
 
     Attributes:
         part: The part; "" before the end and if there is none.
@@ -33,14 +36,15 @@ class PartRenderer:
         self,
         request: RunRequest,
         renderer: PlainRenderer | JsonRenderer,
-        flags: Mapping[str, Any],
         console: StderrConsole,
+        *,
+        verbose: bool,
     ) -> None:
         self._request = request
         self._renderer = renderer
         self._console = console
-        self._is_on_terminal = sys.stdout.isatty() and not (flags["as_json"] or flags["as_events"])
-        self._shows_mismatch = flags["verbose"] and request.response_schema is not None
+        self._is_on_terminal = sys.stdout.isatty() and not isinstance(renderer, JsonRenderer)
+        self._shows_mismatch = verbose and request.response_schema is not None
         self.part = ""
         self.is_shown = not (request.output_format == "cmd" and self._is_on_terminal and is_in_foreground())
 

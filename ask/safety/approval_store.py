@@ -21,7 +21,6 @@ from ask.records import NamedTuple, Rule
 from ask.safety.command_rules import ANY_ARGUMENTS, RUNNERS, SHELLS, WRAPPERS, CallRule, find_allow_rules
 from ask.safety.policy import COMMAND_TOOL, PendingToolCall
 from ask.safety.shell_syntax import parse_command_line
-from ask.type_checks import WrongTypeError, parse_value
 
 _PROGRAM_NAME = re.compile(r"[A-Za-z0-9_./+-]{1,60}")
 _MAX_PROGRAMS = 4
@@ -174,12 +173,11 @@ class ApprovalStore:
 
 def _parse_rows(content: Any) -> list[Approval | Any]:
     """Parse the rows of the file; one that is damaged, or from a newer version, approves nothing and stays as it is."""
-    return [_parse_approval(row) or row for row in parse_value(content, list[Any])]
+    from ask.type_checks import WrongTypeError, parse_value
 
-
-def _parse_approval(row: Any) -> Approval | None:
-    # Earlier versions did not write the level.
-    fields = {"level": SANDBOX_LEVEL, **row} if isinstance(row, dict) else {}
-    with suppress(WrongTypeError):
-        return parse_value(fields, Approval)
-    return None
+    rows = parse_value(content, list[Any])
+    for position, row in enumerate(rows):
+        with suppress(WrongTypeError):
+            # Earlier versions did not write the level.
+            rows[position] = parse_value({"level": SANDBOX_LEVEL, **row} if isinstance(row, dict) else row, Approval)
+    return rows

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 TEMPORARY_FOLDER = "/tmp"  # noqa: S108 - this is the sandbox's /tmp
 SANDBOX_MARKER_PATH = "/run/ask-sandbox"
 """A file in every sandbox. After the last mount, bubblewrap copies it from a pipe until that is closed."""
-_MOUNT_TIMEOUT = 10.0
+_MOUNT_TIMEOUT = 60.0
+"""Seconds that all mounts may take: a slow machine needs tens of seconds for the most that `limit_mounts` allows."""
 _PIPE_SIZE = 4096
 """The smallest size of a pipe in bytes; a single write fills it."""
 _KILL_TIMEOUT = 5.0

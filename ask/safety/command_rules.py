@@ -74,7 +74,7 @@ def select_valid_rules(key: str, entries: Iterable[str], skip: Callable[[str], N
 
 
 def _parse_rule(key: str, entry: str) -> CallRule:
-    commands, _, is_exact = parse_command_line(entry)
+    commands, _, is_exact, _ = parse_command_line(entry)
     if not is_exact or len(commands) != 1:
         hint = 'use a command such as "git log *", with special characters in quotes, or the name of a tool'
         raise ConfigError(f"{key}: {entry!r} is not one simple command", hint)

@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import os
 import stat
-from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext, suppress
 from itertools import islice
 from pathlib import Path
 
 from ask.errors import SafetyError
+from ask.safety.crowded_folders import cover_paths, limit_mounts
 from ask.safety.git_paths import GitReader, find_git
 from ask.safety.home_links import find_linked_paths
 from ask.safety.outer_repository import REPOSITORY_CONTENT, read_gitfile
 from ask.safety.path_policy import SYSTEM_FOLDERS
 from ask.safety.protected_paths import (
     PROTECTED_NAME_SET,
+    SHOWN_ONCE,
     PlaceholderCreator,
     ProtectedPaths,
     find_placeholder_names,
@@ -29,6 +31,7 @@ from ask.safety.protected_paths import (
 )
 from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
 from ask.safety.scan_record import ScanRecord, read_scan_record, write_scan_record
+from ask.text import format_one_line, join_names
 from ask.tools.file_access import can_contain_secrets, is_empty
 
 MAX_TOP_ENTRIES = 1_000_000
@@ -39,8 +42,8 @@ MAX_FOLDER_ENTRIES = 5_000
 """Maximum number of entries of one deeper folder that are scanned, so that it does not prevent the scan of others."""
 MAX_GIT_REPOSITORIES = 50
 """Maximum number of repositories whose configuration is read, in addition to those of earlier runs."""
-MAX_MOUNT_ARGUMENTS = 8_000
-"""Maximum number of arguments for mounts: bubblewrap accepts 9,000 arguments."""
+_MAX_NAMED_COMMANDS = 10
+"""How many commands of git a warning names."""
 _LOW_PRIORITY_NAMES = frozenset({"node_modules", "__pycache__", "site-packages"})
 _VIRTUAL_ENVIRONMENT_NAMES = frozenset(
     {"pyvenv.cfg", "bin", "etc", "include", "lib", "lib64", "man", "share", ".gitignore", ".lock", "CACHEDIR.TAG"}
@@ -90,23 +93,21 @@ def inspect_filesystem(
     secrets = _add_earlier_secrets(scan, record, protected_paths, is_complete=is_complete)
     hidden = [*private_paths, *protected_paths.unreadable_folders, *secrets]
     hidden += scan.filter_existing((*previous.hidden_files, *previous.hidden_folders))
-    hidden += _hide_crowded_folders(config, secrets, protected_paths) if create_placeholders else ()
-    folders = [path for path in hidden if os.path.isdir(path)]
-    files = [path for path in hidden if not os.path.isdir(path)]
-    # Paths in a hidden folder are out of reach anyway.
-    protected_tuple, files_tuple, folders_tuple = (
-        tuple(dict.fromkeys(path for path in paths if not is_in_any(path.parent, folders)))
-        for paths in (protected, files, folders)
+    filesystem = cover_paths(
+        HostFilesystem(
+            *_list_root_folder(),
+            protected_paths=tuple(protected),
+            crowded_folders=tuple(scan.filter_existing(previous.crowded_folders)),
+            hidden_files=tuple(path for path in hidden if not os.path.isdir(path)),
+            hidden_folders=tuple(filter(os.path.isdir, hidden)),
+        )
     )
-    pinned = find_parent_folders(
-        [*protected_tuple, *files_tuple, *folders_tuple, *config.writable_folders], config.writable_folders
-    )
+    found = ScanRecord._make(tuple(map(str, paths)) for paths in (filesystem.protected_paths, secrets, repositories))
+    crowded_warnings: list[str] = []
     if create_placeholders:
-        _check_mount_count(protected_tuple, files_tuple, folders_tuple, pinned)
-    found = ScanRecord._make(tuple(map(str, paths)) for paths in (protected_tuple, secrets, repositories))
+        filesystem, crowded_warnings = limit_mounts(filesystem, config.writable_folders)
     write_scan_record(config.state_folder, config.outermost_folders, found)
-    filesystem = HostFilesystem(*_list_root_folder(), pinned, protected_tuple, files_tuple, folders_tuple)
-    return filesystem, protected_paths.warnings
+    return filesystem, [*protected_paths.warnings, *crowded_warnings]
 
 
 def _scan_folders(config: SandboxConfig, scan: FolderScan, protected_paths: ProtectedPaths, *, by_mounts: bool) -> bool:
@@ -136,52 +137,19 @@ def _list_root_folder() -> tuple[tuple[tuple[str, Path], ...], tuple[Path, ...]]
     return tuple(links), tuple(system)
 
 
-def find_parent_folders(paths: Iterable[Path], writable_folders: Sequence[Path]) -> tuple[Path, ...]:
-    """Return the folders between the writable folders and `paths`: moving one of them would move the path, too."""
-    parents = {parent for path in paths for parent in path.parents if is_in_any(parent, writable_folders)}
-    return tuple(sorted(parents.difference(writable_folders)))
-
-
 def _add_earlier_secrets(
     scan: FolderScan, record: ScanRecord, protected_paths: ProtectedPaths, *, is_complete: bool
 ) -> list[Path]:
     """Return what a scan hides, and what was hidden in an earlier run: calls can delete a link that leads there."""
     earlier = scan.filter_existing(map(Path, record.hidden))
-    for path in earlier if is_complete else ():
-        if not is_in_any(path, scan.hidden_paths):
-            protected_paths.add_warning(f"{path} stays hidden, as in an earlier run; it can be read if you rename it")
-    return list(dict.fromkeys((*scan.hidden_paths, *earlier)))
-
-
-def _check_mount_count(
-    protected: Sequence[Path], hidden_files: Sequence[Path], hidden_folders: Sequence[Path], pinned: Sequence[Path]
-) -> None:
-    """Check that bubblewrap can mount everything.
-
-    Raises:
-        SafetyError: it cannot.
-    """
-    files = [*protected, *hidden_files]
-    if 3 * len((*files, *pinned)) + 6 * len(hidden_folders) > MAX_MOUNT_ARGUMENTS:
-        folder, count = Counter(path.parent for path in (*files, *hidden_folders)).most_common(1)[0]
-        raise SafetyError(
-            f"safe mode cannot protect the {count:,} files in {folder} that programs run or that may contain secrets",
-            "move them to a folder of their own",
+    hidden = frozenset(scan.hidden_paths)
+    names = [str(path) for path in earlier if hidden.isdisjoint((path, *path.parents))] if is_complete else []
+    if names:
+        count = f"{len(names):,} paths stay" if len(names) > 1 else "1 path stays"
+        protected_paths.add_warning(
+            f"{count} hidden, as in an earlier run: {join_names(names, 3)}; ask safe --forget PATH makes it readable"
         )
-
-
-def _hide_crowded_folders(
-    config: SandboxConfig, secrets: Sequence[Path], protected_paths: ProtectedPaths
-) -> Iterator[Path]:
-    """Yield folders to hide as a whole if there are more secrets than bubblewrap can hide one by one."""
-    excess = len(secrets) - MAX_MOUNT_ARGUMENTS // 6
-    for folder, count in Counter(path.parent for path in secrets).most_common():
-        if excess <= 0:
-            return
-        if not any(writable.is_relative_to(folder) for writable in config.writable_folders):
-            excess -= count
-            protected_paths.add_warning(f"{folder} is hidden in this run: it has {count:,} files for secrets")
-            yield folder
+    return list(dict.fromkeys((*scan.hidden_paths, *earlier)))
 
 
 def _protect_git_paths(
@@ -207,6 +175,7 @@ def _protect_git_paths(
         protected_paths.add_warning(
             f"more than {MAX_GIT_REPOSITORIES} git repositories: files used by the new ones are not protected"
         )
+    unclear_commands: list[str] = []
     for repository in git_reader.read_repositories(examined):
         folder = repository.folder
         if repository.git_dir and folder in config.writable_folders and folder.is_relative_to(repository.git_dir):
@@ -220,13 +189,17 @@ def _protect_git_paths(
                 f"git cannot report its configuration for {folder} ({repository.error}): programs named there may "
                 "be unprotected"
             )
-        if repository.unclear_keys:
-            protected_paths.add_warning(
-                f"git runs commands in {folder} whose files may be unprotected ({', '.join(repository.unclear_keys)}): "
-                "check these files before you use git there"
-            )
+        unclear_commands += (
+            f"{name}: {format_one_line(text, 100)}" for name, text in repository.unclear_commands.items()
+        )
         for path in repository.paths:
             protected_paths.protect(path.path, path.placeholder_type, used_by="git")
+    if commands := list(dict.fromkeys(unclear_commands)):
+        more = f"; and {len(commands) - _MAX_NAMED_COMMANDS} more" if len(commands) > _MAX_NAMED_COMMANDS else ""
+        protected_paths.add_warning(
+            f"git runs commands whose files may be unprotected ({'; '.join(commands[:_MAX_NAMED_COMMANDS])}{more}): "
+            f"after a run, look for new files of theirs before you use git {SHOWN_ONCE}"
+        )
     return is_complete
 
 

@@ -15,9 +15,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Self
 
 from ask.records import NamedTuple
+from ask.safety.git_commands import COMMAND_KEY, GitPath, expand_home, find_command_files, find_existing_files
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -34,67 +36,10 @@ _LISTING_ARGUMENTS = ("config", "--show-origin", "--includes", "--null", "--list
 _GLOBAL_OPTIONS = ("-c", "safe.directory=*", "-c", "safe.bareRepository=all")
 _INCLUDE_KEY = re.compile(r"include(?:if\..*)?\.path", re.DOTALL)
 _FOLDER_KEYS = {"core.hookspath", "init.templatedir"}
-_COMMAND_KEY = re.compile(
-    r"(?:pager|hook)\..*|.*(?:cmd|command|program|helper|driver|clean|smudge|process|textconv|editor|pager|fsmonitor"
-    r"|askpass|gitproxy|hook|external|difffilter|path|uploadpack|receivepack|vcs|tunnel|browser|httpd|smtpserver)",
-    re.DOTALL,
-)
-_TOP_LEVEL_SUBSTITUTION = re.compile(r"(?:\$\(|`)\s*git rev-parse --show-toplevel\s*(?:\)|`)")
-_VARIABLE_REFERENCE = re.compile(r"\$(?:\{(HOME|PWD)\}|(HOME|PWD)\b)")
-_INTERPRETERS = {"sh", "bash", "dash", "zsh", "exec", "node", "perl", "python", "python3", "ruby"}
-_BUILD_TOOLS = frozenset(
-    {
-        *(
-            "make",
-            "gmake",
-            "bmake",
-            "ninja",
-            "just",
-            "task",
-            "rake",
-            "npm",
-            "npx",
-            "pnpm",
-            "yarn",
-            "bun",
-            "cargo",
-            "go",
-        ),
-        *("gradle", "mvn", "ant", "tox", "nox", "uv", "poetry", "eval"),
-    }
-)
-"""Programs that run what files in the current folder say, and commands whose files cannot be determined."""
-_FOLDER_CHANGE = re.compile(
-    r"(?:(?<![\w./-])(?:cd|pushd)\s+(?:-[-\w]*\s+)*|\s-C\s*|\s--(?:directory|prefix|cwd|chdir)[=\s]\s*)"
-    r"(\"[^\"$`]+\"|'[^']+'|(?:\\.|[^\s;&|()$`\"'\\])+)"
-)
-_UNKNOWN_FILE = re.compile(
-    # A path or folder that depends on a variable or on the output of another command.
-    r"\$[\w{(][^\s;&|]*/|\b(?:cd|pushd)\s+(?:-[-\w]*\s+)*[\"']?[$`]|-C\s*[\"']?[$`]"
-    # A script that depends on one, or on what a folder contains.
-    r"|(?<![\w.-])(?:(?:ba|da|z)?sh|source|node|perl|python[\d.]*|ruby)[\"']?\s+(?:-\w+\s+)*[\"']?[$`]"
-    r"|(?<![\w.-])(?:(?:ba|da|z)?sh|source)\s+(?:-\w+\s+)*[^\s;&|\"'-][^\s;&|\"']*\*"
-    r"|(?:^|[;&|({!'\"]|\bdo\b|\bthen\b)\s*\.\s+(?:[\"']?[$`]|[^\s;&|\"']*\*)|\brun-parts\b"
-    # Python imports modules from the current folder first, unless it has the option -I or -P.
-    r"|\bpython[\d.]*[\"']?\s+(?!-\w*[IP])(?:-\S+\s+(?:[^-\s]\S*\s+)?)*?-[A-Za-z]*[mc]\b"
-)
-_PLAIN_PATH = re.compile(r"(?!-)(?!.*://)[^\s$*?`()&|;<>=]+")
 _COMMAND_VARIABLES = (
     *("GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_PAGER", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS", "SSH_ASKPASS"),
     *("GIT_EXTERNAL_DIFF", "GIT_PROXY_COMMAND", "VISUAL", "EDITOR", "PAGER", "BROWSER"),
 )
-
-
-class GitPath(NamedTuple):
-    """A path that git uses."""
-
-    path: Path
-    """An absolute path; it may contain links and may not exist."""
-    placeholder_type: str = ""
-    """The placeholder to create if the path does not exist: "folder", "file" or "" for none.
-
-    An included file needs "file", because git fails if it is a folder.
-    """
 
 
 class GitRepository(NamedTuple):
@@ -106,15 +51,15 @@ class GitRepository(NamedTuple):
     paths: tuple[GitPath, ...]
     error: str = ""
     """Why the information is incomplete, or ""."""
-    unclear_keys: tuple[str, ...] = ()
-    """The settings whose commands run files that cannot be determined."""
+    unclear_commands: Mapping[str, str] = MappingProxyType({})
+    """The commands that may run files that cannot be determined, by their settings or variables."""
 
 
 _GitCommand = tuple[Path, tuple[str, ...]]
 """The folder to run git in, and the arguments."""
 
 
-class _GitSetting(NamedTuple):
+class GitSetting(NamedTuple):
     origin: str
     key: str
     value: str
@@ -191,14 +136,18 @@ class GitReader:
             paths += [*_list_links(git_dir), *_list_links(common)]
         settings = self._add_conditional_settings(top, _parse_settings(listing))
         paths += _find_paths(settings, top, self._user_environment)
-        home = self._user_environment.get("HOME", "")
-        unclear = [one.key for one in settings if _is_command(one) and _is_unclear(one.value, top, home)]
+        unclear = {}
+        for name, command in iterate_commands(settings, self._user_environment):
+            files = find_command_files(command, top, self._user_environment.get("HOME", ""))
+            paths += files.paths
+            if files.is_unclear:
+                unclear[name] = command
         hook_folders = [path.path for path in paths if path.placeholder_type == "folder"]
         paths += [link for hook_folder in hook_folders for link in _list_links(hook_folder, "folder")]
         error = error or listing_error or self._include_error
-        return GitRepository(folder, git_dir, tuple(dict.fromkeys(paths)), error, tuple(dict.fromkeys(unclear)))
+        return GitRepository(folder, git_dir, tuple(dict.fromkeys(paths)), error, unclear)
 
-    def _add_conditional_settings(self, top: Path, settings: list[_GitSetting]) -> list[_GitSetting]:
+    def _add_conditional_settings(self, top: Path, settings: list[GitSetting]) -> list[GitSetting]:
         """Add the settings of all files that git would include under other conditions."""
         all_settings = list(settings)
         seen_paths = {os.path.realpath(top / setting.origin) for setting in settings}
@@ -210,7 +159,7 @@ class GitReader:
             all_settings += settings
         return all_settings
 
-    def _read_included_files(self, paths: Sequence[str]) -> list[_GitSetting]:
+    def _read_included_files(self, paths: Sequence[str]) -> list[GitSetting]:
         self._included_paths.update(paths)
         if len(self._included_paths) > _MAX_INCLUDED_FILES:
             self._include_error = f"more than {_MAX_INCLUDED_FILES} files are included"
@@ -285,103 +234,51 @@ def _parse_error(text: bytes) -> str:
     return (lines[-1].partition(":")[2].strip() if lines else "")[:200] or "git failed without a message"
 
 
-def _parse_settings(text: str) -> list[_GitSetting]:
+def _parse_settings(text: str) -> list[GitSetting]:
     parts = text.split("\0")
     settings = []
     for origin, setting in zip(parts[::2], parts[1::2], strict=False):
         key, _, value = setting.partition("\n")
-        settings.append(_GitSetting(origin.removeprefix("file:") if origin.startswith("file:") else "", key, value))
+        settings.append(GitSetting(origin.removeprefix("file:") if origin.startswith("file:") else "", key, value))
     return settings
 
 
-def _find_included_paths(settings: Iterable[_GitSetting], top: Path, home: str) -> Iterator[Path]:
+def _find_included_paths(settings: Iterable[GitSetting], top: Path, home: str) -> Iterator[Path]:
     for setting in settings:
         if _INCLUDE_KEY.fullmatch(setting.key.lower()) and setting.value:
-            yield (top / setting.origin).parent / _expand_home(setting.value, home)
+            yield (top / setting.origin).parent / expand_home(setting.value, home)
 
 
-def _find_paths(settings: Sequence[_GitSetting], top: Path, environment: Mapping[str, str]) -> Iterator[GitPath]:
+def _find_paths(settings: Sequence[GitSetting], top: Path, environment: Mapping[str, str]) -> Iterator[GitPath]:
     """Yield the paths named by settings and environment variables, relative to the top folder like git's programs."""
     home = environment.get("HOME", "")
     yield from (GitPath(top / origin) for origin in dict.fromkeys(setting.origin for setting in settings) if origin)
     yield from (GitPath(path, "file") for path in _find_included_paths(settings, top, home))
-    if template := environment.get("GIT_TEMPLATE_DIR"):
-        yield GitPath(top / _expand_home(template, home), "folder")
-    for name in _COMMAND_VARIABLES:
-        yield from _find_command_paths(environment.get(name, ""), top, home, is_command=True)
+    for folder in filter(None, map(environment.get, ("GIT_TEMPLATE_DIR", "GIT_EXEC_PATH"))):
+        yield GitPath(top / expand_home(folder, home), "folder")
     for setting in settings:
         key = setting.key.lower()
         if key in _FOLDER_KEYS and setting.value:
-            yield GitPath(top / _expand_home(setting.value, home), "folder")
+            yield GitPath(top / expand_home(setting.value, home), "folder")
         elif key == "core.attributesfile":
-            yield GitPath(top / _expand_home(setting.value, home))
+            yield GitPath(top / expand_home(setting.value, home))
         elif not _INCLUDE_KEY.fullmatch(key):
-            yield from _find_command_paths(setting.value, top, home, is_command=_is_command(setting))
+            yield from find_existing_files(setting.value, top, home)
 
 
-def _is_command(setting: _GitSetting) -> bool:
-    return setting.value.startswith("!") or bool(_COMMAND_KEY.fullmatch(setting.key.lower()))
-
-
-def _find_command_paths(value: str, top: Path, home: str, *, is_command: bool) -> Iterator[GitPath]:
-    """Yield the existing files that a command names, its program even if that is missing, and where it builds.
-
-    Words may be relative to the top folder, or to a folder that the command names, as in `cd tools && ./clean`.
-    """
-    command, words, all_words = _split_command(value, top, home)
-    program = words[1:2] if words and words[0] in _INTERPRETERS else [word for word in words[:1] if "/" in word]
-    folders = _find_folders(command, top, home) if is_command else [top]
-    if is_command:
-        program += [word for word in all_words if word.startswith("./")]
-        yield from (
-            GitPath(folders[-1] / _expand_home(word, home), "folder") for word in program if _PLAIN_PATH.fullmatch(word)
-        )
-        if not _BUILD_TOOLS.isdisjoint(all_words):
-            yield from map(GitPath, folders[1:])
-    if len(words) > 1 or "/" in command:  # otherwise a program on PATH, or not a path
-        for path in (folder / _expand_home(word, home) for word in all_words for folder in folders):
-            if os.path.isfile(path):
-                yield GitPath(path)
-
-
-def _split_command(value: str, top: Path, home: str) -> tuple[str, list[str], list[str]]:
-    """Return a command with its known variables replaced, its words, and also the words inside these."""
-    command = _VARIABLE_REFERENCE.sub(
-        lambda match: home if "HOME" in match[0] else str(top),
-        _TOP_LEVEL_SUBSTITUTION.sub(lambda _: str(top), value.removeprefix("!")),
-    )
-    try:
-        words = shlex.split(command)
-    except ValueError:
-        words = command.split()
-    parts = re.split(r"[\s;&|()<>\"'`={}!,]+", command)
-    return command, words, [word for word in dict.fromkeys([*words, *parts]) if word]
-
-
-def _find_folders(command: str, top: Path, home: str) -> list[Path]:
-    """Return the top folder, and the folders in which a command runs something, one after the other."""
-    folders = [top]
-    for match in _FOLDER_CHANGE.finditer(command):
-        folder = folders[-1] / _expand_home(_unquote(match[1]), home)
-        folders.append(Path(os.path.normpath(folder)))
-    return list(dict.fromkeys(folders))
-
-
-def _unquote(word: str) -> str:
-    return word[1:-1] if word[0] in "\"'" else re.sub(r"\\(.)", r"\1", word)
-
-
-def _is_unclear(value: str, top: Path, home: str) -> bool:
-    """Check whether a command runs files that its words do not name."""
-    command, _, all_words = _split_command(value, top, home)
-    builds_at_top = not _BUILD_TOOLS.isdisjoint(all_words) and len(_find_folders(command, top, home)) == 1
-    return builds_at_top or bool(_UNKNOWN_FILE.search(command))
-
-
-def _expand_home(path: str, home: str) -> str:
-    """Replace a leading `~` as git does, and drop the `:(optional)` marker of git 2.52 and newer."""
-    path = path.removeprefix(":(optional)")
-    return home + path[1:] if path == "~" or path.startswith("~/") else os.path.expanduser(path)
+def iterate_commands(settings: Iterable[GitSetting], environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the commands in settings and environment variables, after the names of these."""
+    for setting in settings:
+        key = setting.key.lower()
+        if key.startswith("alias.") and not setting.value.startswith("!"):
+            yield setting.key, f"git {setting.value}"
+        elif key.endswith((".path", ".program")):  # not a shell command
+            yield setting.key, shlex.quote(setting.value)
+        elif setting.value.startswith("ext::"):
+            yield setting.key, setting.value.removeprefix("ext::")
+        elif key not in _FOLDER_KEYS and (setting.value.startswith("!") or COMMAND_KEY.fullmatch(key)):
+            yield setting.key, setting.value
+    yield from ((name, environment[name]) for name in _COMMAND_VARIABLES if name in environment)
 
 
 def _list_links(folder: Path, placeholder_type: str = "") -> list[GitPath]:

@@ -52,15 +52,17 @@ def find_linked_paths(environment: Mapping[str, str], writable_folders: Sequence
 
 def _list_folders(environment: Mapping[str, str]) -> Iterator[str]:
     yield from (folder for folder in environment.get("PATH", "").split(os.pathsep) if folder.startswith("/"))
+    yield from (folder for folder in [environment.get("ZDOTDIR", "")] if folder.startswith("/"))
     home = environment.get("HOME", "")
     if not home.startswith("/"):
         return
     yield from (f"{home}/{name}" for name in ("bin", *_STARTUP_FOLDERS))
-    config = environment.get("XDG_CONFIG_HOME") or f"{home}/.config"
-    yield config
-    with suppress(OSError), os.scandir(config) as entries:
-        yield from [entry.path for entry in islice(entries, _MAX_ENTRIES) if entry.is_dir(follow_symlinks=False)]
-    yield from (f"{config}/{name}" for name in _CONFIG_FOLDERS)
+    # Not every program is started with XDG_CONFIG_HOME, or respects it.
+    for config in dict.fromkeys((environment.get("XDG_CONFIG_HOME") or f"{home}/.config", f"{home}/.config")):
+        yield config
+        with suppress(OSError), os.scandir(config) as entries:
+            yield from [entry.path for entry in islice(entries, _MAX_ENTRIES) if entry.is_dir(follow_symlinks=False)]
+        yield from (f"{config}/{name}" for name in _CONFIG_FOLDERS)
 
 
 def _list_links(folder: str) -> list[str]:

@@ -3,14 +3,16 @@ a submodule.
 
 A `.git` file may have been written by a call of an earlier run. It is therefore followed only if the repository that it
 names refers back to its folder. A call can also make another folder look like such a repository, but cannot rename one
-that contains secrets. Therefore, the repository must have a name that only repositories have.
+that contains secrets, nor move these. Therefore, the repository must have a name that only repositories have, and
+contain nothing that git did not put there, and nothing that was hidden in an earlier run.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 from ask.records import NamedTuple
@@ -21,6 +23,12 @@ REPOSITORY_CONTENT = ("HEAD", "objects", "refs")
 """The names by which git recognizes a repository."""
 _BARE_SUFFIXES = (".git", ".bare")
 """How the names of bare repositories end."""
+_BARE_CONTENT = re.compile(
+    r"(?:[A-Z_]+_)?HEAD|(?:COMMIT|TAG|NOTES)_EDITMSG|EDIT_DESCRIPTION|config(?:\.worktree)?|description|hooks|info|objects"
+    r"|refs|packed-refs|reftable|logs|index|shallow|branches|worktrees|modules|rr-cache|gc\.(?:log|pid)|lfs|annex"
+    r"|git-daemon-export-ok|.*\.lock"
+)
+"""What git and its extensions put into the top of a bare repository."""
 
 
 class OuterRepository(NamedTuple):
@@ -39,12 +47,12 @@ class OuterRepository(NamedTuple):
 
 
 def find_outer_repositories(
-    writable_folders: Sequence[Path], homes: Sequence[Path], secret_folders: Sequence[Path], git: str | None
+    writable_folders: Sequence[Path], private_paths: Sequence[Path], secret_folders: Sequence[Path], git: str | None
 ) -> Iterator[OuterRepository]:
     """Yield the repositories of writable folders that are stored outside all of them.
 
-    `homes` are never made readable as a whole, and nothing in `secret_folders` is. `git` reads a submodule's
-    configuration.
+    No folder that contains one of `private_paths` is made readable, and nothing in `secret_folders` is. `git` decides
+    whether a file `.git` leads to a repository.
     """
     for folder in writable_folders:
         top = next((path for path in (folder, *folder.parents) if _is_repository(path / ".git")), None)
@@ -52,10 +60,9 @@ def find_outer_repositories(
             continue
         found = _examine_repository(folder, top, git)
         outside = tuple(path for path in found.paths if not any(map(path.is_relative_to, writable_folders)))
-        if any(private.is_relative_to(path) for path in outside for private in (*homes, *secret_folders)) or any(
-            path.is_relative_to(secret) for path in outside for secret in secret_folders
-        ):
-            yield OuterRepository(folder, top, reason="it contains private folders")
+        private = [path for path in (*private_paths, *secret_folders) if any(map(path.is_relative_to, outside))]
+        if private or any(path.is_relative_to(secret) for path in outside for secret in secret_folders):
+            yield OuterRepository(folder, top, reason=f"{found.paths[0]} contains private files or folders")
         elif outside or found.reason:
             yield found._replace(paths=outside)
 
@@ -76,16 +83,33 @@ def _examine_repository(folder: Path, top: Path, git: str | None) -> OuterReposi
         return OuterRepository(folder, top, reason="its .git file is not valid")
     git_dir = Path(os.path.realpath(target))
     common = git_dir.parents[1] if git_dir.parent.name == "worktrees" else git_dir
+    if reason := _find_wrong_reference(git_dir, common, top, git) or _find_foreign_content(common):
+        return OuterRepository(folder, top, reason=reason)
+    return OuterRepository(folder, top, (common, dot_git), alternates=_read_alternates(common))
+
+
+def _find_wrong_reference(git_dir: Path, common: Path, top: Path, git: str | None) -> str:
+    """Return why a repository is not that of the folder whose `.git` file names it, or ""."""
+    with GitReader(git, {}) if git else nullcontext() as reader:
+        if not reader or reader.read_repositories([top])[0].git_dir != git_dir:
+            return f"git does not recognize the repository {git_dir}"
+        worktree = reader.read_setting(git_dir / "config", "core.worktree")
     if common == git_dir:
-        names_top = os.path.realpath(git_dir / (_read_worktree_setting(git_dir, git) or "?")) == str(top)
+        names_top = os.path.realpath(git_dir / (worktree or "?")) == str(top)
         names_top &= not os.path.lexists(git_dir / "commondir")
     else:
-        names_top = os.path.realpath(git_dir / _read_line(git_dir / "gitdir")) == str(dot_git)
-    if not names_top or not _is_repository(common):
-        return OuterRepository(folder, top, reason=f"{git_dir} does not refer back to {top}")
-    if ".git" not in common.parts and not common.name.endswith(_BARE_SUFFIXES):
-        return OuterRepository(folder, top, reason=f"{common} is not named .git")
-    return OuterRepository(folder, top, (common, dot_git), alternates=_read_alternates(common))
+        names_top = os.path.realpath(git_dir / _read_line(git_dir / "gitdir")) == str(top / ".git")
+    return "" if names_top and _is_repository(common) else f"{git_dir} does not refer back to {top}"
+
+
+def _find_foreign_content(common: Path) -> str:
+    """Return why a folder may contain other files than those of a repository, or ""."""
+    if ".git" in common.parts:
+        return ""
+    if not common.name.endswith(_BARE_SUFFIXES):
+        return f"{common} is not named .git"
+    foreign = sorted(name for name in os.listdir(common) if not _BARE_CONTENT.fullmatch(name))
+    return f"{common} contains {foreign[0]}, which is not a file of git" if foreign else ""
 
 
 def read_gitfile(path: Path) -> Path | None:
@@ -101,14 +125,6 @@ def _read_line(path: Path) -> str:
     with suppress(OSError), path.open("rb") as file:
         return os.fsdecode(file.read(_MAX_FILE_SIZE).partition(b"\0")[0].strip()) or "?"
     return "?"
-
-
-def _read_worktree_setting(git_dir: Path, git: str | None) -> str:
-    """Return where the configuration of a submodule's repository says that its files are."""
-    if not git:
-        return ""
-    with GitReader(git, {}) as reader:
-        return reader.read_setting(git_dir / "config", "core.worktree")
 
 
 def _read_alternates(git_dir: Path) -> tuple[str, ...]:

@@ -16,8 +16,9 @@ from ask.safety.bubblewrap import TEMPORARY_FOLDER
 from ask.safety.git_paths import find_git
 from ask.safety.mounts import is_below, read_mounts
 from ask.safety.outer_repository import OuterRepository, build_git_environment, find_outer_repositories
+from ask.safety.protected_paths import is_in_any, resolve_links
 from ask.safety.sandbox_config import SandboxConfig
-from ask.safety.scan_record import read_scanned_folders
+from ask.safety.scan_record import read_scan_record, read_scanned_folders
 
 INHERITED_VARIABLES = ("PATH", "LANG", "TERM")
 
@@ -36,13 +37,15 @@ _PYTHON_PREFIXES = {Path(sys.base_prefix).resolve(), Path(sys.base_exec_prefix).
 _LIBRARY_FOLDER_NAMES = ("site-packages", "dist-packages")
 _COMPANION_PACKAGES = ("ask_providers", "ask_prompts")
 _FALLBACK_HOME = Path("/run/home")
-_STATE_FOLDER = "safe"
+STATE_FOLDER = "safe"
 _RUNTIMES = ("python3", "node")
 _TOOLCHAIN_MARKERS = (
     *("pyvenv.cfg", "conda-meta", "lib/node_modules", "lib/ruby", "lib/perl5", "lib/rustlib", "lib/modules"),
     "lib/python3*/os.py",
 )
 """Paths next to the `bin` of a toolchain, but not next to that of a project with `bin` and `lib` folders."""
+_ENVIRONMENT_PATHS = ("pyvenv.cfg", "lib/python3*", "lib/node_modules")
+"""What is readable next to a `bin` in a folder where a call may have made a project look like a toolchain."""
 _VERSION_MANAGER_MARKERS = ("versions", "installs")
 """Folders next to the `shims` of a version manager such as pyenv or mise."""
 
@@ -80,11 +83,12 @@ def build_sandbox_config(
     repositories: tuple[OuterRepository, ...] = ()
     if runs_commands:
         _check_python(private_folders)
-        changeable_folders = read_scanned_folders(secret_folders[1] / _STATE_FOLDER)
+        changeable_folders = read_scanned_folders(secret_folders[1] / STATE_FOLDER)
         toolchains = _find_toolchains(environment.get("PATH", ""), private_folders, changeable_folders)
         readable = dict.fromkeys((*_PYTHON_PREFIXES, _PACKAGE_FOLDER, *toolchains))
+        hidden_paths = map(Path, read_scan_record(secret_folders[1] / STATE_FOLDER, changeable_folders).hidden)
         git = find_git(environment, folders)
-        repositories = tuple(find_outer_repositories(sorted({*folders}), homes, secret_folders, git))
+        repositories = tuple(find_outer_repositories(sorted({*folders}), (*homes, *hidden_paths), secret_folders, git))
     repository_paths = tuple(dict.fromkeys(path for one in repositories for path in one.paths)) if allow_git else ()
     return SandboxConfig(
         working_directory=folders[0],
@@ -92,7 +96,7 @@ def build_sandbox_config(
         readable_folders=tuple(path for path in readable if not any(map(path.is_relative_to, SYSTEM_FOLDERS))),
         secret_folders=secret_folders,
         overflow_directory=_resolve(overflow_directory),
-        state_folder=secret_folders[1] / _STATE_FOLDER,
+        state_folder=secret_folders[1] / STATE_FOLDER,
         home=home,
         environment={
             "LANG": "C.UTF-8",
@@ -197,27 +201,41 @@ def _find_toolchains(
 ) -> Iterator[Path]:
     """Yield the program folders on PATH, or the toolchains they belong to, unless they contain private folders.
 
-    Calls of earlier runs could write in `changeable_folders`.
+    Calls of earlier runs could write in `changeable_folders`. A link there may lead to any folder, which is therefore
+    yielded only if it is a toolchain.
     """
     for entry in dict.fromkeys(search_path.split(os.pathsep)):
-        folder = Path(entry)
-        if not folder.is_absolute() or not os.path.isdir(folder):
+        if not entry.startswith("/") or not os.path.isdir(entry):
             continue
-        folder = Path(os.path.realpath(folder))
-        runtimes = [Path(os.path.realpath(folder / name)).parent for name in _RUNTIMES]
-        for programs in dict.fromkeys((folder, *runtimes)):
-            candidates = (programs.parent, programs) if _is_toolchain(programs, changeable_folders) else (programs,)
-            for path in candidates:
-                if os.path.isdir(path) and not any(private.is_relative_to(path) for private in private_folders):
+        folder, folder_links = resolve_links(Path(entry))
+        found = {folder: folder_links}
+        for program, links in (resolve_links(folder / name) for name in _RUNTIMES):
+            found.setdefault(program.parent, [*folder_links, *links])
+        for programs, links in found.items():
+            if _is_toolchain(programs, changeable_folders):
+                paths = [programs.parent, programs]
+            elif any(is_in_any(link, changeable_folders) for link in links):
+                continue
+            else:
+                paths = [programs]
+            if is_in_any(programs, changeable_folders):
+                yield from _find_environment_paths(programs)
+            for path in filter(os.path.isdir, paths):
+                if not any(private.is_relative_to(path) for private in private_folders):
                     yield path
                     break
 
 
-def _is_toolchain(program_folder: Path, changeable_folders: Sequence[Path]) -> bool:
-    """Check whether the parent of a program folder is a toolchain, not a project or a home directory.
+def _find_environment_paths(program_folder: Path) -> Iterator[Path]:
+    """Yield the parts of a toolchain next to its programs that nothing else would have, and no links."""
+    for name in _ENVIRONMENT_PATHS if program_folder.name == "bin" else ():
+        for path in program_folder.parent.glob(name):
+            if os.path.realpath(path) == str(path):
+                yield path
 
-    A call could have created a marker, but not a runtime: folders on PATH are protected.
-    """
+
+def _is_toolchain(program_folder: Path, changeable_folders: Sequence[Path]) -> bool:
+    """Check whether the parent of a program folder is a toolchain, not a project or a home directory."""
     parent = program_folder.parent
     if program_folder.name == "shims":
         markers: tuple[str, ...] = _VERSION_MANAGER_MARKERS
@@ -225,12 +243,10 @@ def _is_toolchain(program_folder: Path, changeable_folders: Sequence[Path]) -> b
         markers = _TOOLCHAIN_MARKERS
     else:
         return False
-    has_runtime = any(os.path.exists(program_folder / name) for name in _RUNTIMES)
-    return any(
-        has_runtime or not any(map(Path(os.path.realpath(path)).is_relative_to, changeable_folders))
-        for name in markers
-        for path in parent.glob(name)
-    )
+    for target, links in (resolve_links(path) for name in markers for path in parent.glob(name)):
+        if not any(is_in_any(path, changeable_folders) for path in (parent, target, *links)):
+            return True
+    return False
 
 
 def check_folders_unmoved(config: SandboxConfig) -> None:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ask.atomic_files import lock_file
+from ask.atomic_files import convert_write_errors, lock_file
 from ask.safety.worker import build_python_command
 from ask.tools.file_access import open_existing_folder
 
@@ -45,7 +45,8 @@ class MountPlaceholders:
         self._cleaner: Popen[bytes] | None = None
         with lock_file(state_folder / _LOCK_NAME):
             _remove_unused_placeholders(state_folder)
-            self._manifest = (state_folder / f"{os.urandom(8).hex()}{_MANIFEST_SUFFIX}").open("xb")
+            # Without a buffer: what could not be written must not be written later.
+            self._manifest = (state_folder / f"{os.urandom(8).hex()}{_MANIFEST_SUFFIX}").open("xb", buffering=0)
             fcntl.flock(self._manifest, fcntl.LOCK_EX)
 
     @property
@@ -57,6 +58,9 @@ class MountPlaceholders:
         """Create the paths that are missing. May be called again, because the user may have deleted some.
 
         `requested_paths` maps resolved paths to whether each must be a folder. Existing paths are never removed.
+
+        Raises:
+            FileError: they cannot be recorded.
         """
         requested = {**requested_paths, self._overflow_directory: True}
         with lock_file(self._state_folder / _LOCK_NAME):
@@ -66,8 +70,10 @@ class MountPlaceholders:
                 self._recorded_paths |= requested.keys() & _read_manifest(manifest)
             self._recorded_paths.update(missing)
             self._manifest.seek(0)
-            self._manifest.write(b"\0".join(map(os.fsencode, self._recorded_paths)))
-            self._manifest.flush()
+            content = b"\0".join(map(os.fsencode, self._recorded_paths))
+            with convert_write_errors(Path(self._manifest.name)):
+                while content:
+                    content = content[self._manifest.write(content) :]
             for path in missing:
                 # What ask cannot create, a call cannot either.
                 with suppress(OSError), open_existing_folder("/", path.parent.parts[1:]) as folder_fd:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from ask.errors import SafetyError
 from ask.records import NamedTuple
+from ask.safety.mounts import is_below
 from ask.safety.sandbox_config import select_outermost
 from ask.tools.file_access import is_empty
 
@@ -25,6 +26,8 @@ PlaceholderCreator = Callable[[Mapping[Path, bool]], None]
 Existing empty paths are passed, too: they may be the placeholders of another run.
 """
 
+SHOWN_ONCE = "(shown once)"
+"""The end of warnings about what only the user can change, which are not repeated in later runs."""
 _MAX_LINKS = 40
 _SYSTEM_VIM_FILES = ("/etc/vimrc", "/etc/vim/vimrc", "/etc/vim/vimrc.local")
 _EXRC_COMMAND = re.compile(
@@ -154,7 +157,7 @@ class ProtectedPaths:
         root = next((folder for folder in self._writable_folders if path.is_relative_to(folder)), None)
         if root is None:
             return False
-        for folder in (root, *(parent for parent in reversed(path.parents) if parent.is_relative_to(root)), path):
+        for folder in (root, *(parent for parent in reversed(path.parents) if is_in_any(parent, (root,))), path):
             if folder in self.unreadable_folders:
                 return True
             if not os.path.isdir(folder):
@@ -239,7 +242,7 @@ class ProtectedPaths:
 
 def is_in_any(path: Path, folders: Iterable[Path]) -> bool:
     """Check whether a path is one of the folders or inside one."""
-    return any(path.is_relative_to(folder) for folder in folders)
+    return any(is_below(str(path), str(folder)) for folder in folders)
 
 
 def _is_replaceable(path: Path, target: Path) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Sequence
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -15,6 +16,7 @@ from ask.errors import FileError, SafetyError, UsageError
 from ask.safety.folder_scan import is_bare_repository
 from ask.safety.path_policy import build_sandbox_config
 from ask.safety.policy import ToolPolicy, is_local, is_offered
+from ask.safety.protected_paths import SHOWN_ONCE
 from ask.safety.sandbox import Sandbox
 from ask.safety.sandbox_config import SandboxConfig
 from ask.text import decode_argument, format_one_line
@@ -64,9 +66,16 @@ class SafeModeContext:
             raise
         self._notify = app.console.print_notice
         for warning in self._confinement.warnings:
-            self._notify(warning)
+            if not warning.endswith(SHOWN_ONCE) or self._is_new(warning):
+                self._notify(warning)
         self._explain_git_access(allow_git=settings.allow_git)
         self._initial_repositories = set(filter(is_bare_repository, self.sandbox_config.writable_folders))
+
+    def _is_new(self, warning: str) -> bool:
+        """Check whether a warning has not been shown in an earlier run, and remember it."""
+        digest = sha256(warning.encode(errors="surrogateescape")).hexdigest()
+        marker = self.sandbox_config.state_folder / f"told-{digest[:32]}"
+        return create_marker_file(marker) or not marker.exists()
 
     def _explain_git_access(self, *, allow_git: bool) -> None:
         """Print why git does not work in a writable folder: once if `--allow-git` would change that."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ask.atomic_files import create_private_folder
-from ask.errors import SafetyError
+from ask.errors import FileError, SafetyError
 from ask.messages import Attachment
 from ask.parsing import read_dict
 from ask.process import worker_channel
@@ -63,6 +63,8 @@ class Sandbox:
             for folder in (config.overflow_directory.parent, config.state_folder):
                 create_private_folder(folder)
             self._placeholders = MountPlaceholders(config.state_folder, config.overflow_directory)
+        except FileError as error:
+            raise SafetyError(f"safe mode: {error.message}", error.hint) from error
         except OSError as error:
             path = error.filename or config.state_folder
             raise SafetyError(f"--safe cannot use {path} ({error.strerror})", "make it writable") from error
@@ -84,7 +86,7 @@ class Sandbox:
     @property
     def protected_paths(self) -> Sequence[Path]:
         """The files and folders in the writable folders that no call can change."""
-        return self._filesystem.protected_paths
+        return (*self._filesystem.protected_paths, *self._filesystem.crowded_folders)
 
     def close(self) -> None:
         """Kill all processes and remove the placeholders. Later calls fail."""
@@ -117,6 +119,8 @@ class Sandbox:
             self._filesystem, self.warnings = inspect_filesystem(
                 self._config, self._placeholders.create, self._filesystem
             )
+        except FileError as error:
+            raise SafetyError(f"safe mode: {error.message}", error.hint) from error
         except OSError as error:  # such as a link that became a folder between two checks
             path = error.filename or self._config.working_directory
             raise SafetyError(f"--safe cannot examine {path} ({error.strerror})", "try again") from None

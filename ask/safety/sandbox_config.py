@@ -81,6 +81,8 @@ class HostFilesystem(NamedTuple):
     """Folders in the writable ones that cannot be moved, because they contain protected paths."""
     protected_paths: tuple[Path, ...] = ()
     """Files and folders in the writable folders that are mounted read-only."""
+    crowded_folders: tuple[Path, ...] = ()
+    """Folders in the writable ones that are mounted read-only as a whole, because too much in them is protected."""
     hidden_files: tuple[Path, ...] = ()
     """Files that cannot be read."""
     hidden_folders: tuple[Path, ...] = ()

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from ask.atomic_files import lock_file, read_decisions, write_decisions
 from ask.errors import FileError, SafetyError
 from ask.records import NamedTuple
+from ask.safety.mounts import is_below
 from ask.type_checks import parse_value
 
 _FILE_NAME = "scans.json"
@@ -42,10 +44,7 @@ def read_scan_record(state_folder: Path, folders: Iterable[Path]) -> ScanRecord:
     return ScanRecord._make(
         tuple(
             dict.fromkeys(
-                path
-                for record in records
-                for path in record[position]
-                if any(path == name or path.startswith(f"{name}/") for name in names)
+                path for record in records for path in record[position] if any(is_below(path, name) for name in names)
             )
         )
         for position in range(len(ScanRecord._fields))
@@ -67,16 +66,39 @@ def write_scan_record(state_folder: Path, folders: Sequence[Path], found: ScanRe
     Raises:
         SafetyError: the file cannot be read or written, or there is too much to store.
     """
+    with _open_records(state_folder) as records:
+        for folder in map(str, folders):
+            record = ScanRecord._make(_select_paths(paths, folder) for paths in found)
+            if records.get(folder, ScanRecord((), (), ())) != record:
+                records.pop(folder, None)
+                records[folder] = record
+
+
+def forget_paths(state_folder: Path, path: Path) -> int:
+    """Forget what is stored for a path and for everything in it; return the number of paths.
+
+    Raises:
+        SafetyError: the file cannot be read or written.
+    """
+    forgotten = set[str]()
+    with _open_records(state_folder) as records:
+        for folder, record in records.items():
+            forgotten |= {name for names in record for name in names if is_below(name, str(path))}
+            records[folder] = ScanRecord._make(
+                tuple(name for name in names if name not in forgotten) for names in record
+            )
+    return len(forgotten)
+
+
+@contextmanager
+def _open_records(state_folder: Path) -> Iterator[dict[str, ScanRecord]]:
+    """Lock the records, and store them if they are changed."""
     path = state_folder / _FILE_NAME
     try:
         with lock_file(path):
             old_records = _read_records(state_folder)
             records = dict(old_records)
-            for folder in map(str, folders):
-                record = ScanRecord._make(_select_paths(paths, folder) for paths in found)
-                if records.get(folder, ScanRecord((), (), ())) != record:
-                    records.pop(folder, None)
-                    records[folder] = record
+            yield records
             if records != old_records:
                 # A row of `ask map` has a folder of its own, which is gone after it.
                 existing = [(folder, record) for folder, record in records.items() if os.path.isdir(folder)]

@@ -9,6 +9,7 @@ a complete parser, whose mistakes would approve commands, gives that guarantee.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from ask.records import NamedTuple
 
@@ -32,11 +33,13 @@ class CommandLine(NamedTuple):
         commands: their words, without redirections.
         written_files: the targets of output redirections.
         is_exact: whether `commands` is everything that bash would do with the command line.
+        read_files: the files of input redirections.
     """
 
     commands: tuple[tuple[ShellWord, ...], ...]
     written_files: tuple[str, ...] = ()
     is_exact: bool = True
+    read_files: tuple[ShellWord, ...] = ()
 
 
 _TOKENS = re.compile(
@@ -68,6 +71,23 @@ _RESERVED_WORDS = frozenset(
 )
 
 
+def _find_substitutions(text: str) -> Iterator[str]:
+    """Yield the commands in `$(...)` and backticks; one that does not end continues to the end of the text."""
+    start, depth, opening = 0, 0, ""
+    for token in re.finditer(r"\$\(|[`()]", text):
+        if not opening and token[0] in ("$(", "`"):
+            start, depth, opening = token.end(), 1, token[0]
+        elif opening == "`":
+            depth -= token[0] == "`"
+        elif opening:
+            depth += {"$(": 1, "(": 1, ")": -1}.get(token[0], 0)
+        if opening and not depth:
+            yield text[start : token.start()]
+            opening = ""
+    if opening:
+        yield text[start:]
+
+
 def parse_command_line(text: str) -> CommandLine:
     """Split a command line into simple commands, in time proportional to its length."""
     return _CommandLineParser(text).parse()
@@ -81,6 +101,7 @@ class _CommandLineParser:
         self._word_parts: list[ShellWord] = []
         """The parts of the current word, which may be empty, as in `''`; [] between words."""
         self._written_files: list[str] = []
+        self._read_files: list[ShellWord] = []
         self._redirect = ""
         """The redirection whose target is the next word."""
         self._here_delimiters: list[str] = []
@@ -93,7 +114,7 @@ class _CommandLineParser:
             position = self._skip_here_documents(token) if token["separator"] == "\n" else token.end()
             self._add_token(token.lastgroup or "", token)
         self._end_command(is_last=self._text.endswith(";"))
-        return CommandLine(tuple(self._commands), tuple(self._written_files), self._is_exact)
+        return CommandLine(tuple(self._commands), tuple(self._written_files), self._is_exact, tuple(self._read_files))
 
     def _add_token(self, kind: str, token: re.Match[str]) -> None:
         text = token[0]
@@ -137,10 +158,11 @@ class _CommandLineParser:
             return
         self._is_exact = False
         content = re.sub(r"\\(.)", r"\1", content, flags=re.DOTALL)
-        if "$(" in content or "`" in content:
-            nested = parse_command_line(content)
+        for substitution in _find_substitutions(content):
+            nested = parse_command_line(substitution)
             self._commands += nested.commands
             self._written_files += nested.written_files
+            self._read_files += nested.read_files
         self._extend_word(content, is_expanded=True)
 
     def _extend_word(self, text: str, *, is_expanded: bool = False) -> None:
@@ -155,6 +177,8 @@ class _CommandLineParser:
         if self._redirect:
             if ">" in self._redirect:
                 self._written_files.append(word.text)
+            elif self._redirect == "<":
+                self._read_files.append(word)
             self._redirect = ""
         elif not self._command and (word.text in _RESERVED_WORDS or _ASSIGNMENT.match(word.text)):
             self._is_exact = False

@@ -6,11 +6,10 @@ import os
 import re
 from collections.abc import Callable
 
-from ask.config.settings import JSON_ERRORS, STRICT_DECODER
 from ask.errors import UsageError
 from ask.schemas.schema import ResponseSchema, parse_schema
 from ask.schemas.short_form import parse_short_form
-from ask.text import decode_argument
+from ask.text import JSON_ERRORS, STRICT_DECODER, decode_argument
 
 JSON_OBJECT_START = re.compile(r'\s*\{\s*(?:\}|"(?:[^"\\]|\\.)*"\s*:\s*["{\[tfn\d-])')
 """The beginning of a JSON object."""

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import ask_prompts
-from ask.config.settings import check_model_option, check_options
+from ask.config.config_file import check_options
+from ask.config.model_options import check_model_option
 from ask.errors import AskError, ConfigError, UsageError
 from ask.messages import EMPTY_MAPPING, Message
 from ask.records import NamedTuple, Rule

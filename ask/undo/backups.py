@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ask.atomic_files import create_private_folder, open_private_file
-from ask.config.settings import get_working_directory
+from ask.config.directories import get_working_directory
+from ask.text import join_names
 from ask.tools.file_access import escape_for_display
 from ask.undo.journal import (
     BACKUPS_FOLDER,
@@ -310,12 +311,7 @@ def check_folder_sizes(roots: Iterable[Path], excluded_paths: Collection[str]) -
 
 def format_folders(folders: Mapping[Path, str]) -> str:
     """Format folders, each with a comment, on one line."""
-    return join_names([f"{format_path(path)}/ ({reason})" for path, reason in folders.items()])
-
-
-def join_names(names: Sequence[str]) -> str:
-    """Join the first `MAX_NAMES` names; say how many more there are."""
-    return ", ".join(names[:MAX_NAMES]) + (f" and {len(names) - MAX_NAMES} more" if names[MAX_NAMES:] else "")
+    return join_names([f"{format_path(path)}/ ({reason})" for path, reason in folders.items()], MAX_NAMES)
 
 
 def format_path(path: Path) -> str:

@@ -13,7 +13,8 @@ from ask.agent.tool_loop import RunResult, ToolLoop
 from ask.app import AppContext
 from ask.client.provider_client import ProviderClient
 from ask.client.transport import Transport
-from ask.config.settings import AppDirs, Settings
+from ask.config.directories import AppDirs
+from ask.config.settings import Settings
 from ask.errors import (
     IncompleteResponseError,
     IncompleteStreamError,
@@ -94,7 +95,7 @@ class AgentBench:
         )
         app = AppContext({})
         app.app_dirs = AppDirs(self._folder / "config", self._folder / "data", self._folder / "cache")
-        return ToolLoop(request._replace(system_prompt="Be brief."), app, self._on_event, client=client).run()
+        return ToolLoop(request, app, self._on_event, client=client, system_prompt="Be brief.").run()
 
     def _on_event(self, event: Event) -> None:
         self.events.append(event)

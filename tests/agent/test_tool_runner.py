@@ -10,8 +10,9 @@ import pytest
 
 from ask.agent.tool_runner import ToolRunner
 from ask.app import AppContext
+from ask.config.directories import AppDirs
 from ask.config.secrets import Secrets
-from ask.config.settings import AppDirs, Settings
+from ask.config.settings import Settings
 from ask.events import Event, Notice, ToolCallFinished, ToolCallRequested, ToolCallStarted
 from ask.messages import ToolCall, ToolSpec
 from ask.safety.approval import ApprovalChoice, ApprovalResponse

@@ -16,15 +16,10 @@ from hypothesis import strategies as st
 
 from ask.cli.config import format_value, parse_key, parse_value
 from ask.config.config_editor import UNSET, find_value, update_toml
-from ask.config.settings import (
-    PROVIDER_KEYS,
-    SETTINGS,
-    Config,
-    Settings,
-    get_default_value,
-    get_kind,
-    resolve_settings,
-)
+from ask.config.config_file import PROVIDER_KEYS, Config
+from ask.config.options import RunOptions
+from ask.config.resolution import resolve_settings
+from ask.config.settings import SETTINGS, Settings, get_default_value, get_kind
 from ask.errors import AskError
 from tests.program import Ask, Home, Result, run
 
@@ -488,7 +483,7 @@ def test_every_key_sets_the_field_that_has_its_default() -> None:
         section, _, name = key.rpartition(".")
         table = {"enabled": False, name: value} if key == "safe.level" else {name: value}  # it would enable safe mode
         config = Config({section: table} if section else table)
-        changed = resolve_settings({}, {}, config)
+        changed = resolve_settings(RunOptions(), {}, config)
         differing = [field for field in Settings._fields if getattr(changed, field) != getattr(Settings(), field)]
         assert key in ("provider", "model") or [get_default_value(key)] == [
             getattr(Settings(), one) for one in differing

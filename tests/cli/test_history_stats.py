@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from ask.history.store import Store
+from tests.export.test_usage_html import ReportParser
 from tests.history.saved import NOW, assistant, called, result, save, user
 from tests.program import Ask, Home
-from tests.render.test_usage_report import ReportParser
 
 DAY = 86_400
 

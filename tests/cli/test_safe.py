@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests import wire
 from tests.escapes.safe_runs import build_environment, create_ask_host
 from tests.escapes.test_failing_closed import ANOTHER, HIDDEN, build_changed_host_command
 from tests.model_server import ModelServer
@@ -90,3 +91,33 @@ def test_missing_and_ineffective_bubblewrap_is_detected() -> None:
             reports[change] = result.text
     assert "which is not installed\tinstall bubblewrap" in reports[HIDDEN]
     assert "the sandbox failed its self-test" in reports[ANOTHER]
+
+
+@pytest.mark.parametrize("option", [pytest.param("--safe", marks=pytest.mark.needs("bwrap")), "--safe-files"])
+def test_a_full_disk_ends_a_run_with_the_path_of_the_record(ask: Ask, home: Home, option: str) -> None:
+    # A limit for the size of files fails like a full disk, but needs no file system of its own.
+    result = ask.shell(f"ulimit -f 0; trap '' XFSZ; ask {option} go")
+    assert result.code == 8, result.stderr
+    assert "/ask/safe/" in result.stderr.replace("\n", "")
+    assert "cannot write" in result.stderr.replace("\n", " ")
+
+
+def test_a_remembered_path_is_forgotten_on_request(ask: Ask, home: Home, server: ModelServer) -> None:
+    for name in ("secrets/a", "secrets/b", "other"):
+        (home.work / name).parent.mkdir(exist_ok=True)
+        (home.work / name).write_text("token-1")
+        (home.work / f"{name.replace('/', '-')}.env").symlink_to(name)
+    server.reply(*[wire.says("Done.")] * 3)
+    assert ask("--safe-files", "go").code == 0
+    for link in home.work.glob("*.env"):
+        link.unlink()
+    (notice,) = [line for line in ask("--safe-files", "go").stderr.splitlines() if "as in an earlier run" in line]
+    assert "3 paths" in notice
+    assert "--forget" in notice
+    result = ask("safe", "--forget", "secrets")
+    assert (result.code, result.text) == (0, f"Forgot 2 paths in {home.work}/secrets.\n")
+    assert ask("safe", "--forget", "secrets").code == 2
+    assert ask("safe", "--forget", "other", "--json").code == 2
+    (notice,) = [line for line in ask("--safe-files", "go").stderr.splitlines() if "as in an earlier run" in line]
+    assert "1 path stays" in notice
+    assert f"{home.work}/other" in notice

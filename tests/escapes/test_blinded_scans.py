@@ -25,6 +25,9 @@ ATTACKS = {
     "files beside": 'cd src/deep; python3 -c \'for i in range(20_500): open(f"{i}", "w")\'',
     "a deep chain": 'python3 -c \'import os\nfor i in range(40): os.mkdir("d" * 250); os.chdir("d" * 250)\'',
     "decoys": 'mkdir -p a; cd a; python3 -c \'for i in range(1_200): open(f"{i}.env", "w")\'',
+    "protected names": "for i in $(seq 1500); do mkdir -p a/$i; echo x > a/$i/.gitattributes; done",
+    "protected names beside": "cd backend; for i in $(seq 1500); do mkdir -p a/$i; echo x > a/$i/.gitattributes; done",
+    "folders of secrets": "for i in $(seq 1500); do mkdir -p a/$i; echo x > a/$i/.env; done",
     "repositories": MANY_REPOSITORIES,
     "the link": "rm .env",
     "a node_modules": 'mkdir node_modules; cd node_modules; python3 -c \'for i in range(20_500): open(f"{i}", "w")\'',
@@ -102,11 +105,14 @@ def test_no_call_makes_a_folder_of_secrets_a_repository(host: FakeHost, folder: 
     assert TOKEN in "".join(run(host, read).outputs)
 
 
-@pytest.mark.parametrize("marker", ["pyvenv.cfg", "lib/node_modules", "conda-meta"])
-def test_no_call_makes_the_folder_a_toolchain_elsewhere(host: FakeHost, marker: str) -> None:
+@pytest.mark.parametrize(
+    ("program", "marker"),
+    [("tool", "pyvenv.cfg"), ("tool", "conda-meta"), ("python3", "pyvenv.cfg"), ("node", "lib/node_modules")],
+)
+def test_no_call_makes_the_folder_a_toolchain_elsewhere(host: FakeHost, program: str, marker: str) -> None:
     for folder in (host.work / "bin", host.base / "elsewhere"):
         folder.mkdir()
-    (host.work / "bin/tool").write_text("")
+    (host.work / "bin" / program).write_text("")
     host.change_owner()
     env = {"PATH": f"{host.work}/bin:{os.environ['PATH']}"}
     assert run(host, bash(f"mkdir -p {marker}"), "--safe", env=env).result.code == 0
@@ -116,6 +122,21 @@ def test_no_call_makes_the_folder_a_toolchain_elsewhere(host: FakeHost, marker: 
     assert later.result.code == 0, later.result.stderr
     assert TOKEN not in later.outputs[0]
     assert TOKEN in run(host, read, **elsewhere).outputs[0]
+
+
+def test_a_virtual_environment_in_the_folder_works_elsewhere(host: FakeHost) -> None:
+    python = host.work / ".venv/bin/python3"
+    for folder in (python.parent, host.work / ".venv/lib/python3.11/site-packages", host.base / "elsewhere"):
+        folder.mkdir(parents=True)
+    python.symlink_to("/usr/bin/python3")
+    (host.work / ".venv/pyvenv.cfg").write_text("home = /usr/bin\n")
+    host.change_owner()
+    env = {"PATH": f"{python.parent}:{os.environ['PATH']}"}
+    assert run(host, bash("true"), "--safe", env=env).result.code == 0
+    read = bash("python3 -c 'import sys; print(sys.prefix)'; ls @work@")
+    [output] = run(host, read, "--safe", directory=host.base / "elsewhere", env=env).outputs
+    assert str(python.parents[1]) in output.splitlines(), output
+    assert "backend" not in output
 
 
 def test_the_attack_works_without_safe_mode(host: FakeHost) -> None:

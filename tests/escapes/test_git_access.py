@@ -134,7 +134,7 @@ def test_a_git_file_of_an_earlier_run_makes_no_other_repository_readable(host: F
 MAKE_REPOSITORY = "mkdir -p objects refs; echo ref: refs/heads/x > HEAD"
 DISGUISES = {
     "the folder above": f"{MAKE_REPOSITORY}; mkdir -p new worktrees/x; echo @work@/new/.git > worktrees/x/gitdir; "
-    "echo 'gitdir: @work@/worktrees/x' > new/.git",
+    "cp HEAD worktrees/x; echo ../.. > worktrees/x/commondir; echo 'gitdir: @work@/worktrees/x' > new/.git",
     "the folder beside": f"mkdir new; cd backend; {MAKE_REPOSITORY}; git config -f config core.worktree ../new; "
     "echo 'gitdir: ../backend' > ../new/.git",
     "a link to it": f"mkdir new; cd backend; {MAKE_REPOSITORY}; git config -f config core.worktree ../new; "
@@ -155,6 +155,39 @@ def test_no_folder_made_a_repository_by_an_earlier_run_becomes_readable(host: Fa
     assert "marzipan" not in done.outputs[0]
     assert "is not named .git" in done.result.stderr.replace("\n", " ")
     assert TOKEN in run(host, read, directory=host.work / "new").outputs[0]
+
+
+@pytest.mark.parametrize("name", ["site.git", "site.bare"])
+@pytest.mark.parametrize("secret", ["notes.txt", "objects/prod.env"])
+def test_no_folder_named_like_a_repository_becomes_readable(host: FakeHost, name: str, secret: str) -> None:
+    """The model makes a folder of the user with such a name a repository; git accepts it with other files, too."""
+    (host.work / name / secret).parent.mkdir(parents=True)
+    (host.work / name / secret).write_text(TOKEN)
+    (host.work / "new").mkdir()
+    host.change_owner()
+    config = "git config -f config core.worktree ../new"
+    made = f"cd {name}; {MAKE_REPOSITORY}; {config}; echo 'gitdir: ../{name}' > ../new/.git"
+    assert run(host, bash(made), "--safe").result.code == 0
+    assert git(host, host.work / "new", "rev-parse", "--show-toplevel").strip() == str(host.work / "new")
+    read = bash(f"cat ../{name}/{secret}")
+    done = run(host, read, "--safe", "--allow-git", directory=host.work / "new")
+    assert TOKEN not in done.outputs[0]
+    assert str(host.work / name) in done.result.stderr.replace("\n", " ")
+    assert TOKEN in run(host, read, directory=host.work / "new").outputs[0]
+
+
+def test_only_what_git_recognizes_is_a_repository(host: FakeHost) -> None:
+    """A folder with HEAD, objects and refs whose HEAD names no commit and no branch."""
+    (host.work / "new").mkdir()
+    for name in ("objects", "refs"):
+        (host.base / "site.git" / name).mkdir(parents=True)
+    (host.base / "site.git/HEAD").write_text("notes of mine\n")
+    (host.base / "site.git/config").write_text("[core]\nworktree = ../work/new\n")
+    (host.work / "new/.git").write_text("gitdir: ../../site.git\n")
+    host.change_owner()
+    done = run(host, bash("cat ../../site.git/HEAD"), "--safe", "--allow-git", directory=host.work / "new")
+    assert "notes of mine" not in done.outputs[0]
+    assert "git does not recognize" in done.result.stderr.replace("\n", " ")
 
 
 @pytest.mark.parametrize("made", ["commondir", "alternates", "link"])

@@ -169,6 +169,43 @@ def test_no_program_that_git_will_run_is_installed(
     assert commit_runs_hook(host, folder), "the attack does nothing"
 
 
+MISSING_SCRIPTS = {
+    "/bin/sh tools/x": "tools/x",
+    "bash -e x": "x",
+    "env X=1 sh tools/x": "tools/x",
+    "true && . ./x": "x",
+    "nice -n 1 tools/x": "tools/x",
+    "sh -c 'exec tools/x'": "tools/x",
+}
+
+
+@pytest.mark.parametrize("command", MISSING_SCRIPTS)
+def test_no_script_is_created_that_a_command_of_git_runs(host: FakeHost, command: str) -> None:
+    git(host, host.work, "commit", "--allow-empty", "-qm", "x")
+    git(host, host.work, "config", "alias.go", f"!{command}")
+    host.change_owner()
+    attack = PUT_PROGRAM.format(name=MISSING_SCRIPTS[command])
+    safe = run(host, bash(attack), "--safe")
+    assert safe.result.code == 0, safe.result.stderr
+    assert "may be unprotected" not in safe.result.stderr
+    git(host, host.work, "go")
+    assert not (host.base / "ran").exists(), safe.outputs
+    run_unconfined(host, attack, host.work)
+    git(host, host.work, "go")
+    assert (host.base / "ran").exists(), "the attack does nothing"
+
+
+@pytest.mark.parametrize("level", ["--safe", "--safe-files"])
+def test_a_module_that_git_runs_is_named_once(host: FakeHost, level: str) -> None:
+    git(host, host.work, "config", "filter.nbstripout.clean", "/usr/bin/python3 -m nbstripout")
+    host.change_owner()
+    first, second = (run(host, [], level).result.stderr for _ in range(2))
+    assert "nbstripout" in first
+    assert "nbstripout" not in second
+    git(host, host.work, "config", "filter.nbstripout.clean", "/usr/bin/python3 -m other")
+    assert "other" in run(host, [], level).result.stderr
+
+
 @pytest.mark.slow
 def test_no_hook_is_installed_by_a_run_in_a_subfolder_of_the_repository(host: FakeHost) -> None:
     git(host, host.work, "config", "core.hooksPath", "pkg/githooks")

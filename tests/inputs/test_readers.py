@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask.agent.request import compose_message
-from ask.config.settings import parse_model_options
+from ask.config.model_options import parse_model_options
 from ask.errors import ParameterError, UsageError
 from tests import wire
 from tests.model_server import ModelServer

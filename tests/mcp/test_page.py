@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from ask.cli.mcp import add_command as add
+from ask.config.config_file import check_config
 from ask.config.mcp_servers import DEFAULT_START_TIMEOUT, SERVER_KEYS
-from ask.config.settings import check_config
 from ask.mcp.connection import UNSOLICITED_LIMIT
 from ask.mcp.process import MESSAGE_LIMIT
 from ask.mcp.tool_list_cache import MAX_AGE

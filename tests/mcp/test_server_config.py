@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ask.config.config_file import Config, check_config
 from ask.config.mcp_servers import (
     SERVER_NAME_PATTERN,
     ServerConfig,
     check_server_tables,
     parse_server_table,
 )
-from ask.config.settings import Config, check_config
 from ask.errors import ConfigError
 from ask.mcp.server_config import expand_variables, find_servers, normalize_server_name, read_servers, to_server_table
 from tests.mcp.values import json_values

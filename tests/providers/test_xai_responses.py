@@ -10,7 +10,9 @@ from ask import ChatRequest, ProviderError
 from ask.agent.model_selection import ModelSelection, resolve_endpoint
 from ask.app import AppContext
 from ask.client.endpoint import create_client
-from ask.config.settings import Config, resolve_settings
+from ask.config.config_file import Config
+from ask.config.options import RunOptions
+from ask.config.resolution import resolve_settings
 from ask.errors import ParameterError
 from ask.testing import ProviderContract
 from providers.xai import provider as xai
@@ -82,6 +84,6 @@ def test_reasoning_may_be_silent_for_longer_unless_the_user_sets_a_timeout(
 ) -> None:
     app = AppContext({**home.env, f"{name.upper()}_API_KEY": TEST_KEY})
     endpoint = resolve_endpoint(app, ModelSelection(name))
-    settings = resolve_settings(flags, {}, Config(config))
+    settings = resolve_settings(RunOptions(**flags), {}, Config(config))
     client = create_client(endpoint, lambda _: None, settings)
     assert client._get_transport().stall_timeout == expected

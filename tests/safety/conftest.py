@@ -15,6 +15,7 @@ from ask.tools.base import ToolContext, ToolResult
 from ask.tools.builtin import BASH
 from tests.safety.fake_host import FakeHost, create_fake_host
 from tests.safety.installation import EACH_USER
+from tests.safety.scanned_folders import Folders
 
 Bash = Callable[..., ToolResult]
 
@@ -62,3 +63,8 @@ def host(request: pytest.FixtureRequest) -> Iterator[FakeHost]:
     """A fake host for each kind of user."""
     with create_fake_host(request.param) as one:
         yield one
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Folders:
+    return Folders(tmp_path)

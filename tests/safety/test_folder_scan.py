@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import time
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -18,72 +16,9 @@ from ask.safety.folder_scan import (
     MAX_SCANNED_ENTRIES,
     FolderScan,
     find_private_paths,
-    inspect_filesystem,
 )
-from ask.safety.path_policy import build_sandbox_config
 from ask.safety.protected_paths import PROTECTED_NAME_SET, PROTECTED_NAMES, ProtectedPaths, resolve_links
-from ask.safety.sandbox_config import HostFilesystem
-
-NOTHING_BEFORE = HostFilesystem()
-
-
-class Folders:
-    """A home directory and a folder to scan."""
-
-    def __init__(self, base: Path) -> None:
-        self.base = base
-        self.home, self.work = base / "home", base / "work"
-        for folder in (self.home, self.work, base / "config", base / "data"):
-            folder.mkdir()
-        self.placeholders: dict[str, bool] = {}
-        self.warnings: list[str] = []
-        self.filesystem = HostFilesystem()
-
-    def write(self, name: str, text: str = "x") -> Path:
-        path = self.base / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-        return path
-
-    def git(self, *words: str, folder: str = "work") -> None:
-        environment = {"PATH": os.environ["PATH"], "HOME": str(self.home)}
-        subprocess.run(["git", *words], cwd=self.base / folder, env=environment, check=True, capture_output=True)
-
-    def scan(
-        self, directory: str = "work", before: HostFilesystem = NOTHING_BEFORE, *allowed: str, **environment: str
-    ) -> set[str]:
-        """Scan a folder and create the placeholders. Return the protected paths relative to the base."""
-        sandbox_config = build_sandbox_config(
-            self.base / directory,
-            [self.base / name for name in allowed],
-            config_dir=self.base / "config",
-            data_dir=self.base / "data",
-            overflow_directory=self.base / "data/results/x",
-            environment={"PATH": os.environ["PATH"], "HOME": str(self.home), **environment},
-        )
-        self.filesystem, self.warnings = inspect_filesystem(sandbox_config, self._create_placeholders, before)
-        for path in (*self.filesystem.protected_paths, *self.filesystem.hidden_files, *self.filesystem.hidden_folders):
-            assert os.path.realpath(path) == str(path)
-        return self._names(self.filesystem.protected_paths)
-
-    def _create_placeholders(self, paths: Mapping[Path, bool]) -> None:
-        self.placeholders = {str(path.relative_to(self.base)): is_folder for path, is_folder in paths.items()}
-        for path, is_folder in paths.items():
-            if not path.exists():
-                path.mkdir() if is_folder else path.touch()
-
-    def _names(self, paths: tuple[Path, ...]) -> set[str]:
-        return {str(path.relative_to(self.base)) for path in paths if path.is_relative_to(self.base)}
-
-    @property
-    def hidden(self) -> set[str]:
-        return self._names((*self.filesystem.hidden_files, *self.filesystem.hidden_folders))
-
-
-@pytest.fixture
-def folders(tmp_path: Path) -> Iterator[Folders]:
-    yield Folders(tmp_path)
-
+from tests.safety.scanned_folders import NOTHING_BEFORE, Folders
 
 # Names
 
@@ -343,128 +278,6 @@ def test_the_enclosing_repository_is_protected(folders: Folders) -> None:
     assert folders.scan("work/sub") == {"work/sub/.git", "work/sub/githooks", "work/sub/tools/clean"}
 
 
-PROGRAMS = (
-    ("core.fsmonitor", "./tools/x"),
-    ("core.sshCommand", "tools/x -o y"),
-    ("core.editor", "'tools/x' --wait"),
-    ("core.pager", "LESS=R ./tools/x"),
-    ("filter.a.clean", "sh tools/x"),
-    ("filter.a.smudge", "cat | tools/x"),
-    ("filter.a.process", '"$(git rev-parse --show-toplevel)/tools/x"'),
-    ("diff.a.textconv", "python3 ./tools/x"),
-    ("diff.a.command", "tools/x"),
-    ("merge.a.driver", "tools/x %O %A %B"),
-    ("gpg.program", "./tools/x"),
-    ("credential.helper", "!f() { ./tools/x; }; f"),
-    ("alias.deploy", "!tools/x"),
-    ("alias.deploy", "!cd . && exec './tools/x'"),
-    ("difftool.a.cmd", "$PWD/tools/x"),
-    ("submodule.a.update", "!tools/x"),
-    ("remote.origin.uploadpack", "tools/x"),
-    ("core.attributesFile", "tools/x"),
-)
-
-
-@pytest.mark.parametrize(("key", "value"), PROGRAMS, ids=lambda text: text)
-def test_programs_that_git_runs_are_protected(folders: Folders, key: str, value: str) -> None:
-    folders.git("init", "-q")
-    folders.git("config", key, value)
-    folders.write("work/tools/x")
-    assert folders.scan() == {"work/.git", "work/tools/x"}
-    assert folders.warnings == []
-
-
-@pytest.mark.parametrize(
-    ("value", "protected"),
-    [
-        *(
-            ("!cd tools && ./x", "work/tools/x"),
-            ("!cd tools; sh x", "work/tools/x"),
-            ("!cd 'tools' && ./y", "work/tools/y"),
-        ),
-        *(
-            ("!make -C tools", "work/tools"),
-            ("!make --directory=tools all", "work/tools"),
-            ("!cd tools && npm ci", "work/tools"),
-        ),
-        *(
-            ("!bash -c ./run.sh", "work/run.sh"),
-            ("!sh -c 'cd tools && ./x'", "work/tools/x"),
-            ("!python tools/x", "work/tools/x"),
-        ),
-        *(("!f() { ./y; }; f", "work/y"), ("!cd tools && cd deep && ./x", "work/tools/deep/x")),
-        *(("!cd -P tools && ./x", "work/tools/x"), ("!cd -L -- tools && ./y", "work/tools/y")),
-        *(("!env --chdir=tools ./x", "work/tools/x"), ("!cd my\\ tools && ./x", "work/my tools/x")),
-        ("!cd -P -- my\\ tools && ./y", "work/my tools/y"),
-    ],
-)
-def test_programs_in_other_folders_of_a_command_are_protected(folders: Folders, value: str, protected: str) -> None:
-    folders.git("init", "-q")
-    folders.git("config", "alias.x", value)
-    for name in ("work/tools/x", "work/tools/deep/x", "work/my tools/x"):
-        folders.write(name)
-    assert protected in folders.scan()
-    assert folders.warnings == []
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        *("!make", "!$TOOLS/x", "!cd $1 && ./x", "!cd . && npm test", "!eval x", "!cd -P $1 && ./x"),
-        *("!python3 -m cleaner", "!'/usr/bin/python3.11' -m cleaner", "!python -B -c 'import cleaner'"),
-        *("!for f in tools/*; do sh $f; done", "!sh -e tools/*.sh", '!. "$1"', "!run-parts tools"),
-    ],
-)
-def test_a_command_that_is_not_understood_is_named(folders: Folders, value: str) -> None:
-    folders.git("init", "-q")
-    folders.git("config", "alias.deploy", value)
-    folders.scan()
-    [warning] = folders.warnings
-    assert "alias.deploy" in warning
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        *('!f() { git log "$@"; }; f', "!cd src && ls", "!git log --format='$x' | less", "!sh -c 'git log $1'"),
-        *("!git add . $1", "!python3 -I -m cleaner", "!python3 -Pm cleaner", "!git branch --list feature/*"),
-    ],
-)
-def test_commands_that_run_no_file_cause_no_warning(folders: Folders, value: str) -> None:
-    folders.git("init", "-q")
-    folders.write("work/src/x")
-    folders.git("config", "alias.x", value)
-    assert folders.scan() == {"work/.git"}
-    assert folders.warnings == []
-
-
-@pytest.mark.parametrize("value", ["./tools/x", "sh tools/x", "'tools/x' y"])
-def test_a_missing_program_gets_a_placeholder(folders: Folders, value: str) -> None:
-    folders.git("init", "-q")
-    folders.git("config", "filter.a.clean", value)
-    assert folders.scan() == {"work/.git", "work/tools"}
-
-
-def test_settings_that_are_not_programs_protect_nothing(folders: Folders) -> None:
-    folders.git("init", "-q")
-    for name in ("main/x", "origin/main", "tools/x", "README", "less"):
-        folders.write(f"work/{name}")
-    for key, value in (
-        *(("init.defaultBranch", "main"), ("remote.origin.url", "./tools"), ("remote.origin.fetch", "+refs/*:refs/*")),
-        *(("branch.main.merge", "refs/heads/main"), ("core.pager", "less"), ("alias.up", "!git rebase upstream/main")),
-        *(("user.name", "README"), ("remote.origin.proxy", "http://localhost/x"), ("diff.a.command", "$(x)/y")),
-    ):
-        folders.git("config", key, value)
-    assert folders.scan() == {"work/.git"}
-
-
-def test_programs_in_environment_variables_are_protected(folders: Folders) -> None:
-    folders.write("work/tools/x")
-    assert folders.scan(GIT_SSH_COMMAND="tools/x -v", GIT_TEMPLATE_DIR="template") == {
-        *("work/.git", "work/tools/x", "work/template"),
-    }
-
-
 def test_a_repository_in_a_subfolder_is_protected(folders: Folders) -> None:
     folders.git("init", "-q", "--separate-git-dir=bare", "sub")
     folders.git("init", "-q", "--bare", "other.git")
@@ -610,6 +423,18 @@ def test_targets_of_links_in_the_home_and_on_path_are_protected(folders: Folders
     (folders.home / link).parent.mkdir(parents=True, exist_ok=True)
     (folders.home / link).symlink_to(folders.work / "files/target")
     assert folders.scan() == {"work/.git", "work/files/target" if exists else "work/files"}
+
+
+def test_links_in_the_folders_of_variables_are_protected(folders: Folders) -> None:
+    names = ("zsh/.zshrc", "home/.config/fish/config.fish", "xdg/fish/config.fish")
+    for name in names:
+        target = folders.write(f"work/{name}")
+        (folders.base / name).parent.mkdir(parents=True, exist_ok=True)
+        (folders.base / name).symlink_to(target)
+    folders.write("work/libexec/git-x")
+    variables = {"ZDOTDIR": "zsh", "XDG_CONFIG_HOME": "xdg", "GIT_EXEC_PATH": "work/libexec"}
+    found = folders.scan("work", NOTHING_BEFORE, **{name: f"{folders.base}/{path}" for name, path in variables.items()})
+    assert found == {"work/.git", "work/libexec", *(f"work/{name}" for name in names)}
 
 
 @pytest.mark.parametrize("link", [".vim", ".config/nvim", ".config"])

@@ -133,25 +133,53 @@ def test_a_project_on_path_is_not_a_toolchain(home: Path, tmp_path: Path, made: 
 @pytest.mark.parametrize(
     ("made", "shown"),
     [
-        ("bin pyvenv.cfg", "bin"),
-        ("bin lib/node_modules", "bin"),
+        ("bin src pyvenv.cfg", "bin pyvenv.cfg"),
+        ("bin lib/node_modules", "bin lib/node_modules"),
         ("bin conda-meta", "bin"),
         ("shims versions", "shims"),
-        ("bin bin/python3 pyvenv.cfg", ""),
-        ("bin bin/node lib/node_modules", ""),
+        ("bin bin/python3 pyvenv.cfg lib/python3.12/os.py lib/x", "bin pyvenv.cfg lib/python3.12"),
+        ("bin bin/node lib/node_modules lib/x", "bin lib/node_modules"),
     ],
 )
 def test_no_call_of_an_earlier_run_makes_a_project_a_toolchain(
     home: Path, tmp_path: Path, made: str, shown: str
 ) -> None:
+    project = tmp_path / "project"
     for name in made.split():
-        (tmp_path / "project" / name).mkdir(parents=True)
-    programs = tmp_path / "project" / made.split(maxsplit=1)[0]
-    write_scan_record(
-        home / ".local/share/ask/safe", [tmp_path / "project"], ScanRecord((f"{tmp_path}/project/.git",), (), ())
-    )
-    readable = confined(home, home / "work", path=str(programs)).readable_folders
-    assert [path for path in readable if path.is_relative_to(tmp_path)] == [tmp_path / "project" / shown]
+        (project / name).mkdir(parents=True)
+    write_scan_record(home / ".local/share/ask/safe", [project], ScanRecord((f"{project}/.git",), (), ()))
+    readable = confined(home, home / "work", path=f"{project}/{made.split(maxsplit=1)[0]}").readable_folders
+    assert {path for path in readable if path.is_relative_to(tmp_path)} == {project / name for name in shown.split()}
+
+
+@pytest.mark.parametrize(("folder", "marker"), [("project", "lib"), ("project", "pyvenv.cfg"), ("project/lib", "lib")])
+def test_a_link_of_an_earlier_run_makes_no_project_a_toolchain(
+    home: Path, tmp_path: Path, folder: str, marker: str
+) -> None:
+    for name in ("project/bin", "runtime/node_modules", *([folder] if "/" in folder else [])):
+        (tmp_path / name).mkdir(parents=True)
+    link = tmp_path / "project" / (f"{marker}/node_modules" if "/" in folder else marker)
+    link.symlink_to(tmp_path / ("runtime/node_modules" if "/" in folder else "runtime"))
+    record = ScanRecord((f"{tmp_path}/{folder}/.git",), (), ())
+    write_scan_record(home / ".local/share/ask/safe", [tmp_path / folder], record)
+    readable = confined(home, home / "work", path=f"{tmp_path}/project/bin").readable_folders
+    assert [path for path in readable if path.is_relative_to(tmp_path)] == [tmp_path / "project/bin"]
+
+
+@pytest.mark.parametrize("link", ["current", "bin/python3", "bin/node"])
+@pytest.mark.parametrize("target", ["documents/x", "node/bin"])
+def test_a_link_of_an_earlier_run_makes_only_toolchains_readable(
+    home: Path, tmp_path: Path, link: str, target: str
+) -> None:
+    for name in ("project/bin", f"home/{target}", "home/node/lib/node_modules"):
+        (tmp_path / name).mkdir(parents=True, exist_ok=True)
+    folder = home / target
+    (tmp_path / "project" / link).symlink_to(folder if link == "current" else folder / "node")
+    record = ScanRecord((f"{tmp_path}/project/.git",), (), ())
+    write_scan_record(home / ".local/share/ask/safe", [tmp_path / "project"], record)
+    path = f"{tmp_path}/project/{link.partition('/')[0]}"
+    readable = confined(home, home / "work", path=path).readable_folders
+    assert [path for path in readable if path.is_relative_to(home)] == ([home / "node"] if "node" in target else [])
 
 
 def test_a_folder_with_a_kernel_file_system_is_refused(

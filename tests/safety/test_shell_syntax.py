@@ -69,7 +69,8 @@ def test_words_that_the_shell_expands_are_marked() -> None:
     ("text", "commands"),
     [
         ("x=$(rm a) echo", [["rm", "a"], ["echo"]]),
-        ('echo "$(rm a)"', [["$"], ["rm", "a"], ["echo", "$(rm a)"]]),
+        ('echo "$(rm a)"', [["rm", "a"], ["echo", "$(rm a)"]]),
+        ('echo "a $(b (c) d) e `f` $(g"', [["b"], ["c"], ["d"], ["f"], ["g"], ["echo", "a $(b (c) d) e `f` $(g"]]),
         ("if a; then rm b; fi", [["a"], ["rm", "b"]]),
         ("A=1 rm b > c &", [["rm", "b"]]),
         ("\\rm b # c; d", [["rm", "b"]]),

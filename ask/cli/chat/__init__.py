@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ask.cli.ask import AskCommand, get_default_options
+from ask.cli.ask import AskCommand, create_run_options
 from ask.cli.ask import command as ask_command
 
 EXCLUDED_OPTIONS = frozenset({"cmd", "code", "no_stdin", "schema", "version"})
@@ -38,4 +38,4 @@ def command(**flags: Any) -> int:
     """
     from ask.cli.chat.loop import run_chat
 
-    return run_chat({**get_default_options(), **flags, "no_stdin": True})
+    return run_chat(create_run_options(flags, no_stdin=True))

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
 
 from ask.cli.chat.commands import is_exit_command, parse_input
 from ask.cli.chat.session import ChatSession
 from ask.cli.run import open_session, redact_errors
+from ask.config.options import RunOptions
 from ask.errors import AskError, BrokenOutputError, FileError, RunInterruptedError, UsageError
 from ask.inputs.readers import decode_text
 from ask.render.amounts import format_count
 from ask.text import decode_argument, format_one_line
 
 
-def run_chat(flags: Mapping[str, Any]) -> int:
+def run_chat(options: RunOptions) -> int:
     """Run a chat until the user quits; return the exit code."""
-    with open_session(flags) as app:
-        session = ChatSession(flags, app)
+    with open_session(quiet=options.quiet, plain=options.plain, verbose=options.verbose) as app:
+        session = ChatSession(options, app)
         app.cleanup.callback(print_conversation_id, session)
-        first_message = decode_argument(" ".join(flags["words"]))
+        first_message = decode_argument(" ".join(options.words))
         outputs = (sys.stdout, sys.stderr)
         has_terminal = any(stream is not None and stream.isatty() for stream in outputs)
         if sys.stdin is None or not sys.stdin.isatty() or not has_terminal:
@@ -98,7 +98,7 @@ def report_errors(session: ChatSession, action: Callable[[], None]) -> int:
     `BrokenOutputError` and `RunInterruptedError` are for the caller.
     """
     try:
-        with redact_errors(session.console, verbose=session.flags["verbose"]):
+        with redact_errors(session.console, verbose=session.options.verbose):
             action()
     except (BrokenOutputError, RunInterruptedError):
         raise

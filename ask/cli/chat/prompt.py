@@ -63,7 +63,7 @@ class ChatPrompt:
             terminal_input.vt100_parser = KeyParser(terminal_input.vt100_parser.feed_key_callback)
         # On a dumb terminal prompt_toolkit supports only single lines.
         self._is_dumb_terminal = is_dumb_terminal() and sys.stdout.isatty()
-        use_color = should_use_color(app.environment) and not session.flags["plain"]
+        use_color = should_use_color(app.environment) and not session.options.plain
         save_history = session.request.settings.save
         history_file = app.app_dirs.data / "chat_history"
         self._prompt_session: PromptSession[str] = PromptSession(

@@ -5,29 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from ask.agent.model_selection import ModelSelection, resolve_other_endpoint
 from ask.agent.request import (
+    PreparedRun,
     RunRequest,
-    add_unanswered,
     apply_settings,
     check_attachments_supported,
     compose_message,
-    confirm_unanswered,
     continue_conversation,
-    prepare_without_prompt,
+    prepare_without_message,
     print_input_notes,
-    print_unanswered,
     read_files,
     read_settings,
     warn_on_first_run,
 )
 from ask.agent.run import record_exit_code_on_error, run_request
 from ask.agent.tool_loop import RunResult
+from ask.agent.unanswered import add_unanswered, confirm_unanswered, print_unanswered, report_left_out
 from ask.app import AppContext
 from ask.cli.run import create_renderer
 from ask.client.endpoint import fetch_first_model
+from ask.config.options import RunOptions
 from ask.console import StderrConsole
 from ask.errors import FileError, RunInterruptedError, UsageError
 from ask.events import Event, Notice
@@ -71,10 +70,11 @@ class ChatTurn(NamedTuple):
 class ChatSession:
     """Sends messages and applies slash commands to the next request.
 
-    `flags` are the options of `ask` by parameter name.
+    `options` are those of the command line; slash commands change them.
 
     Attributes:
         request: The next request, complete except for the message.
+        unanswered: The questions that are not sent because they have no answer.
         command_console: Prints the output of slash commands and errors, also with --quiet.
         totals: Usage and rounds of all messages so far.
         message_count: Number of messages sent.
@@ -86,25 +86,27 @@ class ChatSession:
 
     is_interactive = False
 
-    def __init__(self, flags: Mapping[str, Any], app: AppContext) -> None:
-        self.flags = dict(flags)
+    def __init__(self, options: RunOptions, app: AppContext) -> None:
+        self.options = options
         self.app = app
         self.console = app.console
-        self.command_console = StderrConsole(app.environment, quiet=False, plain=flags["plain"], redact=self.redact)
-        self.request = prepare_without_prompt(self.flags, app)
-        template = self.request.template
+        self.command_console = StderrConsole(app.environment, quiet=False, plain=options.plain, redact=self.redact)
+        prepared = prepare_without_message(self.options, app)
+        self.request, self.unanswered = prepared.request, prepared.unanswered
+        self._toolset, self._template = prepared.toolset, prepared.template
+        template = prepared.template
         self._pending_template = template if template and template.prompt else None
         self._pending_inputs = (template and template.inputs) or PromptInputs()
-        if flags["files"]:
-            self._pending_inputs = self._pending_inputs.merge(self._read_inputs(flags["files"]))
+        if options.files:
+            self._pending_inputs = self._pending_inputs.merge(self._read_inputs(options.files))
         self._tools_override: bool | None = None
         self.totals = RunResult([], app)
         self.message_count = 0
-        self.is_saved = bool(self.request.message_history or self.request.unanswered)
+        self.is_saved = bool(self.request.message_history or self.unanswered)
         self.draft = ""
         self.has_typeahead: Callable[[], bool] = bool
-        if flags["unanswered"]:
-            add_unanswered(self.request)  # its error comes before the first message
+        if options.unanswered:
+            add_unanswered(prepared)  # its error comes before the first message
 
     # Messages
 
@@ -114,15 +116,18 @@ class ChatSession:
         If the run fails, its `AskError` is raised after the partial answer is printed. The chat can continue.
         """
         message = self._compose_message(text)
-        request = self.request._replace(user_message=message)
-        if self.flags["unanswered"]:
-            self.flags["unanswered"] = False
-            request = add_unanswered(request)
+        prepared = self._prepare(self.request._replace(user_message=message))
+        if self.options.unanswered:
+            self.options = self.options._replace(unanswered=False)
+            prepared = add_unanswered(prepared)
         elif self.is_interactive:
-            request = confirm_unanswered(request, self.app)
-        if request.user_message is not message:  # it now contains the unanswered ones
-            self.request = self.request._replace(unanswered=request.unanswered)
-        self._continue_from(self._run_message(request))
+            prepared = confirm_unanswered(prepared, self.app)
+        if prepared.request.user_message is not message:  # it now contains the unanswered ones
+            self.unanswered = prepared.unanswered
+        self._continue_from(self._run_message(prepared))
+
+    def _prepare(self, request: RunRequest) -> PreparedRun:
+        return PreparedRun(request, self._toolset, self._template, self.unanswered)
 
     def _compose_message(self, text: str) -> Message:
         """Compose the next message from the text, the pending files and the pending template.
@@ -145,9 +150,9 @@ class ChatSession:
             blocks = message.content.removeprefix(last.words)
             content = new_words + (blocks if last.words or not blocks else f"\n\n{blocks}")
             message = message._replace(content=content)
-        original_request = self.request
+        original_request, original_unanswered = self.request, self.unanswered
         self._remove_turn(last)
-        result = self._run_message(self.request._replace(user_message=message))
+        result = self._run_message(self._prepare(self.request._replace(user_message=message)))
         new_run_number = result.saved_run_number
         if not last.has_response:
             self._delete_run(last.run_number)
@@ -156,7 +161,7 @@ class ChatSession:
                 with self._open_history() as store:
                     replace_run(store, last.run_number, new_run_number)
         else:
-            self.request = original_request
+            self.request, self.unanswered = original_request, original_unanswered
             self._delete_run(new_run_number)
             if result.is_refused and new_words:
                 self.draft = f"/edit {new_words}"
@@ -171,29 +176,30 @@ class ChatSession:
         self._delete_run(last.run_number)
         self._remove_turn(last)
         self._reload_conversation()
-        self.is_saved = self.is_saved and bool(self.request.message_history or self.request.unanswered)
+        self.is_saved = self.is_saved and bool(self.request.message_history or self.unanswered)
         return last
 
     def _remove_turn(self, turn: ChatTurn) -> None:
         """Remove the last message from the next requests."""
         if not turn.has_response:
-            self.request = self.request._replace(unanswered=self.request.unanswered[:-1])
+            self.unanswered = self.unanswered[:-1]
         self._replace_history(self.request.message_history[: turn.message_index])
 
-    def _run_message(self, request: RunRequest) -> RunResult:
+    def _run_message(self, prepared: PreparedRun) -> RunResult:
         """Run a message and render the answer."""
-        self.request = self.request._replace(opening_messages=())
+        request, self.request = prepared.request, self.request._replace(opening_messages=())
         warn_on_first_run(request, self.app)
-        renderer = create_renderer(self.flags, request, self.console)
+        renderer = create_renderer(self.options, request, self.console)
         try:
-            result = run_request(request, self.app, renderer.show)
+            report_left_out(prepared, renderer.show)
+            result = run_request(request, self.app, renderer.show, replaced_runs=prepared.replaced_runs)
         except KeyboardInterrupt:  # before or after the tool loop, which handles Ctrl-C itself
             self._reload_conversation()
             raise RunInterruptedError("interrupted") from None
         self.is_saved = self.is_saved or result.is_saved
         self.message_count += 1
         self._add_usage(result)
-        in_json = self.flags["as_json"] or self.flags["as_events"]
+        in_json = self.options.as_json or self.options.as_events
         with record_exit_code_on_error(result, request, self.app):
             renderer.finish(result, request.conversation_id if result.is_saved and in_json else "")
         return result
@@ -206,10 +212,10 @@ class ChatSession:
         history, new = result.messages[: result.question_index], result.messages[result.question_index :]
         if result.has_answer:
             history += select_accepted_messages(new, is_refused=result.is_refused)
-            self.request = self.request._replace(unanswered=())
+            self.unanswered = ()
         else:
             question = UnansweredQuestion(new[0], result.is_refused)
-            self.request = self.request._replace(unanswered=(*self.request.unanswered, question))
+            self.unanswered = (*self.unanswered, question)
         self._replace_history(history)
         if result.is_saved:
             self._reload_conversation()
@@ -222,7 +228,7 @@ class ChatSession:
 
         Files are not offered again: they are the most likely cause.
         """
-        unanswered = self.request.unanswered
+        unanswered = self.unanswered
         if unanswered and unanswered[-1].is_refused and not self.has_typeahead():
             turn = self._make_unanswered_turn()
             if not turn.user_message.attachments:
@@ -233,7 +239,7 @@ class ChatSession:
 
     def show_unanswered(self) -> None:
         """Show the messages of a continued conversation that are not sent again by themselves."""
-        print_unanswered(self.request, self.app)
+        print_unanswered(self.unanswered, self.app)
         self.offer_refused_message()
 
     # The saved conversation
@@ -248,7 +254,7 @@ class ChatSession:
                 conversation = load_conversation(store, find_conversation(store, request.conversation_id))
         except (FileError, UsageError):
             return  # nothing is saved
-        self.request = continue_conversation(request, conversation)
+        self.request, self.unanswered = continue_conversation(request, conversation), conversation.unanswered
 
     def find_last_turn(self) -> ChatTurn:
         """Find the last message of the user.
@@ -262,7 +268,7 @@ class ChatSession:
             with suppress(UsageError), self._open_history() as store:  # the history could not be written
                 runs = read_runs(store, find_conversation(store, self.request.conversation_id))
         last_run = next(reversed(select_unsummarized_runs(runs)), None)
-        if self.request.unanswered:
+        if self.unanswered:
             turn = self._make_unanswered_turn()
             if last_run and last_run.number != turn.run_number:
                 raise UsageError("the conversation was continued elsewhere", "quit, and continue it with ask chat -c")
@@ -276,7 +282,7 @@ class ChatSession:
         return ChatTurn(index, messages[index], has_response, last_run.number if last_run else None)
 
     def _make_unanswered_turn(self) -> ChatTurn:
-        last = self.request.unanswered[-1]
+        last = self.unanswered[-1]
         end = len(self.request.message_history)
         return ChatTurn(end, last.message, has_response=False, run_number=last.run_number, is_refused=last.is_refused)
 
@@ -315,21 +321,24 @@ class ChatSession:
 
     def enable_safe_mode(self, *, without_commands: bool) -> None:
         """Run the tools in safe mode from now on; stays off if that is not available."""
-        flag = "safe_files" if without_commands else "safe"
-        self.flags[flag] = True
+        original_options = self.options
+        if without_commands:
+            self.options = self.options._replace(safe_files=True)
+        else:
+            self.options = self.options._replace(safe=True)
         try:
             self._apply_settings()
         except BaseException:
-            self.flags[flag] = self.request.safe_mode is not None
+            self.options = original_options
             raise
 
     def _apply_settings(self) -> None:
-        """Update the settings and tools of the request from the flags and slash commands."""
+        """Update the settings and tools of the request from the options and slash commands."""
         request = self.request
-        settings = read_settings(self.flags, request.extra_system_prompt, self.app, request.template)
+        settings = read_settings(self.options, request.extra_system_prompt, self.app, self._template)
         if self._tools_override is not None:
             settings = settings._replace(tools=self._tools_override)
-        self.request = apply_settings(request, settings, self.flags, self.app)
+        self.request = apply_settings(self._prepare(request), settings, self.options, self.app)
 
     def attach_files(self, text: str) -> PromptInputs:
         """Attach the files named by one or more paths or URLs to the next message; return their content."""
@@ -342,7 +351,7 @@ class ChatSession:
 
     def _read_inputs(self, sources: Sequence[str]) -> PromptInputs:
         """Read files for the next message, but not standard input, from which messages are read."""
-        inputs = read_files(sources, self.request, self.app)
+        inputs = read_files(sources, self.request, self._toolset, self.app)
         print_input_notes(inputs, self.request, self.app)
         return inputs
 
@@ -357,8 +366,8 @@ class ChatSession:
             if isinstance(event, Notice):
                 self.console.print_notice(event.text)
 
-        def summarize(request: RunRequest) -> RunResult:
-            result = run_request(request, self.app, print_notice)
+        def summarize(request: RunRequest, end_run: int | None) -> RunResult:
+            result = run_request(request, self.app, print_notice, summary_end_run=end_run)
             self._add_usage(result)
             return result
 
@@ -366,7 +375,8 @@ class ChatSession:
         self._reload_conversation()
 
     def start_new_conversation(self) -> None:
-        self.request = self.request._replace(conversation_id=generate_conversation_id(), unanswered=())
+        self.request = self.request._replace(conversation_id=generate_conversation_id())
+        self.unanswered = ()
         self._replace_history(())
         self.is_saved = False
 
@@ -402,6 +412,7 @@ class ChatSession:
             self.console.redact = original_request.secrets.redact
             raise
         self.request = continue_conversation(self.request, conversation)
+        self.unanswered = conversation.unanswered
         self.is_saved = True
 
     def print_line(self, text: str, files: Mapping[str, Path] | None = None) -> None:

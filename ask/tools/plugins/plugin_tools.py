@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ask.app import AppContext
-from ask.config.settings import Settings, get_working_directory
+from ask.config.directories import get_working_directory
+from ask.config.settings import Settings
 from ask.errors import ConfigError, FileError, UsageError
 from ask.plugin_api.import_guard import report_slow_loading
 from ask.text import decode_argument

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from ask.export.conversation_html import render_conversation_html
 from ask.history.export_format import ConversationExport, from_json_value
-from ask.render.html_page import render_html_page
 from tests.conversation_strategies import HOSTILE, conversations
 from tests.program import Home, run
 
@@ -81,7 +81,9 @@ def make_export(*messages: dict[str, Any], title: str = "why?", name: str = "abc
 
 def render(*exports: ConversationExport) -> str:
     runs = {export.conversation.id: export.runs for export in exports}
-    return "".join(render_html_page([export.conversation for export in exports], lambda export: runs[export.id]))
+    return "".join(
+        render_conversation_html([export.conversation for export in exports], lambda export: runs[export.id])
+    )
 
 
 @given(conversations())

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from ask.export.conversation_text import describe_call, describe_conversation, describe_ending
+from ask.export.safe_markdown import format_code_block, to_safe_markdown
 from ask.history.conversations import ToolCallStep, extract_summary, pair_calls_with_results
 from ask.history.entries import Conversation, HistoryEntry, Run
 from ask.messages import Attachment
-from ask.render.safe_markdown import format_code_block, to_safe_markdown
-from ask.render.transcript import describe_call, describe_conversation, describe_ending
 from ask.text import escape_control_characters, format_one_line, split_prompt
 
 SPECIAL_CHARACTERS = re.compile(r"[\\`*_\[\]<>&~|$]|^(?:[#+=-]|\d+[.)]$|\d+[.)](?= ))", re.MULTILINE)
@@ -17,7 +17,7 @@ MAX_QUOTED_LINES = 20
 """Maximum number of lines of a prompt that is quoted; longer ones are mostly code or logs, and are fenced."""
 
 
-def render_markdown_document(
+def render_conversation_markdown(
     conversations: Iterable[Conversation], read_runs: Callable[[Conversation], Sequence[Run]]
 ) -> Iterator[str]:
     """Yield the Markdown of these conversations; `read_runs` reads the runs of one."""

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask.client.cost import Cost
+from ask.export.usage_html import render_usage_html, round_up_scale
 from ask.history.statistics import ToolUsageRow, UsageRow, UsageStatistics
 from ask.messages import Usage
-from ask.render.usage_report import render_usage_report, round_up_scale
 from ask.text import escape_control_characters, format_one_line
 
 TODAY = date(2026, 1, 31)
@@ -59,7 +59,7 @@ def make_row(name: str, **values: object) -> UsageRow:
 
 
 def render(statistics: UsageStatistics, first_day: date = TODAY - timedelta(days=29)) -> str:
-    return "".join(render_usage_report(statistics, first_day, TODAY))
+    return "".join(render_usage_html(statistics, first_day, TODAY))
 
 
 def make_statistics(days: list[UsageRow], models: list[UsageRow], tools: list[ToolUsageRow]) -> UsageStatistics:

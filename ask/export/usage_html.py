@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from pathlib import Path
 
+from ask.export.conversation_html import escape_html, render_page_frame
 from ask.history.statistics import ToolUsageRow, UsageRow, UsageStatistics
 from ask.records import NamedTuple
 from ask.render.amounts import format_compact_number, format_cost, format_dollars, format_duration
-from ask.render.html_page import escape_html, render_page_frame
 from ask.text import format_one_line
 
 STYLESHEET_PATH = Path(__file__).with_suffix(".css")
@@ -88,7 +88,7 @@ METRICS = (
 )
 
 
-def render_usage_report(statistics: UsageStatistics, first_day: date, today: date) -> Iterator[str]:
+def render_usage_html(statistics: UsageStatistics, first_day: date, today: date) -> Iterator[str]:
     """Yield the HTML of a report about the days from `first_day` to `today`."""
     title = f"Usage from {first_day} to {today}"
     head, tail = render_page_frame(title, STYLESHEET_PATH.read_text(), "en")

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from ask.export.conversation_markdown import escape_markdown, render_conversation_markdown
+from ask.export.safe_markdown import MAX_TEXT_LENGTH, format_code_block, to_html, to_safe_markdown
 from ask.history.export_format import ConversationExport, from_json_value
-from ask.render.markdown import escape_markdown, render_markdown_document
-from ask.render.safe_markdown import MAX_TEXT_LENGTH, format_code_block, to_html, to_safe_markdown
 from ask.text import PromptPart, split_prompt
 from tests.conversation_strategies import CANARY, HOSTILE, TEXTS, conversations
 
@@ -28,7 +28,7 @@ def make_export(*messages: dict[str, Any], **run: Any) -> ConversationExport:
 def render(*exports: ConversationExport) -> str:
     runs = {id(export.conversation): export.runs for export in exports}
     return "".join(
-        render_markdown_document([export.conversation for export in exports], lambda export: runs[id(export)])
+        render_conversation_markdown([export.conversation for export in exports], lambda export: runs[id(export)])
     )
 
 

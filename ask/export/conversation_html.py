@@ -12,12 +12,12 @@ from hashlib import sha256
 from html import escape
 from pathlib import Path
 
+from ask.export.conversation_text import describe_call, describe_conversation, describe_ending
+from ask.export.safe_markdown import to_html
 from ask.history.conversations import ToolCallStep, extract_summary, pair_calls_with_results
 from ask.history.entries import Conversation, HistoryEntry, Run
 from ask.messages import Attachment
 from ask.render.amounts import format_count, format_local_time, format_timestamp
-from ask.render.safe_markdown import to_html
-from ask.render.transcript import describe_call, describe_conversation, describe_ending
 from ask.text import escape_control_characters, format_one_line, split_prompt
 
 STYLESHEET_PATH, TEMPLATE_PATH = (Path(__file__).with_suffix(suffix) for suffix in (".css", ".html"))
@@ -30,7 +30,7 @@ CONTENT_SECURITY_POLICY = (
 )
 
 
-def render_html_page(
+def render_conversation_html(
     conversations: Sequence[Conversation], read_runs: Callable[[Conversation], Sequence[Run]]
 ) -> Iterator[str]:
     """Yield the HTML of these conversations; `read_runs` reads the runs of one."""

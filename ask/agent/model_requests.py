@@ -1,0 +1,286 @@
+"""The requests of a run to one model: what they contain, and what is left out of them after refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Literal
+
+from ask.agent.context_window import (
+    ContextWindow,
+    calculate_input_limit,
+    estimate_text_tokens,
+    estimate_tool_tokens,
+    format_reduction,
+)
+from ask.agent.request import RunRequest
+from ask.agent.system_prompt import build_system_prompt
+from ask.app import AppContext
+from ask.client.endpoint import ModelEndpoint
+from ask.client.provider_client import ProviderClient, RequestResult
+from ask.errors import ProviderError, RetryAction
+from ask.messages import Message, ProviderState, ReportedUsage, ToolSpec, Usage
+from ask.plugin_api.provider import ChatRequest
+
+if TYPE_CHECKING:
+    from ask.client.stated_limits import StatedLimit
+
+LOOKUP_THRESHOLD, CONTINUED_LOOKUP_THRESHOLD = 12_000, 3_000
+"""Tokens from which the models list is consulted.
+
+For a new conversation this is more than the longest tool result, since hardly any service has a model with a smaller
+context, and the request takes time. A continued conversation will grow.
+"""
+MAX_SHORTER_REQUESTS = 2
+"""How often a request that was refused as too long is sent again with less."""
+COMPACTION_HINT = " (the saved conversation is complete; ask compact summarizes older messages)"
+
+
+class ModelRequests:
+    """Builds the requests of a run to one model.
+
+    Args:
+        request: the request of the run.
+        app: the user's installation.
+        endpoint: the model.
+        client: sends the requests.
+        messages: the conversation, which grows during the run.
+        question_index: the index of the question in it.
+        reported_usage: the known size of its beginning.
+        system_prompt: the complete system prompt of a conversation that is never shortened; "" to build one.
+        notify: called with notices for the user.
+
+    Attributes:
+        tools: the tools that the next request offers.
+        tagged_answers: the text and provider state of answers with reasoning in tags, by their position in the
+            conversation. Only this model's next requests contain that reasoning: models that reason between tool calls
+            need it there, and vendors ask to leave it out of later questions. See
+            https://github.com/MiniMax-AI/MiniMax-M2 and https://huggingface.co/Qwen/QwQ-32B#usage-guidelines.
+    """
+
+    def __init__(
+        self,
+        request: RunRequest,
+        app: AppContext,
+        endpoint: ModelEndpoint,
+        client: ProviderClient,
+        *,
+        messages: list[Message],
+        question_index: int,
+        reported_usage: ReportedUsage,
+        system_prompt: str,
+        notify: Callable[[str], None],
+    ) -> None:
+        self._request = request
+        self._app = app
+        self.endpoint = endpoint
+        self.client = client
+        self._messages = messages
+        self._question_index = question_index
+        self._reported_usage = reported_usage
+        self._system_prompt = system_prompt
+        self._notify = notify
+        self.tagged_answers: dict[int, tuple[str, ProviderState | None]] = {}
+        schema = request.response_schema
+        self._schema = schema.value if schema else None
+        """None also once the provider has rejected it; then only the system prompt contains it."""
+        self._listed_limits: list[int | None] = []
+        """The model's context limit according to the provider's list, once that was read."""
+        self._stated_limit: int | None = None
+        """The context limit that the service stated when it refused a request."""
+        self._refusal_count = 0
+        """How often requests were refused as too long since the last answer."""
+        self._truncation_reported = False
+        self.tools: Sequence[ToolSpec] = ()
+        self._system_message = Message("system")
+        self._context_window = ContextWindow(0)
+        tools = [tool.spec for tool in request.tools]
+        if tools and not client.provider.supports_tools(endpoint.model):
+            notify(f"{endpoint.model} cannot call tools; continuing without them")
+            tools = []
+        self._offer_tools(tools)
+
+    def _offer_tools(self, tools: Sequence[ToolSpec]) -> None:
+        """Offer these tools in the following requests. The system prompt lists them too."""
+        self.tools = tools
+        request = self._request
+        system_prompt = self._system_prompt or build_system_prompt(request, self._app.environment, tools)
+        self._system_message = Message("system", system_prompt)
+        overhead_tokens = estimate_text_tokens(self._system_message.content) + estimate_tool_tokens(tools)
+        self._context_window = ContextWindow(overhead_tokens)
+        reported = self._reported_usage
+        self._context_window.calibrate(self._messages[: reported.message_count], reported.tokens)
+
+    def build_request(self, tool_choice: Literal["auto", "none"]) -> ChatRequest:
+        """Build the next request, with as much of the conversation as the model's context has room for."""
+        if not self._system_prompt:
+            self._truncate_context()
+        settings = self._request.settings
+        return ChatRequest(
+            model=self.endpoint.model,
+            messages=(self._system_message, *self._select_messages()),
+            tool_choice=tool_choice,
+            options=settings.options,
+            stream=settings.stream,
+            schema=self._schema,
+            conversation=self._request.conversation_id,
+            show_reasoning=settings.verbose,
+        )
+
+    def handle_answer(self, usage: Usage) -> None:
+        """Correct the estimated size of requests after one was answered."""
+        self._refusal_count = 0
+        self._context_window.calibrate(self._list_sent_messages(), usage.input_tokens)
+
+    def _select_messages(self) -> list[Message]:
+        """Return the part of the conversation that the next request contains."""
+        messages = self._context_window.select_messages(self._list_sent_messages())
+        if any(message.attachments for message in messages):
+            from ask.attachments import move_result_files, replace_unsupported_attachments
+
+            is_supported = partial(self.client.provider.supports_attachment, self.endpoint.model)
+            messages = move_result_files(replace_unsupported_attachments(messages, is_supported))
+        return messages
+
+    def _truncate_context(self) -> None:
+        """Leave messages out of requests if they exceed the model's context.
+
+        The provider's models list is read when a request first exceeds a threshold or the user's own limit.
+        """
+        window, settings, messages = self._context_window, self._request.settings, self._list_sent_messages()
+        num_ctx = settings.options.get("num_ctx")  # Ollama's and LM Studio's option
+        documented = self.endpoint.provider.find_profile(self.endpoint.model).context_length
+        values = (settings.context_limit, num_ctx, self._stated_limit, None if self._listed_limits else documented)
+        limits = [limit for limit in values if isinstance(limit, int) and limit > 0]
+        threshold = CONTINUED_LOOKUP_THRESHOLD if self._request.message_history else LOOKUP_THRESHOLD
+        needs_list = not self._listed_limits and self._stated_limit is None
+        if needs_list and window.estimate_size(messages) > min([threshold, *limits]):
+            from ask.client.models_list import read_listed_limit
+
+            self._listed_limits = [read_listed_limit(self.endpoint, self._app.app_dirs.cache, settings)]
+        limits += filter(None, self._listed_limits)
+        if not limits:
+            return
+        shortened_count, limit = window.shortened_count, min(limits)
+        removed_count = window.shrink(messages, calculate_input_limit(limit, settings.options))
+        reduction = format_reduction(removed_count, max(window.shortened_count - shortened_count, 0))
+        size = window.estimate_size(messages)
+        if (reduction or size > limit) and not self._truncation_reported:
+            self._truncation_reported = True
+            problem = f"the conversation does not fit the context window of {limit:,} tokens"
+            hint = COMPACTION_HINT if settings.save and removed_count else ""
+            if size > limit:
+                reduction = f"with about {size:,} tokens that cannot be left out" + (reduction and f", {reduction}")
+            self._notify(f"{problem}; continuing {reduction}{hint}")
+
+    def adapt_request(self, error: ProviderError, response: RequestResult) -> bool:
+        """Drop from the next request what the provider rejected; return whether it should be sent."""
+        if self._schema is not None and error.retry_action is RetryAction.WITHOUT_SCHEMA:
+            self._notify(f"{error.summary}; trying once more with the schema in the prompt")
+            self._schema = None
+            return True
+        if response.answer.text or response.answer.reasoning:
+            return False
+        if self.tools and error.retry_action is RetryAction.WITHOUT_TOOLS:
+            self._notify(f"{error}; trying once more without tools")
+            self._offer_tools(())
+            return True
+        return self._reduce_request(error)
+
+    def _reduce_request(self, error: ProviderError) -> bool:
+        """Drop or shorten what the messages and tools have too much of; return whether the request should be sent."""
+        from ask.client.stated_limits import find_stated_limit
+
+        if error.retry_action is RetryAction.WITHOUT_REASONING:
+            return self._drop_reasoning(error)
+        limit = find_stated_limit(error)
+        if limit is not None and limit.kind == "tools":
+            return self._drop_tools(error, limit.limit)
+        if error.retry_action is not RetryAction.SHORTER:
+            return self._drop_earlier_files(error, limit.limit if limit and limit.kind == "images" else 0)
+        is_size = error.status == 413 and (limit is None or limit.kind == "bytes")
+        return (is_size and self._drop_earlier_files(error)) or self._shorten_conversation(error, limit)
+
+    def _shorten_conversation(self, error: ProviderError, limit: StatedLimit | None) -> bool:
+        """Leave messages out, and shorten results, after a request was refused as too long.
+
+        It is done twice in a row at most. Returns whether the next request is shorter.
+        """
+        window, messages = self._context_window, self._list_sent_messages()
+        self._refusal_count += 1
+        if self._refusal_count > MAX_SHORTER_REQUESTS:
+            return False
+        removed_count, shortened_count, hint = 0, window.shortened_count, ""
+        if limit is not None and limit.kind != "bytes":
+            window.calibrate(messages, limit.input or limit.requested)
+        size_before = window.estimate_size(messages)
+        if limit is not None and limit.kind != "bytes":
+            input_limit = calculate_input_limit(limit.limit, self._request.settings.options)
+            removed_count = window.shrink(messages, input_limit)
+            self._stated_limit = min(limit.limit, self._stated_limit or limit.limit)
+            hint = f" (context_limit = {self._stated_limit} in config.toml avoids this)"
+        if not removed_count and window.shortened_count == shortened_count:
+            removed_count = window.halve(messages)
+        reduction = format_reduction(removed_count, max(window.shortened_count - shortened_count, 0))
+        if reduction:
+            self._notify(f"{error.summary}; trying once more {reduction}{hint}")
+            return True
+        if window.estimate_size(messages) < size_before:  # results that were already shortened
+            return True
+        error.hint = f"what cannot be left out has about {size_before:,} tokens: {error.hint}"
+        return False
+
+    def _drop_tools(self, error: ProviderError, limit: int) -> bool:
+        """Offer only as many tools as a service accepts; return whether there are more."""
+        if len(self.tools) <= limit:
+            return False
+        left_out = len(self.tools) - limit
+        hint = "tools.disabled in config.toml chooses which"
+        self._notify(f"{error.summary}; trying once more without the last {left_out} of the tools ({hint})")
+        self._offer_tools(self.tools[:limit])
+        return True
+
+    def _drop_reasoning(self, error: ProviderError) -> bool:
+        """Drop the reasoning of earlier answers from this run's messages; return whether there was any."""
+        messages, service = self._messages, self.client.provider.info.name
+        states = [message.provider_state for message in self._select_messages() if message.provider_state]
+        # "openai:responses" is of openai; what is of another service was not sent.
+        if not (self.tagged_answers or any(state.provider.partition(":")[0] == service for state in states)):
+            return False
+        endpoint = self.endpoint
+        setting = f"efforts = [] for {endpoint.model} in [[providers.{endpoint.provider_name}.models]]"
+        self._notify(f"{error.summary}; trying once more without earlier reasoning ({setting} always leaves it out)")
+        messages[:] = [message._replace(provider_state=None) for message in messages]
+        self.tagged_answers = {}
+        return True
+
+    def _drop_earlier_files(self, error: ProviderError, limit: int = 0) -> bool:
+        """Drop the files of messages other than the question; return whether there were any.
+
+        Another model may have accepted them, or a tool returned them. The newest messages keep theirs as long as all
+        messages have at most `limit` files.
+        """
+        from ask.client.error_classification import is_message_refused
+
+        messages, question_index = self._messages, self._question_index
+        if not any(message.attachments for message in messages) or not is_message_refused(error):
+            return False
+        from ask.attachments import replace_attachments
+
+        sent = self._select_messages()
+        file_count = len(messages[question_index].attachments)
+        for position in reversed(range(len(messages))):
+            file_count += len(messages[position].attachments) if position != question_index else 0
+            if file_count > limit and position != question_index:
+                messages[position] = replace_attachments(messages[position])
+        if self._select_messages() == sent:  # it did not contain them, for example because it was shortened
+            return False
+        self._notify(f"{error.summary}; trying once more without the files of earlier messages and results")
+        return True
+
+    def _list_sent_messages(self) -> list[Message]:
+        """Return the conversation as requests contain it: with reasoning in the text of this run's answers."""
+        messages = [*self._messages]
+        for position, (text, provider_state) in self.tagged_answers.items():
+            messages[position] = messages[position]._replace(content=text, provider_state=provider_state)
+        return messages

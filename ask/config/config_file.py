@@ -1,0 +1,219 @@
+"""The content of config.toml, read and validated."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ask.config.settings import SETTINGS, Api, Setting
+from ask.errors import ConfigError
+from ask.messages import EMPTY_MAPPING
+from ask.text import decode_toml, format_unknown_key
+
+if TYPE_CHECKING:
+    from ask.profiles import ModelProfile
+
+
+CONFIG_TABLES = (
+    *dict.fromkeys(key.partition(".")[0] for key in SETTINGS if "." in key),
+    "aliases",
+    "options",
+    "providers",
+)
+PROVIDER_KEYS = {
+    "base_url": Setting(str, "base URL for requests"),
+    "key_env": Setting(str, "environment variable with the API key"),
+    "key_command": Setting(str, "shell command that prints the API key"),
+    "model": Setting(str, "default model"),
+    "api": Setting(Api, "OpenAI API to use: responses or chat"),
+}
+"""The keys of a table `[providers.NAME]`, besides `models`: rows with the fields of `ask.profiles.ModelProfile`."""
+
+
+class Config:
+    """The validated content of config.toml.
+
+    Attributes:
+        values: all of it.
+        warnings: lines about unknown keys.
+        errors: those in aliases, providers, MCP servers and `tools.allow`, by key; `values` does not contain these.
+        aliases: the names that `-m` accepts in place of a model's name.
+        options: the model parameters for every request.
+        providers: the tables `[providers.NAME]`.
+        errors: those of entries that were left out, by keys such as "providers.groq".
+    """
+
+    def __init__(
+        self,
+        values: Mapping[str, Any] = EMPTY_MAPPING,
+        warnings: Sequence[str] = (),
+        errors: Mapping[str, ConfigError] = EMPTY_MAPPING,
+    ) -> None:
+        self.values = values
+        self.warnings = warnings
+        self.errors = errors
+        self.aliases: Mapping[str, str] = values.get("aliases", {})
+        self.options: Mapping[str, Any] = values.get("options", {})
+        self.providers: Mapping[str, Mapping[str, str]] = values.get("providers", {})
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return the value of a setting, or "mcp.servers"."""
+        section, _, name = key.rpartition(".")
+        table = self.values.get(section, {}) if section else self.values
+        return table.get(name, default)
+
+    def check_entry(self, key: str) -> None:
+        """Raise the ConfigError of an alias, a provider or an MCP server, if it has one."""
+        if key in self.errors:
+            raise self.errors[key]
+
+    def list_skipped(self, *sections: str) -> list[str]:
+        """Return notices about the invalid entries of these sections."""
+        return [f"{error.message}; skipping it" for key, error in self.errors.items() if key.startswith(sections)]
+
+    def get_provider(self, name: str) -> Mapping[str, str]:
+        """Return the table `[providers.NAME]`; {} if there is none."""
+        return self.providers.get(name, {})
+
+    def get_models(self, provider_name: str) -> Sequence[ModelProfile]:
+        """Return the rows `[[providers.NAME.models]]`."""
+        rows: Any = self.get_provider(provider_name).get("models")
+        if not rows:
+            return ()
+        from ask.config.table_checks import parse_models
+
+        return parse_models(rows)
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a TOML file; {} if it does not exist.
+
+    Raises:
+        ConfigError: it cannot be read or is not TOML.
+    """
+    try:
+        data = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        # Not treated as missing: the file may contain restrictions, such as safe mode.
+        advice = "make it readable; is HOME set correctly?" if isinstance(error, PermissionError) else ""
+        raise ConfigError(f"cannot read {path} ({error.strerror})", advice) from error
+    import tomllib
+
+    try:
+        return tomllib.loads(decode_toml(data))
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{path} is not valid TOML ({error})", "correct that line") from error
+
+
+def read_config(path: Path) -> Config:
+    """Read and validate config.toml; leave out an invalid alias, provider or MCP server, without which the others work.
+
+    Raises:
+        ConfigError: it is not TOML, or the value of a setting is of the wrong type or out of range. The setting may
+            be a restriction, so nothing runs without it.
+    """
+    values, errors = split_invalid_entries(path, read_toml(path))
+    return Config(values, check_config(path, values), errors)
+
+
+def split_invalid_entries(path: Path, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, ConfigError]]:
+    """Return the content of config.toml without the entries that are invalid and not restrictions, and their errors."""
+    errors: dict[str, ConfigError] = {}
+
+    def select_valid(parts: tuple[str, ...], table: Any) -> Any:
+        if not isinstance(table, dict):
+            return table
+        valid = {}
+        for name, entry in table.items():
+            tables: dict[str, Any] = {name: entry}
+            for part in reversed(parts):
+                tables = {part: tables}
+            try:
+                check_config(path, tables)
+            except ConfigError as error:
+                errors[".".join((*parts, name))] = error
+                if parts == ("providers",) and isinstance(entry, dict) and isinstance(entry.get("key_env"), str):
+                    valid[name] = {"key_env": entry["key_env"]}  # the variable still contains a secret
+            else:
+                valid[name] = entry
+        return valid
+
+    checked = dict(values)
+    for section in checked.keys() & {"aliases", "providers"}:
+        checked[section] = select_valid((section,), checked[section])
+    if isinstance(mcp := checked.get("mcp"), dict) and "servers" in mcp:
+        checked["mcp"] = {**mcp, "servers": select_valid(("mcp", "servers"), mcp["servers"])}
+    return _remove_invalid_rules(path, checked, errors), errors
+
+
+def _remove_invalid_rules(path: Path, values: dict[str, Any], errors: dict[str, ConfigError]) -> dict[str, Any]:
+    """Return the values without the entries of `tools.allow` that are not strings; add an error for the first one."""
+    tools = values.get("tools")
+    if not isinstance(tools, dict) or not isinstance(rules := tools.get("allow"), list):
+        return values
+    valid_rules = [rule for rule in rules if isinstance(rule, str)]
+    if len(valid_rules) < len(rules):
+        invalid_rule = next(rule for rule in rules if not isinstance(rule, str))
+        problem = f"{path}: tools.allow contains {invalid_rule!r}, which is not a string"
+        errors["tools.allow"] = ConfigError(problem)
+    return {**values, "tools": {**tools, "allow": valid_rules}}
+
+
+def check_config(path: Path, values: Mapping[str, Any]) -> list[str]:
+    """Validate the content of config.toml; return warnings about unknown keys.
+
+    `path` is the file to name in messages.
+
+    Raises:
+        ConfigError: a value is of the wrong type or out of range.
+    """
+    if not values:
+        return []
+    from ask.config.table_checks import check_provider_table, check_table, parse_table_value
+
+    warnings: list[str] = []
+    for section, table in values.items():
+        if section in CONFIG_TABLES:
+            check_table(path, (section,), table)
+        if section == "options":
+            check_options(path, table)
+            continue
+        is_section = isinstance(table, dict) and section not in SETTINGS
+        parts_and_values = (
+            {(section, name): value for name, value in table.items()} if is_section else {(section,): table}
+        )
+        for parts, value in parts_and_values.items():
+            key = ".".join(parts)
+            if section == "aliases":
+                parse_table_value(path, parts, value, str, warnings)
+            elif section == "providers":
+                hints = {name: setting.type for name, setting in PROVIDER_KEYS.items()}
+                check_provider_table(path, parts, value, hints, warnings)
+            elif key == "mcp.servers":
+                from ask.config.mcp_servers import check_server_tables
+
+                warnings += check_server_tables(path, value)
+            elif key in SETTINGS:
+                parse_table_value(path, parts, value, SETTINGS[key].type, warnings)
+            else:
+                warnings.append(f"{path}: {format_unknown_key(key, SETTINGS)}")
+    return warnings
+
+
+def check_options(source: str | Path, table: Mapping[str, Any]) -> None:
+    """Reject model parameters that cannot be sent as JSON, such as dates and NaN.
+
+    `source` is the file to name in the error.
+
+    Raises:
+        ConfigError: there is such a parameter.
+    """
+    try:
+        json.dumps(table, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        reason = f"[options] contains an invalid value ({error})"
+        raise ConfigError(f"{source}: {reason}", "write dates as strings") from error

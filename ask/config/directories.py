@@ -1,0 +1,76 @@
+"""Where files live: the folders of ask, and the working directory."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from ask.errors import FileError
+
+
+def get_working_directory() -> Path:
+    """Return the current working directory.
+
+    Raises:
+        FileError: it has been deleted.
+    """
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise FileError(f"cannot use the working directory ({error.strerror})", "change to another folder") from error
+
+
+APP_NAME = "ask"
+XDG_FOLDERS = {"config": ".config", "data": ".local/share", "cache": ".cache"}
+"""The defaults of the XDG Base Directory Specification (https://specifications.freedesktop.org/basedir-spec/)."""
+MACOS_FOLDERS = {
+    "config": "Library/Application Support",
+    "data": "Library/Application Support",
+    "cache": "Library/Caches",
+}
+
+
+class AppDirs:
+    """The folders of `ask` and the files in them. They need not exist.
+
+    Attributes:
+        history_file: the database of saved conversations.
+        sign_ins: the folder of sign-ins to MCP servers.
+        templates: the folder of the user's own templates.
+        skills: the folder of the user's own skills.
+        trust_file: the projects whose instructions the user has allowed or declined to send.
+        ledger_file: the database of the jobs of `ask map` and their answers.
+        results: the folder for tool results that are too long to send to the model.
+        approvals_file: the tool calls that the user has approved for later runs.
+    """
+
+    def __init__(self, config: Path, data: Path, cache: Path) -> None:
+        self.config = config
+        self.config_file = config / "config.toml"
+        self.keys_file = config / "keys.toml"
+        self.sign_ins = config / "sign-ins"
+        self.templates = config / "templates"
+        self.skills = config / "skills"
+        self.data = data
+        self.history_file = data / "history.db"
+        self.trust_file = data / "trusted-projects.json"
+        self.trust_marks = data / "trust-marks"
+        self.ledger_file = data / "map.db"
+        self.results = data / "results"
+        self.tool_call_log = data / "audit.jsonl"
+        self.approvals_file = data / "approvals.json"
+        self.cache = cache
+
+    @staticmethod
+    def from_environment(environment: Mapping[str, str]) -> AppDirs:
+        """Return the folders that the environment sets, as in XDG, and for others those of the platform."""
+        return AppDirs(*(_find_app_dir(environment, kind) for kind in ("config", "data", "cache")))
+
+
+def _find_app_dir(environment: Mapping[str, str], kind: str) -> Path:
+    xdg_folder = environment.get(f"XDG_{kind.upper()}_HOME", "")
+    if xdg_folder.startswith("/"):
+        return Path(xdg_folder, APP_NAME)
+    folders = MACOS_FOLDERS if sys.platform == "darwin" else XDG_FOLDERS
+    return Path.home() / folders[kind] / APP_NAME

@@ -1,0 +1,110 @@
+"""The settings of one run, from the command line, the environment and config.toml."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ask.config.config_file import Config
+from ask.config.model_options import UNSET_OPTION, parse_model_options
+from ask.config.options import RunOptions
+from ask.config.settings import FILES_LEVEL, SANDBOX_LEVEL, SETTINGS, Settings, get_kind
+from ask.errors import ConfigError, UsageError
+from ask.messages import EMPTY_MAPPING
+from ask.text import decode_argument
+
+SWITCH_VALUES = {
+    **dict.fromkeys(("1", "true", "yes", "on"), True),
+    **dict.fromkeys(("0", "false", "no", "off"), False),
+}
+
+
+def read_switch(environment: Mapping[str, str], variable: str) -> bool | None:
+    """Read an environment variable that is on or off; None if it is unset or empty.
+
+    Raises:
+        ConfigError: it has any other value, which may have been meant to enable safe mode or disable tools.
+    """
+    value = environment.get(variable, "").strip()
+    if not value:
+        return None
+    if value.lower() not in SWITCH_VALUES:
+        raise ConfigError(f"{variable} is {value!r}", "use 1, true, yes or on, or 0, false, no or off")
+    return SWITCH_VALUES[value.lower()]
+
+
+def resolve_settings(
+    options: RunOptions,
+    environment: Mapping[str, str],
+    config: Config,
+    *,
+    system: str | None = None,
+    template_parameters: Mapping[str, Any] = EMPTY_MAPPING,
+) -> Settings:
+    """Resolve the settings of a run.
+
+    `system` is the text of an addition to the system prompt, if it is not that of the option; a template may set model
+    parameters.
+
+    Raises:
+        UsageError: options cannot be combined, or a model parameter is invalid.
+        ConfigError: an environment variable is invalid.
+    """
+    if system is not None:
+        options = options._replace(system=system)
+    values = {
+        setting.field: _resolve_setting(
+            key, getattr(options, setting.option or setting.field, None), environment, config
+        )
+        for key, setting in SETTINGS.items()
+        if setting.field
+    }
+    values["safe"], values["safe_level"] = _resolve_safe_mode(options, values["safe"], config)
+    given_parameters = parse_model_options(map(decode_argument, options.options))
+    parameters = {**config.options, **template_parameters, **given_parameters}
+    record, replay = options.record or environment.get("ASK_RECORD", ""), environment.get("ASK_REPLAY", "")
+    if record and replay:
+        raise UsageError("requests cannot be recorded and replayed at the same time", "unset ASK_REPLAY")
+    return Settings(
+        **values,
+        options={name: value for name, value in parameters.items() if value != UNSET_OPTION},
+        given_options=frozenset(given_parameters),
+        assume_yes=options.yes,
+        verbose=options.verbose,
+        record=record,
+        replay=replay,
+    )
+
+
+def _resolve_safe_mode(options: RunOptions, is_enabled: bool, config: Config) -> tuple[bool, str]:
+    """Return whether safe mode is on, and its level. An option chooses the level that it names.
+
+    Raises:
+        UsageError: there are options for both levels.
+    """
+    if options.safe and options.safe_files:
+        raise UsageError("--safe and --safe-files cannot be combined", "use one of them")
+    if options.safe or options.safe_files:
+        return True, SANDBOX_LEVEL if options.safe else FILES_LEVEL
+    level = config.get("safe.level", "")
+    # Whoever sets only the level expects safe mode to be on.
+    return is_enabled or (bool(level) and config.get("safe.enabled", None) is None), level or SANDBOX_LEVEL
+
+
+def _resolve_setting(key: str, option: Any, environment: Mapping[str, str], config: Config) -> Any:
+    setting, default = SETTINGS[key], Settings._field_defaults[SETTINGS[key].field]
+    value = config.get(key, default)
+    if key == "fallback":  # a sequence, not a set: the option replaces it, and --fallback "" empties it
+        return tuple(filter(None, option or value))
+    if get_kind(setting.type) is list:
+        return type(default)((*value, *(option or ())))
+    if key == "system":
+        return "\n\n".join(filter(None, (value, option)))
+    if setting.type is bool:
+        switch = read_switch(environment, setting.variable)
+        # Any source can enable safe mode, and none can disable it.
+        if switch is not None and not (key == "safe.enabled" and value):
+            value = switch
+        return not setting.option.startswith("no_") if option else value
+    value = value if option is None else option
+    return float(value) if get_kind(setting.type) is float and value is not None else value

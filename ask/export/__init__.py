@@ -1,0 +1,1 @@
+"""Saved conversations and usage as text, Markdown, HTML and charts."""
