@@ -113,7 +113,10 @@ def parse_server_table(name: str, table: Any, origin: Path, warnings: list[str] 
     """
     from ask.config.table_checks import parse_record_table
 
-    unknown_keys: list[str] = [] if warnings is None else warnings
-    values = parse_record_table(origin, ("mcp", "servers", name), table, ServerConfig, SERVER_KEYS, unknown_keys)
+    values = parse_record_table(
+        *(origin, ("mcp", "servers", name), table, ServerConfig),
+        keys=SERVER_KEYS,
+        warnings=[] if warnings is None else warnings,
+    )
     server_type = values.get("type") or ("http" if "url" in values else "stdio")
     return ServerConfig(**{**values, "name": name, "origin": origin, "type": server_type})

@@ -37,7 +37,7 @@ def parse_table(
 
 
 def parse_record_table(
-    path: Path, parts: ValuePath, table: Any, record_type: Any, keys: Collection[str], warnings: list[str]
+    path: Path, parts: ValuePath, table: Any, record_type: Any, *, keys: Collection[str], warnings: list[str]
 ) -> dict[str, Any]:
     """Return the values of a table whose keys are these fields of a record, as `parse_table` does."""
     return parse_table(path, parts, table, {key: get_fields(record_type)[key] for key in keys}, warnings)
