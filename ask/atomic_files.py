@@ -178,7 +178,7 @@ def read_decisions(path: Path, parse: Callable[[Any], T]) -> T | None:
     """Read a private JSON file with decisions of the user; return None if it does not exist.
 
     Raises:
-        FileError: it cannot be read, or `parse` fails.
+        FileError: it cannot be read, or `parse` raises a ValueError.
     """
     try:
         return parse(json.loads(path.read_bytes()))
@@ -186,7 +186,7 @@ def read_decisions(path: Path, parse: Callable[[Any], T]) -> T | None:
         return None
     except OSError as error:
         raise FileError(f"cannot read {path} ({error.strerror})") from error
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except (ValueError, RecursionError):
         raise FileError(f"{path} is damaged", "delete it; you will be asked again") from None
 
 

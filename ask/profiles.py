@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Annotated, Any
 
 from ask.errors import ParameterError
-from ask.records import NamedTuple
+from ask.records import POSITIVE_INTEGER, NamedTuple
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 """The values of the option `reasoning_effort`, in ascending order; "none" turns reasoning off."""
@@ -57,8 +57,8 @@ class ModelProfile(NamedTuple):
     reasoning_with_tools: bool | None = None
     refused_options: Sequence[str] | None = None
     refused_when_reasoning: Sequence[str] | None = None
-    output_limit: int | None = None
-    context_length: int | None = None
+    output_limit: Annotated[int, POSITIVE_INTEGER] | None = None
+    context_length: Annotated[int, POSITIVE_INTEGER] | None = None
     attachments: Sequence[str] | None = None
     schema_with_tools: bool | None = None
     begins_reasoning: bool | None = None

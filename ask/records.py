@@ -1,4 +1,4 @@
-"""`NamedTuple`, with the semantics of `typing.NamedTuple`, but created faster.
+"""`NamedTuple`, with the semantics of `typing.NamedTuple`, but created faster; and rules for the values of fields.
 
 `typing` compiles code for each class, which for the 60 classes that every run needs would take 10 ms.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from typing import Any, Self
     from typing import NamedTuple as NamedTuple  # noqa: PLC0414 - the alias re-exports it
 else:
@@ -78,3 +78,23 @@ else:
 
     class NamedTuple(metaclass=_NamedTupleType):
         """A tuple whose items are also attributes; see the documentation of `typing.NamedTuple`."""
+
+
+class Rule(NamedTuple):
+    """What `Annotated` adds to the type of a value that `ask.type_checks.parse_value` reads.
+
+    Attributes:
+        description: the allowed values, for error messages.
+        is_valid: checks a value of the type.
+        convert: returns the value to use in its place.
+    """
+
+    description: str
+    is_valid: Callable[[Any], object] = lambda _: True
+    convert: Callable[[Any], Any] = lambda value: value
+
+
+MAX_NUMBER = 1_000_000_000
+"""The largest number allowed in config.toml; as a time in seconds it means no limit."""
+POSITIVE_INTEGER = Rule(f"a positive integer, at most {MAX_NUMBER}", lambda number: 0 < number <= MAX_NUMBER)
+POSITIVE_NUMBER = POSITIVE_INTEGER._replace(description=f"a positive number, at most {MAX_NUMBER}")

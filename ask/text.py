@@ -229,6 +229,12 @@ def suggest(word: str, choices: Iterable[str]) -> str:
     return find_misspelled(word, choices) or next(completions, "")
 
 
+def format_unknown_key(key: str, known_keys: Iterable[str]) -> str:
+    """Format a warning about an unknown key, suggesting the most similar known one."""
+    suggestion = suggest(key, known_keys)
+    return f"unknown key {' '.join(key.split())}" + (f" (did you mean {suggestion}?)" if suggestion else "")
+
+
 def format_suggestion(word: str, choices: Iterable[str], otherwise: str, prefix: str = "") -> str:
     """Return a hint for an unknown word: "did you mean PREFIX...?", or `otherwise`."""
     suggestion = suggest(word, choices)

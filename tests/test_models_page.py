@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from ask.config.config_file import MODEL_KEYS
 from ask.profiles import EFFORTS, ModelProfile
 from tests import wire
 from tests.doc_pages import find_code_blocks, read_table
@@ -24,8 +23,7 @@ def configure(home: Home, server: ModelServer) -> None:
 
 
 def test_page_describes_all_keys_and_efforts() -> None:
-    assert set(MODEL_KEYS) == set(ModelProfile._fields)
-    assert {key.strip("`") for key in read_table(TEXT, "key")} == set(MODEL_KEYS)
+    assert {key.strip("`") for key in read_table(TEXT, "key")} == set(ModelProfile._fields)
     assert all(f"`{effort}`" in TEXT for effort in EFFORTS)
 
 

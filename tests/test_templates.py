@@ -19,7 +19,7 @@ from ask.templates.placeholders import (
     find_placeholders,
 )
 from ask.templates.template import (
-    FIELD_TYPES,
+    FrontMatter,
     Template,
     find_template,
     list_template_files,
@@ -78,7 +78,7 @@ def test_a_file_without_front_matter_is_all_text(text: str) -> None:
 
 
 def test_every_key_of_the_front_matter_is_a_field() -> None:
-    assert {*FIELD_TYPES} <= {*Template._fields}
+    assert {*FrontMatter._fields} <= {*Template._fields}
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,8 @@ def test_every_key_of_the_front_matter_is_a_field() -> None:
         ('system = ["a"]', 2, "system"),
         ("options = 1", 2, "options"),
         ('tasks = ["a"]', 2, "tasks"),
-        ("\n[tasks]\na = 1", 3, "tasks"),
+        ("\n[tasks]\na = 1", 3, "tasks.a must be a string"),
+        ('tools = ["a", 1]', 2, "tools[1] must be a string"),
         ('\n[tasks]\n"a/b" = "x"', 4, "'a/b'"),
         ("\n[options]\nsince = 2026-02-03", 3, "[options]"),
         ("[options]\nseed = nan", 2, "[options]"),

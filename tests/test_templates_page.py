@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ask.templates.template import FIELD_TYPES, list_template_files, parse_template, read_template
+from ask.templates.template import FrontMatter, list_template_files, parse_template, read_template
 from ask.tools.builtin import BUILTIN_TOOLS
 from tests.doc_pages import (
     find_code_blocks,
@@ -46,7 +46,7 @@ def test_the_page_lists_exactly_the_built_in_prompts() -> None:
 
 
 def test_the_page_lists_exactly_the_front_matter_keys() -> None:
-    assert [name for row in read_table(PAGE, "key") for name in find_code_spans(row)] == [*FIELD_TYPES]
+    assert [name for row in read_table(PAGE, "key") for name in find_code_spans(row)] == [*FrontMatter._fields]
     assert parse_template(Path("release.md"), RELEASE).variables == ["program", "version"]
 
 

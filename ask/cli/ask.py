@@ -15,7 +15,7 @@ import click
 from ask import __version__
 from ask.cli.commands import COMMANDS, CommandContext, is_on_terminal
 from ask.config.options import RunOptions
-from ask.config.settings import SETTINGS, get_default_value
+from ask.config.settings import SETTINGS, get_default_value, get_kind
 from ask.errors import RunInterruptedError, UsageError
 from ask.records import NamedTuple
 
@@ -281,7 +281,7 @@ def setting_option(
         text = f"Do not {setting.description}"
     elif isinstance(default, int | float) and not isinstance(default, bool):
         text += f" ({default:g})"
-    kind: Mapping[str, Any] = {bool: {"is_flag": True}, list: {"multiple": True}}.get(setting.type, {})
+    kind: Mapping[str, Any] = {bool: {"is_flag": True}, list: {"multiple": True}}.get(get_kind(setting.type), {})
     return click.option(*declarations, name, help="; ".join(filter(None, (text, more))) + ".", **kind, **attributes)
 
 

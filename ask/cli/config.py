@@ -14,14 +14,15 @@ from ask.app import AppContext
 from ask.cli.editor import edit_file
 from ask.cli.groups import JSON_OPTION, TEXT, CommandGroup, print_notice, print_text
 from ask.config.config_editor import UNSET, find_existing_key, find_value, set_value, update_config_file
-from ask.config.config_file import PROVIDER_KEYS, check_config, format_unknown_key, read_config, read_toml
+from ask.config.config_file import PROVIDER_KEYS, check_config, read_config, read_toml
 from ask.config.model_options import DEDICATED_OPTIONS, parse_model_options
 from ask.config.resolution import read_switch
 from ask.config.secrets import format_variable_prefix
-from ask.config.settings import SETTINGS, get_default_value
+from ask.config.settings import SETTINGS, get_default_value, get_kind
 from ask.errors import ConfigError, UsageError
 from ask.records import NamedTuple
 from ask.render.table import write_table
+from ask.text import format_unknown_key
 
 
 @click.group("config", cls=CommandGroup)
@@ -75,10 +76,10 @@ def list_settings(app: AppContext) -> Iterator[tuple[tuple[str, ...], str]]:
     yield from ((("aliases", name), "the model that -m selects by this name") for name in app.config.aliases)
     yield from ((("options", name), "model parameter") for name in app.config.options)
     for name in sorted({*app.provider_names, *app.config.providers}):
-        for key, description in PROVIDER_KEYS.items():
+        for key, setting in PROVIDER_KEYS.items():
             parts = ("providers", name, key)
             if find_effective_value(app, parts)[0] is not None:
-                yield parts, description
+                yield parts, setting.description
 
 
 def change_setting(app: AppContext, parts: tuple[str, ...], value: Any) -> None:
@@ -112,7 +113,7 @@ class ConfigKey(NamedTuple):
     """The path of a key in config.toml, and the type of its value; None for model parameters, which may have any."""
 
     parts: tuple[str, ...]
-    type: type | None
+    type: Any
 
 
 def parse_key(dotted_key: str) -> ConfigKey:
@@ -141,7 +142,7 @@ def parse_key(dotted_key: str) -> ConfigKey:
     if not provider or provider_key not in PROVIDER_KEYS:
         known_keys = [f"providers.{provider or provider_key}.{known_key}" for known_key in PROVIDER_KEYS]
         raise UsageError(format_unknown_key(dotted_key, known_keys), LIST_HINT)
-    return ConfigKey((table, provider, provider_key), str)
+    return ConfigKey((table, provider, provider_key), PROVIDER_KEYS[provider_key].type)
 
 
 def parse_value(key: ConfigKey, text: str) -> Any:
@@ -158,7 +159,7 @@ def parse_value(key: ConfigKey, text: str) -> Any:
         value = parse_model_options([f"{name}={text}"])[name]
     else:
         try:
-            value = VALUE_PARSERS[key.type](text)
+            value = VALUE_PARSERS.get(get_kind(key.type), str)(text)
         except (ValueError, click.BadParameter, RecursionError):
             value = text  # check_config says what is expected
     values: dict[str, Any] = {}
@@ -190,14 +191,13 @@ def parse_list(text: str) -> list[Any]:
     return [item.strip() for item in text.split(",") if item.strip()]
 
 
-VALUE_PARSERS: dict[type, Callable[[str], Any]] = {
-    str: str,
+VALUE_PARSERS: dict[Any, Callable[[str], Any]] = {
     int: int,
     float: parse_number,
     bool: lambda text: click.BOOL.convert(text, None, None),
     list: parse_list,
 }
-"""Parsers for the values of each type."""
+"""Parsers for the values of each kind; those of others are text."""
 
 
 def format_value(dotted_key: str, value: Any) -> str:

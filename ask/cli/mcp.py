@@ -16,7 +16,7 @@ from ask.cli.config import change_setting
 from ask.cli.groups import JSON_OPTION, TEXT, CommandGroup, print_notice
 from ask.cli.tools import to_tool_row
 from ask.config.config_editor import UNSET
-from ask.config.config_file import check_server_tables
+from ask.config.mcp_servers import ServerConfig, check_server_tables, parse_server_table
 from ask.errors import ConfigError, UsageError
 from ask.inputs.sources import MCP_PREFIX
 from ask.mcp.address_cache import write_addresses
@@ -29,15 +29,7 @@ from ask.mcp.run_servers import (
     open_sign_ins,
     open_tool_list_cache,
 )
-from ask.mcp.server_config import (
-    ServerConfig,
-    expand_variables,
-    find_servers,
-    parse_server_table,
-    read_servers,
-    to_server_table,
-    uses_client_credentials,
-)
+from ask.mcp.server_config import expand_variables, find_servers, read_servers, to_server_table, uses_client_credentials
 from ask.render.amounts import format_count
 from ask.render.table import write_table
 from ask.tools.file_access import escape_for_display

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ask.config.settings import APIS, SAFE_LEVELS, SEARCH_ENGINES, SETTINGS
+from ask.config.settings import SETTINGS, Api, Setting
 from ask.errors import ConfigError
 from ask.messages import EMPTY_MAPPING
-from ask.text import decode_toml
+from ask.text import decode_toml, format_unknown_key
 
 if TYPE_CHECKING:
     from ask.profiles import ModelProfile
@@ -24,59 +23,13 @@ CONFIG_TABLES = (
     "providers",
 )
 PROVIDER_KEYS = {
-    "base_url": "base URL for requests",
-    "key_env": "environment variable with the API key",
-    "key_command": "shell command that prints the API key",
-    "model": "default model",
-    "api": "OpenAI API to use: responses or chat",
+    "base_url": Setting(str, "base URL for requests"),
+    "key_env": Setting(str, "environment variable with the API key"),
+    "key_command": Setting(str, "shell command that prints the API key"),
+    "model": Setting(str, "default model"),
+    "api": Setting(Api, "OpenAI API to use: responses or chat"),
 }
-"""The keys of a table `[providers.NAME]`, all strings, with their descriptions."""
-MODEL_KEYS: dict[str, type] = {
-    **dict.fromkeys(("pattern", "source", "default_effort"), str),
-    **dict.fromkeys(("efforts", "refused_options", "refused_when_reasoning", "attachments"), list),
-    **dict.fromkeys(("output_limit", "context_length"), int),
-    **dict.fromkeys(("reasoning_with_tools", "schema_with_tools", "begins_reasoning"), bool),
-    "effort_parameters": Mapping,
-}
-"""The keys of a row `[[providers.NAME.models]]`, with their types: the fields of `ask.profiles.ModelProfile`."""
-SERVER_KEYS: dict[str, type] = {
-    **dict.fromkeys(("command", "cwd", "url", "type"), str),
-    **dict.fromkeys(("args", "tools"), list),
-    **dict.fromkeys(("env", "headers", "oauth"), dict),
-    "timeout": float,
-    "enabled": bool,
-}
-"""The keys of a table `[mcp.servers.NAME]`, with their types."""
-OAUTH_KEYS = (
-    *("client_id", "client_secret", "private_key", "issuer", "grant_type", "scope", "redirect_uri"),
-    "client_metadata_url",
-)
-"""The keys of a table `[mcp.servers.NAME.oauth]`, all strings."""
-GRANT_TYPES = ("authorization_code", "client_credentials")
-SERVER_NAME_PATTERN = r"(?!.*__)[A-Za-z0-9_-]{1,32}"
-"""Valid names of MCP servers.
-
-The names of a server's tools begin with its name and two underscores.
-"""
-_CHOICES = {
-    ("search", "engine"): SEARCH_ENGINES,
-    ("safe", "level"): SAFE_LEVELS,
-    ("providers", "api"): APIS,
-    ("mcp", "grant_type"): GRANT_TYPES,
-}
-"""The allowed values of keys, by the first and the last part of the key."""
-MAX_NUMBER = 1_000_000_000
-"""The largest number allowed in config.toml; as a time in seconds it means no limit."""
-EXPECTED_VALUES = {
-    str: "a string",
-    int: f"a positive integer, at most {MAX_NUMBER}",
-    float: f"a positive number, at most {MAX_NUMBER}",
-    bool: "true or false",
-    list: "a list of strings",
-    dict: "a table of strings",
-    Mapping: "a table of tables, one for each effort",
-    Sequence: "a list of tables",
-}
+"""The keys of a table `[providers.NAME]`, besides `models`: rows with the fields of `ask.profiles.ModelProfile`."""
 
 
 class Config:
@@ -129,9 +82,9 @@ class Config:
         rows: Any = self.get_provider(provider_name).get("models")
         if not rows:
             return ()
-        from ask.profiles import ModelProfile
+        from ask.config.table_checks import parse_models
 
-        return [ModelProfile(**{key: row[key] for key in row.keys() & MODEL_KEYS.keys()}) for row in rows]
+        return parse_models(rows)
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -218,109 +171,36 @@ def check_config(path: Path, values: Mapping[str, Any]) -> list[str]:
     Raises:
         ConfigError: a value is of the wrong type or out of range.
     """
+    if not values:
+        return []
+    from ask.config.table_checks import check_provider_table, check_table, parse_table_value
+
     warnings: list[str] = []
     for section, table in values.items():
         if section in CONFIG_TABLES:
-            check_table(path, section, table)
+            check_table(path, (section,), table)
         if section == "options":
             check_options(path, table)
             continue
         is_section = isinstance(table, dict) and section not in SETTINGS
-        keys = {f"{section}.{name}": value for name, value in table.items()} if is_section else {section: table}
-        for key, value in keys.items():
+        parts_and_values = (
+            {(section, name): value for name, value in table.items()} if is_section else {(section,): table}
+        )
+        for parts, value in parts_and_values.items():
+            key = ".".join(parts)
             if section == "aliases":
-                _check_value(path, key, value, str)
+                parse_table_value(path, parts, value, str, warnings)
             elif section == "providers":
-                warnings += check_provider_table(path, key, value)
+                hints = {name: setting.type for name, setting in PROVIDER_KEYS.items()}
+                check_provider_table(path, parts, value, hints, warnings)
             elif key == "mcp.servers":
+                from ask.config.mcp_servers import check_server_tables
+
                 warnings += check_server_tables(path, value)
             elif key in SETTINGS:
-                _check_value(path, key, value, SETTINGS[key].type)
+                parse_table_value(path, parts, value, SETTINGS[key].type, warnings)
             else:
                 warnings.append(f"{path}: {format_unknown_key(key, SETTINGS)}")
-    return warnings
-
-
-def check_table(path: Path, key: str, table: Any, known_keys: Mapping[str, type] | None = None) -> list[str]:
-    """Validate a table, and the values of its known keys; return warnings about the others.
-
-    Raises:
-        ConfigError: it is not a table, or a value is of the wrong type or out of range.
-    """
-    if not isinstance(table, dict):
-        raise ConfigError(f"{path}: {key} must be a table", f"write [{key}]")
-    if known_keys is None:
-        return []
-    for name in table.keys() & known_keys:
-        _check_value(path, f"{key}.{name}", table[name], known_keys[name])
-    unknown_keys = (name for name in table if name not in known_keys)
-    return [f"{path}: {format_unknown_key(name, known_keys)} in [{key}]" for name in unknown_keys]
-
-
-def check_provider_table(path: Path, key: str, table: Any) -> list[str]:
-    """Validate a table `[providers.NAME]`; return warnings about unknown keys.
-
-    Raises:
-        ConfigError: a value is of the wrong type, or a row about models has no valid pattern.
-    """
-    warnings = check_table(path, key, table, {**dict.fromkeys(PROVIDER_KEYS, str), "models": Sequence})
-    for row in table.get("models", []):
-        warnings += check_table(path, f"{key}.models", row, MODEL_KEYS)
-        if "pattern" not in row:
-            raise ConfigError(f"{path}: {key}.models has no pattern", 'for example pattern = "gpt-7*"')
-        from ask.profiles import find_pattern_problem
-
-        if problem := find_pattern_problem(row["pattern"]):
-            raise ConfigError(f"{path}: {key}.models.pattern is {row['pattern']!r}", problem)
-    return warnings
-
-
-def check_server_tables(path: Path, servers: Any) -> list[str]:
-    """Validate the table `[mcp.servers]`; return warnings about unknown keys.
-
-    Raises:
-        ConfigError: a value of the wrong type, or a server without a command or URL.
-    """
-    check_table(path, "mcp.servers", servers)
-    warnings: list[str] = []
-    for name, table in servers.items():
-        key = f"mcp.servers.{name}"
-        if not re.fullmatch(SERVER_NAME_PATTERN, name):
-            hint = "use letters, digits, - and single _, at most 32"
-            raise ConfigError(f"{path}: {name!r} is not a valid name for an MCP server", hint)
-        warnings += check_table(path, key, table, SERVER_KEYS)
-        if "command" in table and "url" in table:
-            raise ConfigError(f"{path}: {key} has a command and a URL", "remove one of them")
-        if table.get("enabled", True) and not (table.get("command") or table.get("url")):
-            raise ConfigError(f"{path}: {key} has neither a command nor a URL", "set command, or url")
-        if "url" in table and not re.match(r"https?://[^/]", table["url"]):
-            raise ConfigError(f"{path}: {key}.url must start with http:// or https://")
-        target, types = ("URL", ("http", "sse")) if "url" in table else ("command", ("stdio",))
-        if table.get("type", types[0]) not in types:
-            raise ConfigError(f"{path}: {key} has a {target}, so its type is {' or '.join(types)}", "remove type")
-        if oauth := table.get("oauth"):
-            warnings += check_oauth_table(path, f"{key}.oauth", oauth)
-            if "url" not in table:
-                raise ConfigError(f"{path}: {key} has no URL to sign in to", "remove oauth")
-    return warnings
-
-
-def check_oauth_table(path: Path, key: str, table: Mapping[str, str]) -> list[str]:
-    """Validate a table `[mcp.servers.NAME.oauth]`; return warnings about unknown keys.
-
-    Raises:
-        ConfigError: a value is invalid, or one that it requires is missing.
-    """
-    warnings = check_table(path, key, table, dict.fromkeys(OAUTH_KEYS, str))
-    if table.get("grant_type") == "client_credentials" or table.keys() & {"client_secret", "private_key"}:
-        # Without an issuer, the MCP server would choose who receives the secret.
-        for required in ("client_id", "issuer"):
-            if required not in table:
-                raise ConfigError(f"{path}: {key} has no {required}", f"add {required}")
-    if not re.match(r"https://[^/]+/.|$", table.get("client_metadata_url", "")):
-        raise ConfigError(f"{path}: {key}.client_metadata_url must be an https URL with a path")
-    if not re.match(r"http://(127\.0\.0\.1|localhost):\d+/|$", table.get("redirect_uri", "")):
-        raise ConfigError(f"{path}: {key}.redirect_uri must be a URL such as http://127.0.0.1:8400/callback")
     return warnings
 
 
@@ -337,32 +217,3 @@ def check_options(source: str | Path, table: Mapping[str, Any]) -> None:
     except (TypeError, ValueError) as error:
         reason = f"[options] contains an invalid value ({error})"
         raise ConfigError(f"{source}: {reason}", "write dates as strings") from error
-
-
-def _check_value(path: Path, key: str, value: Any, expected_type: type) -> None:
-    choices = _CHOICES.get((key.partition(".")[0], key.rpartition(".")[2]), ())
-    if choices and value not in choices:
-        raise ConfigError(f"{path}: {key} must be one of {', '.join(choices)}", f"it is {value!r}")
-    is_zero_backoff = key == "network.backoff" and value == 0 and not isinstance(value, bool)
-    if not (is_valid_value(value, expected_type) or is_zero_backoff):
-        advice = "" if key.endswith((".env", ".headers", ".oauth", ".url")) else f"it is {value!r}"  # may be a secret
-        raise ConfigError(f"{path}: {key} must be {EXPECTED_VALUES[expected_type]}", advice)
-
-
-def is_valid_value(value: Any, expected_type: type) -> bool:
-    """Check that a value is one of `EXPECTED_VALUES`."""
-    if expected_type in (int, float):
-        is_number = isinstance(value, int | expected_type) and not isinstance(value, bool)
-        return is_number and 0 < value <= MAX_NUMBER
-    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    item_type = dict if expected_type in (Mapping, Sequence) else str
-    container = dict if expected_type is Mapping else list if expected_type is Sequence else expected_type
-    return isinstance(value, container) and all(isinstance(item, item_type) for item in items)
-
-
-def format_unknown_key(key: str, known_keys: Mapping[str, Any] | Sequence[str]) -> str:
-    """Format a warning about an unknown key, suggesting the most similar known one."""
-    from ask.text import suggest
-
-    suggestion = suggest(key, known_keys)
-    return f"unknown key {' '.join(key.split())}" + (f" (did you mean {suggestion}?)" if suggestion else "")

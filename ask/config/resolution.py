@@ -7,7 +7,7 @@ from typing import Any
 
 from ask.config.config_file import Config
 from ask.config.options import RunOptions
-from ask.config.settings import FILES_LEVEL, SANDBOX_LEVEL, SETTINGS, UNSET_OPTION, Settings
+from ask.config.settings import FILES_LEVEL, SANDBOX_LEVEL, SETTINGS, UNSET_OPTION, Settings, get_kind
 from ask.errors import ConfigError, UsageError
 from ask.messages import EMPTY_MAPPING
 from ask.text import decode_argument
@@ -99,7 +99,7 @@ def _resolve_setting(key: str, option: Any, environment: Mapping[str, str], conf
     value = config.get(key, default)
     if key == "fallback":  # a sequence, not a set: the option replaces it, and --fallback "" empties it
         return tuple(filter(None, option or value))
-    if setting.type is list:
+    if get_kind(setting.type) is list:
         return type(default)((*value, *(option or ())))
     if key == "system":
         return "\n\n".join(filter(None, (value, option)))
@@ -110,4 +110,4 @@ def _resolve_setting(key: str, option: Any, environment: Mapping[str, str], conf
             value = switch
         return not setting.option.startswith("no_") if option else value
     value = value if option is None else option
-    return float(value) if setting.type is float and value is not None else value
+    return float(value) if get_kind(setting.type) is float and value is not None else value

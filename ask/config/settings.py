@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from ask.records import NamedTuple
+from ask.records import MAX_NUMBER, POSITIVE_INTEGER, POSITIVE_NUMBER, NamedTuple, Rule
+
+PositiveInt = Annotated[int, POSITIVE_INTEGER]
+PositiveFloat = Annotated[float, POSITIVE_NUMBER]
 
 
 class Setting(NamedTuple):
     """A key of config.toml, and what overrides it.
 
     Attributes:
-        type: of its value; a list has strings, and a float may be written as a whole number.
+        type: of its value, a type hint.
         description: for lists of settings.
         field: the field of `Settings` that it sets; "" for none.
         option: the field of `RunOptions` that sets it for one run, if it is not `field`. One that begins with "no_" is
@@ -21,52 +24,61 @@ class Setting(NamedTuple):
         variable: the environment variable; "" for none.
     """
 
-    type: type
+    type: Any
     description: str
     field: str = ""
     option: str = ""
     variable: str = ""
 
 
+def get_kind(hint: Any) -> Any:
+    """Return what the type of a setting narrows down: str, int, float, bool, list, or Literal for certain strings."""
+    return getattr(hint, "__origin__", hint)
+
+
+NonNegativeFloat = Annotated[float, Rule(f"a number from 0 to {MAX_NUMBER}", lambda number: 0 <= number <= MAX_NUMBER)]
+EngineName = Literal["brave", "tavily", "duckduckgo"]
+SANDBOX_LEVEL, FILES_LEVEL = "sandbox", "files"
+"""The levels of safe mode: a kernel sandbox, or no commands and path checks in the file tools."""
+SafeLevel = Literal["sandbox", "files"]
+Api = Literal["responses", "chat"]
+"""The APIs of services that have OpenAI's."""
+
 SETTINGS = {
     "provider": Setting(str, "default provider", variable="ASK_PROVIDER"),
     "model": Setting(str, "default model", variable="ASK_MODEL"),
-    "fallback": Setting(list, "models to try in turn if the model cannot answer", "fallback"),
+    "fallback": Setting(list[str], "models to try in turn if the model cannot answer", "fallback"),
     "system": Setting(str, "extra system prompt", "system"),
-    "max_rounds": Setting(int, "maximum rounds of tool calls", "max_rounds"),
-    "max_cost": Setting(float, "stop calling tools after this many US dollars", "max_cost"),
-    "timeout": Setting(float, "stop if no text arrives for this many seconds (300; 900 for xai)", "timeout"),
+    "max_rounds": Setting(PositiveInt, "maximum rounds of tool calls", "max_rounds"),
+    "max_cost": Setting(PositiveFloat, "stop calling tools after this many US dollars", "max_cost"),
+    "timeout": Setting(PositiveFloat, "stop if no text arrives for this many seconds (300; 900 for xai)", "timeout"),
     "stream": Setting(bool, "print the answer while it arrives", "stream", "no_stream"),
-    "stdin_limit": Setting(int, "maximum size of stdin in bytes", "stdin_limit"),
-    "context_limit": Setting(int, "maximum tokens of a conversation to send", "context_limit"),
+    "stdin_limit": Setting(PositiveInt, "maximum size of stdin in bytes", "stdin_limit"),
+    "context_limit": Setting(PositiveInt, "maximum tokens of a conversation to send", "context_limit"),
     "tools.enabled": Setting(bool, "offer tools to the model", "tools", "no_tools", "ASK_TOOLS"),
-    "tools.disabled": Setting(list, "do not offer these tools", "disabled_tools"),
-    "tools.command_timeout": Setting(float, "kill a command after this many seconds", "command_timeout"),
+    "tools.disabled": Setting(list[str], "do not offer these tools", "disabled_tools"),
+    "tools.command_timeout": Setting(PositiveFloat, "kill a command after this many seconds", "command_timeout"),
     "tools.confirm": Setting(bool, "ask before each tool call with side effects", "confirm"),
-    "tools.allow": Setting(list, "commands and tools that --confirm does not ask about", "allow"),
-    "tools.deny": Setting(list, "commands and tools to refuse", "deny"),
+    "tools.allow": Setting(list[str], "commands and tools that --confirm does not ask about", "allow"),
+    "tools.deny": Setting(list[str], "commands and tools to refuse", "deny"),
     "history.enabled": Setting(bool, "save conversations and file backups", "save", "no_save"),
-    "search.engine": Setting(str, "search engine: brave, tavily or duckduckgo", "search_engine"),
-    "mcp.files": Setting(list, "JSON files with further MCP servers", "mcp_files"),
+    "search.engine": Setting(EngineName, "search engine: brave, tavily or duckduckgo", "search_engine"),
+    "mcp.files": Setting(list[str], "JSON files with further MCP servers", "mcp_files"),
     "safe.enabled": Setting(bool, "use safe mode in every run", "safe", variable="ASK_SAFE"),
-    "safe.level": Setting(str, "safe mode: sandbox, or files (no commands)", "safe_level"),
-    "safe.allow_dirs": Setting(list, "safe mode: further folders that tools may write", "allow_dirs"),
+    "safe.level": Setting(SafeLevel, "safe mode: sandbox, or files (no commands)", "safe_level"),
+    "safe.allow_dirs": Setting(list[str], "safe mode: further folders that tools may write", "allow_dirs"),
     "safe.allow_git": Setting(bool, "safe mode: make a git repository outside readable", "allow_git"),
-    "safe.allow_hosts": Setting(list, "safe mode: hosts that may be fetched without asking", "allow_hosts"),
-    "safe.allow_tools": Setting(list, "safe mode: tools of plugins and MCP servers to allow", "allow_tools"),
-    "safe.environment": Setting(list, "safe mode: environment variables that commands may see", "safe_environment"),
-    "context.files": Setting(list, "file names of project instructions", "context_files"),
+    "safe.allow_hosts": Setting(list[str], "safe mode: hosts that may be fetched without asking", "allow_hosts"),
+    "safe.allow_tools": Setting(list[str], "safe mode: tools of plugins and MCP servers to allow", "allow_tools"),
+    "safe.environment": Setting(
+        list[str], "safe mode: environment variables that commands may see", "safe_environment"
+    ),
+    "context.files": Setting(list[str], "file names of project instructions", "context_files"),
     "attachments.keep_location": Setting(bool, "send the position in photos", "keep_location"),
-    "network.tries": Setting(int, "maximum tries for a request", "tries"),
-    "network.backoff": Setting(float, "seconds before the first retry", "backoff"),
+    "network.tries": Setting(PositiveInt, "maximum tries for a request", "tries"),
+    "network.backoff": Setting(NonNegativeFloat, "seconds before the first retry", "backoff"),
 }
 """The settings by key, besides the tables `aliases`, `options`, `providers` and `mcp.servers`."""
-APIS = ("responses", "chat")
-"""The allowed values of `api`, for services that have OpenAI's APIs."""
-SEARCH_ENGINES = ("brave", "tavily", "duckduckgo")
-SANDBOX_LEVEL, FILES_LEVEL = "sandbox", "files"
-"""The levels of safe mode: a kernel sandbox, or no commands and path checks in the file tools."""
-SAFE_LEVELS = (SANDBOX_LEVEL, FILES_LEVEL)
 
 
 UNSET_OPTION = ""

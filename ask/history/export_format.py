@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from base64 import b64decode
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, BinaryIO
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, BinaryIO, NoReturn
 
 from ask.errors import FileError
 from ask.history.entries import (
-    MAX_SQLITE_INTEGER,
     MERGED,
     ROLES,
     RUN_STATUSES,
@@ -20,8 +18,9 @@ from ask.history.entries import (
     ToolCallRecord,
 )
 from ask.messages import Attachment, ProviderState, Usage
-from ask.records import NamedTuple
+from ask.records import NamedTuple, Rule
 from ask.text import repair_surrogates
+from ask.type_checks import ValuePath, WrongTypeError, parse_value
 
 FORMAT, FORMAT_VERSION = "ask-conversation", 1
 ID_PATTERN = re.compile(r"[A-Za-z][0-9A-Za-z_-]{0,63}")
@@ -67,105 +66,99 @@ def _message_to_json(entry: HistoryEntry) -> dict[str, Any]:
         "usage": entry.usage._asdict(),
         "calls": [record.to_row() for record in entry.calls],
         "attachments": [{**attachment._asdict(), "data": attachment.base64} for attachment in message.attachments],
-        "provider_state": {name: getattr(state, name) for name in STATE_FIELDS} if state else None,
+        "provider_state": {name: getattr(state, name) for name in _StateFields._fields} if state else None,
     }
 
 
 # Import
 
 
-class Field(NamedTuple):
-    """The values that a JSON field may have.
-
-    `field | default` makes it optional.
-    """
-
-    types: tuple[type, ...]
-    expected: str
-    """A description of the values for error messages."""
-    is_valid: Callable[[Any], object] = lambda _: True
-    """Checks a value of one of the types."""
-    fields: Mapping[str, Field] | None = None
-    """The fields of an object, or of each object in a list."""
-    default: Any = ...
-    """The value of a missing field; `...` for a required field. None also allows null."""
-
-    def __or__(self, default: Any) -> Field:
-        return self._replace(default=default)
+Text = Annotated[str, Rule("text", convert=repair_surrogates)]
+Time = Annotated[float, Rule("a time in seconds since 1970", lambda seconds: 0 <= seconds < YEAR_10000)]
 
 
-def _fits_sqlite(number: float) -> bool:
-    return abs(number) <= MAX_SQLITE_INTEGER  # false for NaN
+class _CallFields(NamedTuple):
+    id: Text
+    name: Text
+    arguments: Text
+    decision: Text | None = None
+    rule: Text | None = None
+    started: Time | None = None
+    seconds: float | None = None
+    failed: bool | None = None
+    exit_status: int | None = None
 
 
-def _is_base64(text: str) -> bool:
-    try:
-        b64decode(text, validate=True)
-    except ValueError:
-        return False
-    return True
+class _AttachmentFields(NamedTuple):
+    name: Text
+    media_type: Text
+    data: bytes
 
 
-TEXT = Field((str,), "text")
-BOOLEAN = Field((bool,), "true or false")
-NUMBER = Field((int, float), "a number", _fits_sqlite)
-INTEGER = Field((int,), "a whole number", _fits_sqlite)
-TIME = Field((int, float), "a time in seconds since 1970", lambda value: 0 <= value < YEAR_10000)
-LIST = Field((list,), "a list")
-OBJECT = Field((dict,), "an object")
+class _StateFields(NamedTuple):
+    provider: Text
+    model: Text
+    data: Mapping[str, Any]
 
-USAGE_FIELDS = {
-    **dict.fromkeys(("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens"), INTEGER | None),
-    "cost": NUMBER | None,
-}
-CALL_FIELDS = {
-    **dict.fromkeys(("id", "name", "arguments"), TEXT),
-    **dict.fromkeys(("decision", "rule"), TEXT | None),
-    "started": TIME | None,
-    "seconds": NUMBER | None,
-    "failed": BOOLEAN | None,
-    "exit_status": INTEGER | None,
-}
-ATTACHMENT_FIELDS = {"name": TEXT, "media_type": TEXT, "data": Field((str,), "base64", _is_base64)}
-STATE_FIELDS = {"provider": TEXT, "model": TEXT, "data": OBJECT}
-MESSAGE_FIELDS = {
-    "role": Field((str,), f"one of {', '.join(ROLES)}", ROLES.__contains__),
-    **dict.fromkeys(("content", "reasoning", "finish", "provider", "model", "tool_call_id", "tool_name"), TEXT | ""),
-    "time": TIME | 0,
-    "whole": BOOLEAN | True,
-    "usage": OBJECT._replace(fields=USAGE_FIELDS) | {},
-    "calls": LIST._replace(fields=CALL_FIELDS) | [],
-    "attachments": LIST._replace(fields=ATTACHMENT_FIELDS) | [],
-    "provider_state": OBJECT._replace(fields=STATE_FIELDS) | None,
-}
-RUN_FIELDS = {
-    **dict.fromkeys(("provider", "model"), TEXT),
-    **dict.fromkeys(("version", "system", "directory", "terminal", "error"), TEXT | ""),
-    **dict.fromkeys(("compacts", "exit_code", "replaced_by"), INTEGER | None),
-    "status": Field((str,), f"one of {', '.join(filter(None, RUN_STATUSES))}", RUN_STATUSES.__contains__) | "",
-    "started": TIME | 0,
-    "ended": TIME | None,
-    "rounds": INTEGER | 0,
-    "usage": OBJECT._replace(fields=USAGE_FIELDS) | {},
-    "messages": LIST._replace(fields=MESSAGE_FIELDS),
-}
-CONVERSATION_FIELDS = {
-    "format": Field((str,), repr(FORMAT), FORMAT.__eq__),
-    "version": INTEGER,
-    "id": Field((str,), "an id such as a1b2c3", ID_PATTERN.fullmatch),
-    "title": TEXT | "",
-    "created": TIME | 0,
-    "updated": TIME | 0,
-    "runs": LIST._replace(fields=RUN_FIELDS),
-}
+
+class _MessageFields(NamedTuple):
+    role: Annotated[str, Rule(f"one of {', '.join(ROLES)}", ROLES.__contains__)]
+    content: Text = ""
+    reasoning: Text = ""
+    finish: Text = ""
+    provider: Text = ""
+    model: Text = ""
+    tool_call_id: Text = ""
+    tool_name: Text = ""
+    time: Time = 0.0
+    whole: bool = True
+    usage: Usage = Usage()
+    calls: tuple[_CallFields, ...] = ()
+    attachments: tuple[_AttachmentFields, ...] = ()
+    provider_state: _StateFields | None = None
+
+
+class _RunFields(NamedTuple):
+    provider: Text
+    model: Text
+    messages: tuple[_MessageFields, ...]
+    version: Text = ""
+    system: Text = ""
+    directory: Text = ""
+    terminal: Text = ""
+    error: Text = ""
+    compacts: int | None = None
+    exit_code: int | None = None
+    replaced_by: int | None = None
+    status: Annotated[str, Rule(f"one of {', '.join(filter(None, RUN_STATUSES))}", RUN_STATUSES.__contains__)] = ""
+    started: Time = 0.0
+    ended: Time | None = None
+    rounds: int = 0
+    usage: Usage = Usage()
+
+
+class _ConversationFields(NamedTuple):
+    format: Annotated[str, Rule(repr(FORMAT), FORMAT.__eq__)]
+    version: int
+    id: Annotated[str, Rule("an id such as a1b2c3", ID_PATTERN.fullmatch)]
+    runs: tuple[_RunFields, ...]
+    title: Text = ""
+    created: Time = 0.0
+    updated: Time = 0.0
 
 
 def from_json_value(value: Any) -> ConversationExport:
     """Parse a conversation from a JSON value; an error names the run, message, and field."""
-    fields = _read_fields(value, CONVERSATION_FIELDS)
-    if fields["version"] != FORMAT_VERSION:
-        raise FileError(f"unsupported export version {fields['version']}", "upgrade it")
-    runs = [_make_run(index, **run) for index, run in enumerate(fields["runs"])]
+    try:
+        fields = parse_value(value, _ConversationFields, on_unknown_key=_refuse_key)
+    except WrongTypeError as error:
+        problem = error.problem.replace("a table", "an object").replace("of tables", "of objects")
+        if error.path and isinstance(error.path[-1], str):
+            raise _make_error(error.path[:-1], f"{error.path[-1]} {problem}") from None
+        raise _make_error(error.path, problem) from None
+    if fields.version != FORMAT_VERSION:
+        raise FileError(f"unsupported export version {fields.version}", "upgrade it")
+    runs = [_make_run(index, run) for index, run in enumerate(fields.runs)]
     if not runs:
         raise FileError("the conversation has no runs")
     for run in runs:
@@ -175,7 +168,22 @@ def from_json_value(value: Any) -> ConversationExport:
             raise FileError(f"run {run.number + 1}: replaced_by does not refer to a later run")
     if not any("status" in run for run in value["runs"]):
         runs = _mark_merged_runs(runs)
-    return ConversationExport(Conversation(0, *(fields[name] for name in Conversation._fields[1:])), runs)
+    return ConversationExport(Conversation(0, fields.id, fields.title, fields.created, fields.updated), runs)
+
+
+def _refuse_key(path: ValuePath, _: Any) -> NoReturn:
+    raise _make_error(path[:-1], f"unknown field {path[-1]!r}")
+
+
+def _make_error(path: ValuePath, problem: str) -> FileError:
+    """Return an error that names the place, for example "run 1, message 2"."""
+    parts: list[str] = []
+    for part in path:
+        if isinstance(part, int):
+            parts[-1] = f"{parts[-1].removesuffix('s')} {part + 1}"
+        else:
+            parts.append(part)
+    return FileError(f"{', '.join(parts)}: {problem}" if parts else problem)
 
 
 def _mark_merged_runs(runs: Sequence[Run]) -> list[Run]:
@@ -188,8 +196,8 @@ def _mark_merged_runs(runs: Sequence[Run]) -> list[Run]:
     ]
 
 
-def _make_run(index: int, usage: dict[str, Any], messages: list[dict[str, Any]], **fields: Any) -> Run:
-    entries = tuple(_make_entry(message) for message in messages)
+def _make_run(index: int, fields: _RunFields) -> Run:
+    entries = tuple(map(_make_entry, fields.messages))
     calls: list[ToolCallRecord] = []
     for number, entry in enumerate(entries, 1):  # no provider would accept the conversation
         if entry.calls and entry.message.role != "assistant":
@@ -198,50 +206,19 @@ def _make_run(index: int, usage: dict[str, Any], messages: list[dict[str, Any]],
             calls = list(entry.calls)
         elif not calls or calls.pop(0).call.id != entry.message.tool_call_id:
             raise FileError(f"run {index + 1}, message {number}: no earlier call matches this result")
-    return Run(number=index, usage=Usage(**usage), entries=entries, **fields)
+    values = fields._asdict()
+    del values["messages"]
+    return Run(number=index, entries=entries, **values)
 
 
-def _make_entry(fields: dict[str, Any]) -> HistoryEntry:
-    state = fields["provider_state"]
+def _make_entry(fields: _MessageFields) -> HistoryEntry:
     return HistoryEntry.from_row(
-        fields,
-        ProviderState(**state) if state else None,
-        Usage(**fields["usage"]),
-        map(ToolCallRecord.from_row, fields["calls"]),
-        (Attachment(**{**attachment, "data": b64decode(attachment["data"])}) for attachment in fields["attachments"]),
+        fields._asdict(),
+        ProviderState(*fields.provider_state) if fields.provider_state else None,
+        fields.usage,
+        (ToolCallRecord.from_row(call._asdict()) for call in fields.calls),
+        (Attachment(*attachment) for attachment in fields.attachments),
     )
-
-
-def _read_fields(value: Any, specs: Mapping[str, Field], location: str = "") -> dict[str, Any]:
-    prefix = f"{location}: " if location else ""
-    if not isinstance(value, dict):
-        raise FileError(f"{prefix}not an object")
-    for name in value.keys() - specs.keys():
-        raise FileError(f"{prefix}unknown field {name!r}")
-    fields = {}
-    for name, field in specs.items():
-        field_value = value.get(name, field.default)
-        if field_value is ...:
-            raise FileError(f"{prefix}{name} is missing")
-        is_null = field_value is field.default is None
-        if not is_null and not (type(field_value) in field.types and field.is_valid(field_value)):
-            raise FileError(f"{prefix}{name} is not {field.expected}")
-        path = f"{location}, {name}" if location else name
-        fields[name] = None if is_null else _convert_value(field_value, field, path)
-    return fields
-
-
-def _convert_value(value: Any, field: Field, path: str) -> Any:
-    if isinstance(value, str):
-        return repair_surrogates(value)
-    if float in field.types:  # as SQLite returns it: an imported conversation must be equal to its original
-        return float(value)
-    if field.fields is None:
-        return value
-    if isinstance(value, dict):
-        return _read_fields(value, field.fields, path)
-    path = path.removesuffix("s")
-    return [_read_fields(item, field.fields, f"{path} {number}") for number, item in enumerate(value, 1)]
 
 
 SURROGATE_PATTERN = re.compile("[\ud800-\udfff]")

@@ -162,7 +162,7 @@ def decode_text(data: bytes, source_name: str, notify: Callable[[str], None], ex
     with suppress(UnicodeDecodeError):
         if not data.startswith(BOM_UTF8) and b"\0" not in data:
             return data.decode()
-    from ask.text_encoding import decode_bytes
+    from ask.tools.text_encoding import decode_bytes
 
     decoded = decode_bytes(data)
     if decoded is None:

@@ -147,7 +147,7 @@ def detect_encoding(name: str, start: bytes, path: Path | None) -> str:
         with suppress(UnicodeDecodeError):
             start[: start.rfind(b"\n") + 1 or None].decode()
             return "utf-8"
-    from ask.text_encoding import decode_bytes
+    from ask.tools.text_encoding import decode_bytes
 
     decoded = decode_bytes(start)
     if decoded is None:

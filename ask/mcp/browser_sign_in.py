@@ -15,10 +15,10 @@ from mcp.client.auth import OAuthFlowError
 from mcp.shared.auth import AuthorizationCodeResult
 
 from ask.config.base_url import is_loopback
+from ask.config.mcp_servers import ServerConfig
 from ask.errors import ConfigError, NetworkError
 from ask.mcp.connection import RequestError, ServerConnection
 from ask.mcp.http_connection import HttpServerTransport
-from ask.mcp.server_config import ServerConfig
 from ask.mcp.sign_in import InteractiveAuth
 from ask.mcp.sign_in_store import SignIns
 from ask.mcp.tool_listing import ServerTools

@@ -16,10 +16,10 @@ from urllib.parse import urlsplit
 
 from ask import __version__
 from ask.config.base_url import is_loopback
+from ask.config.mcp_servers import ServerConfig
 from ask.errors import AskError
 from ask.mcp.http_connection import HttpServerTransport
 from ask.mcp.process import SHUTDOWN_TIMEOUT, ServerProcess
-from ask.mcp.server_config import ServerConfig
 from ask.mcp.tool_listing import TOOLS_LIMIT, ServerTools, ToolListing, parse_tools, select_tools
 from ask.mcp.wire_messages import read_raw_result, replace_result
 from ask.parsing import read_dict, read_list

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from ask.mcp.server_config import ServerConfig
+from ask.config.mcp_servers import ServerConfig
 from ask.tools.base import ToolError
 from ask.tools.network_policy import is_ip_address, is_public_address, parse_url, resolve_host
 

@@ -13,10 +13,11 @@ from urllib.parse import urlsplit
 
 from ask.client.certificates import create_ssl_context, explain_certificate_error, find_ca_bundle
 from ask.client.network_errors import read_proxies
+from ask.config.mcp_servers import ServerConfig
 from ask.errors import FileError
 from ask.mcp.foreign_urls import find_sign_in_problem
 from ask.mcp.process import MESSAGE_LIMIT
-from ask.mcp.server_config import ServerConfig, uses_client_credentials
+from ask.mcp.server_config import uses_client_credentials
 from ask.mcp.sign_in_store import SignIns
 from ask.mcp.wire_messages import parse_messages
 from ask.parsing import read_dict

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ask.app import AppContext
+from ask.config.mcp_servers import ServerConfig
 from ask.errors import AskError, ConfigError, FileError, UsageError
 from ask.inputs.prompt_inputs import PromptInputs, parse_content
 from ask.inputs.sources import MCP_PREFIX
@@ -17,7 +18,7 @@ from ask.mcp.lazy_servers import LazyServers
 from ask.mcp.prompts import PromptMessage, get_prompt, list_prompts
 from ask.mcp.resources import ResourceContent, read_resource
 from ask.mcp.run_servers import check_mcp_installed, format_server_hint
-from ask.mcp.server_config import ServerConfig, find_servers
+from ask.mcp.server_config import find_servers
 from ask.messages import Message
 from ask.templates.placeholders import COLUMN_PATTERN, INPUT_NAME, VARIABLE_PATTERN, escape_placeholders
 from ask.templates.template import Template, parse_variables

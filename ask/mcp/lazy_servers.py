@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ask.mcp.server_config import ServerConfig
+from ask.config.mcp_servers import ServerConfig
 from ask.mcp.tool_list_cache import ToolListCache, compute_fingerprint
 from ask.mcp.tool_listing import ServerTools
 from ask.text import repair_surrogates

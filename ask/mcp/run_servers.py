@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from ask.app import AppContext
 from ask.config.installation import format_install_command
+from ask.config.mcp_servers import ServerConfig
 from ask.config.settings import Settings
 from ask.errors import MissingDependencyError
 from ask.mcp.lazy_servers import LazyServers
-from ask.mcp.server_config import MCP_EXTRA, ServerConfig, find_servers
+from ask.mcp.server_config import MCP_EXTRA, find_servers
 from ask.mcp.sign_in_store import SignIns
 from ask.mcp.tool_list_cache import ToolListCache
 from ask.mcp.tool_listing import ServerTools, build_tool_prefix, has_allowed_tool, to_tools

@@ -10,11 +10,18 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from ask.config.config_file import SERVER_KEYS, SERVER_NAME_PATTERN, Config, check_server_tables
+from ask.config.config_file import Config
+from ask.config.mcp_servers import (
+    SERVER_KEYS,
+    SERVER_NAME_PATTERN,
+    OAuthConfig,
+    ServerConfig,
+    check_server_tables,
+    parse_server_table,
+)
 from ask.errors import ConfigError
-from ask.messages import EMPTY_MAPPING
 from ask.parsing import read_dict, read_list
 from ask.records import NamedTuple
 
@@ -22,34 +29,6 @@ MCP_EXTRA = "mcp"
 """The extra that installs the MCP SDK."""
 JSON_FILE_NAME = "mcp.json"
 """A file next to config.toml that is read without being configured."""
-DEFAULT_START_TIMEOUT = 10.0
-
-
-class ServerConfig(NamedTuple):
-    """The configuration of a server; the fields are the keys of its table in config.toml."""
-
-    name: str
-    """The prefix of its tools' names."""
-    origin: Path
-    """The file that configures it."""
-    type: str = "stdio"
-    """"stdio" for a program, or "http" or "sse"."""
-    command: str = ""
-    args: tuple[str, ...] = ()
-    env: Mapping[str, str] = EMPTY_MAPPING
-    """Variables that are added to its environment."""
-    cwd: str = ""
-    """The folder it runs in; "" for the working directory."""
-    url: str = ""
-    headers: Mapping[str, str] = EMPTY_MAPPING
-    """HTTP headers of each request."""
-    oauth: Mapping[str, str] = EMPTY_MAPPING
-    """How to sign in to it, if the defaults do not fit."""
-    timeout: float = DEFAULT_START_TIMEOUT
-    """Seconds that it may take to start."""
-    enabled: bool = True
-    tools: tuple[str, ...] = ()
-    """The names of the tools to offer, as the server calls them; () for all."""
 
 
 class ConfiguredServers(NamedTuple):
@@ -82,14 +61,6 @@ def find_servers(config: Config, config_dir: Path) -> ConfiguredServers:
         warnings += file_servers.warnings
         servers |= {name: server for name, server in file_servers.servers.items() if name not in servers}
     return ConfiguredServers(servers, warnings)
-
-
-def parse_server_table(name: str, table: Mapping[str, Any], origin: Path) -> ServerConfig:
-    """Create a server from a table that has been checked."""
-    server_type = table.get("type") or ("http" if "url" in table else "stdio")
-    fields: dict[str, Any] = {key: value for key, value in table.items() if key in SERVER_KEYS}
-    fields |= {key: tuple(value) for key, value in fields.items() if isinstance(value, list)}
-    return ServerConfig(**{**fields, "name": name, "origin": origin, "type": server_type})
 
 
 def to_server_table(server: ServerConfig) -> dict[str, Any]:
@@ -157,7 +128,7 @@ def read_json(path: Path) -> Any:
 def normalize_server_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
     """Convert a server entry of another program to the keys of config.toml, and drop all other keys."""
     # Other programs use milliseconds, or mean the timeout of a call.
-    accepted_keys = SERVER_KEYS.keys() - {"timeout", "oauth"}
+    accepted_keys = set(SERVER_KEYS) - {"timeout", "oauth"}
     table = {key: value for key, value in entry.items() if key in accepted_keys and value is not None}
     url = entry.get("url") or entry.get("serverUrl") or entry.get("httpUrl")
     if url and "command" not in table:
@@ -219,7 +190,10 @@ def expand_variables(server: ServerConfig, environment: Mapping[str, str], direc
         url=expand(server.url, "url"),
         env={name: expand(text, f"env.{name}", ANY_VARIABLE) for name, text in server.env.items()},
         headers={name: expand(text, f"headers.{name}", ANY_VARIABLE) for name, text in server.headers.items()},
-        oauth={name: expand(text, f"oauth.{name}", ANY_VARIABLE) for name, text in server.oauth.items()},
+        oauth=cast(
+            "OAuthConfig",
+            {name: expand(str(text), f"oauth.{name}", ANY_VARIABLE) for name, text in server.oauth.items()},
+        ),
     )
 
 

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ask.config.installation import format_install_command
+from ask.config.mcp_servers import ServerConfig
 from ask.errors import ConfigError
 from ask.mcp.connection import CLOSE_TIMEOUT, RequestError, ServerConnection, ServerTransport, describe_error
 from ask.mcp.http_connection import HttpServerTransport
 from ask.mcp.process import ServerLog, start_process
-from ask.mcp.server_config import MCP_EXTRA, ServerConfig, expand_variables
+from ask.mcp.server_config import MCP_EXTRA, expand_variables
 from ask.mcp.sign_in_store import SignIns
 from ask.mcp.tool_listing import ServerTools
 

@@ -25,9 +25,10 @@ from mcp.shared.auth import (
 )
 from pydantic import AnyUrl, BaseModel, ValidationError
 
+from ask.config.mcp_servers import ServerConfig
 from ask.errors import ConfigError
 from ask.mcp.foreign_urls import find_sign_in_problem
-from ask.mcp.server_config import ServerConfig, uses_client_credentials
+from ask.mcp.server_config import uses_client_credentials
 from ask.mcp.sign_in_store import SignIns, SignInStore
 
 CLIENT_NAME = "ask"

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from ask.atomic_files import create_private_folder, open_private_file, write_private_file
+from ask.config.mcp_servers import ServerConfig
 from ask.config.secrets import read_sign_in
 from ask.errors import FileError
-from ask.mcp.server_config import ServerConfig
 from ask.records import NamedTuple
 
 _LOCK_POLL_INTERVAL = 0.02

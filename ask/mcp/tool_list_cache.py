@@ -17,8 +17,9 @@ from stat import S_ISREG
 
 from ask import __version__
 from ask.atomic_files import write_private_file
+from ask.config.mcp_servers import ServerConfig
 from ask.errors import ConfigError
-from ask.mcp.server_config import ServerConfig, expand_variables, resolve_server_folder
+from ask.mcp.server_config import expand_variables, resolve_server_folder
 from ask.mcp.tool_listing import ServerTools, ToolListing, normalize_listing
 from ask.parsing import read_dict
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from ask.mcp.server_config import ServerConfig
+from ask.config.mcp_servers import ServerConfig
 from ask.messages import ToolSpec
 from ask.parsing import read_dict
 from ask.records import NamedTuple

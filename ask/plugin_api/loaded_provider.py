@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-import signal
 import threading
+import typing
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
+from functools import cache
 from operator import methodcaller
-from types import FrameType, FunctionType
+from types import FunctionType
 from typing import Any, cast
 
 from ask.errors import AskError, MissingDependencyError, NetworkError, PluginError, SignalExit
 from ask.messages import EMPTY_MAPPING, ToolCall
 from ask.plugin_api.provider import BatchApi, Provider
 from ask.plugin_api.types import Delta, HttpRequest, ModelInfo, ProviderInfo, RawEvent, StreamReader
+from ask.process.time_limit import limit_time
 from ask.profiles import ModelProfile, find_profile
 
 FEED, RESPONSE = "feed of its stream reader", "response of its stream reader"
@@ -194,12 +196,24 @@ class LoadedProvider:
         """
         if not self.is_third_party:
             return
-        from ask.plugin_api.type_checks import find_type_problem, get_return_type
+        from ask.type_checks import WrongTypeError, check_value, describe_type, describe_value, format_path
 
-        is_method = isinstance(expected, FunctionType)
-        problem = find_type_problem(result, get_return_type(expected) if is_method else expected)
-        if problem:
-            raise self.make_error(hook, problem)
+        expected_type = _get_return_type(expected) if isinstance(expected, FunctionType) else expected
+        if expected_type is StreamReader:  # any class with its methods will do
+            members = (name for name in vars(StreamReader) if not name.startswith("_"))
+            if missing := next((name for name in members if not hasattr(result, name)), None):
+                kind = type(result).__name__
+                raise self.make_error(hook, f"returned an object of type {kind} without {missing!r}")
+            return
+        try:
+            check_value(result, expected_type)
+        except WrongTypeError as error:
+            path, value, type_name = format_path(error.path), describe_value(error.value), describe_type(error.expected)
+            if path:
+                problem = f"returned a {type(result).__name__} whose {path} is {value}, not {type_name}"
+            else:
+                problem = f"must return {type_name}, not {value}"
+            raise self.make_error(hook, problem) from None
 
     @contextmanager
     def _isolate(self, hook: str) -> Iterator[None]:
@@ -211,23 +225,25 @@ class LoadedProvider:
             return
         from ask.plugin_api.import_guard import capture_output
 
-        def interrupt(_: int, __: FrameType | None) -> None:
+        def make_time_error() -> AskError:
             if hook == "provider_send":
                 message = f"no new data from {self.info.name} for {self._time_limit:g} s"
-                raise NetworkError(message, "raise the limit with --timeout")
-            raise self.make_error(hook, f"took longer than {self._time_limit:g} s")
+                return NetworkError(message, "raise the limit with --timeout")
+            return self.make_error(hook, f"took longer than {self._time_limit:g} s")
 
-        with capture_output(f"{self.info.name} printed in {hook}", self._notify):
-            previous_handler = signal.signal(signal.SIGALRM, interrupt)
-            signal.setitimer(signal.ITIMER_REAL, self._time_limit or 0)
-            try:
-                yield
-            finally:
-                signal.setitimer(signal.ITIMER_REAL, 0)
-                signal.signal(signal.SIGALRM, previous_handler)
+        with (
+            capture_output(f"{self.info.name} printed in {hook}", self._notify),
+            limit_time(self._time_limit or 0, make_time_error),
+        ):
+            yield
 
     def make_error(self, hook: str, problem: str) -> PluginError:
         return PluginError(f"the plugin {self.info.name} has a bug: {hook} {problem}", "-v shows the traceback")
+
+
+@cache
+def _get_return_type(method: FunctionType) -> Any:
+    return typing.get_type_hints(method)["return"]
 
 
 class CheckedHooks:

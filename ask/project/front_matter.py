@@ -1,27 +1,22 @@
-"""YAML front matter: the top-level text values of a file that begins with `---`.
+"""YAML front matter: the values at the beginning of a file, between two lines ---.
 
-Only text is needed from it, so this supports the scalars of YAML 1.2.2 (https://yaml.org/spec/1.2.2/, chapters 7 and 8)
-and refuses everything else with a reason. Unlike YAML, a plain value may contain ": ", which many authors write.
+Many skills contain what YAML refuses, such as ": " or a leading "@" in text without quotes. It is read as text.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
-from textwrap import dedent
+from typing import Any
 
-_ENTRY_PATTERN = re.compile(r"([^\s#:][^:]*?)[ \t]*:(?:[ \t]+(.*))?")
+MAX_SIZE = 20_000
+"""In characters. PyYAML reads about 100,000 of them per second."""
+_ENTRY_PATTERN = re.compile(r"""["']?([\w-]+)["']?[ \t]*:(?:[ \t]+(.*))?""")
 _COMMENT_PATTERN = re.compile(r"(?:^|[ \t])#.*")
-_BLOCK_HEADER_PATTERN = re.compile(r"([|>])[+-]?(?:[ \t]+#.*)?")
-_SINGLE_QUOTED_PATTERN = re.compile(r"'((?:[^']|'')*)'\s*(?:#.*)?")
-_DOUBLE_QUOTED_PATTERN = re.compile(r'("(?:[^"\\]|\\.)*")\s*(?:#.*)?')
-_OTHER_SYNTAX = "[]{}&*!%@`"
-"""The first characters of flow collections, anchors, aliases and tags, and those that YAML reserves."""
 
 
 class FrontMatterError(ValueError):
-    """Front matter that is malformed or uses unsupported syntax; the message is the reason."""
+    """Front matter that is missing, malformed or too long; the message is the reason."""
 
 
 def split_front_matter(text: str) -> tuple[list[str], str]:
@@ -39,62 +34,53 @@ def split_front_matter(text: str) -> tuple[list[str], str]:
     return lines[1 : delimiters[1]], "\n".join(lines[delimiters[1] + 1 :])
 
 
-def read_values(lines: Sequence[str], keys: Sequence[str]) -> dict[str, str]:
-    """Return the text values of these top-level keys, without those that are missing.
+def read_values(lines: Sequence[str], keys: Sequence[str]) -> dict[str, Any]:
+    """Return the values of these top-level keys, without those that are missing. All scalars are strings.
 
     Raises:
-        FrontMatterError: a line is malformed, or one of the values is not text.
+        FrontMatterError: it is too long.
     """
+    size = sum(map(len, lines))
+    if size > MAX_SIZE:
+        raise FrontMatterError(f"its front matter has {size:,} characters, at most {MAX_SIZE:,} are read")
+    found = _load_yaml(lines)
+    entries = _split_entries(lines)
+    for key in entries.keys() & set(keys):
+        # A table where text is expected is usually a sentence with a colon on a line of its own.
+        if not isinstance(found.get(key), str | list):
+            value = _load_yaml([line.expandtabs() for line in entries[key]]).get(key)
+            found[key] = value if isinstance(value, str | list) else _read_text(entries[key])
+    return {key: found[key] for key in keys if key in found}
+
+
+def _load_yaml(lines: Sequence[str]) -> dict[str, Any]:
+    """Parse YAML; return {} unless it is a valid table."""
+    import yaml
+
+    try:
+        # The base loader creates strings, lists and dicts only, and aliases share one object.
+        values = yaml.BaseLoader("\n".join(lines)).get_single_data()
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError):  # PyYAML passes on errors of chr()
+        return {}
+    return values if isinstance(values, dict) else {}
+
+
+def _split_entries(lines: Sequence[str]) -> dict[str, list[str]]:
+    """Return the lines of each top-level key, beginning with its own."""
     entries: dict[str, list[str]] = {}
-    current: list[str] | None = None
+    current: list[str] = []
     for line in lines:
-        is_continuation = not line.strip() or line[0] in " \t" or line.startswith(("#", "- "))
-        if not is_continuation:
-            match = _ENTRY_PATTERN.fullmatch(line.rstrip())
-            if not match:
-                raise FrontMatterError(f"{line[:40]!r} in its front matter is not KEY: VALUE")
-            key = match[1].strip("'\"")
-            if key in entries:
-                raise FrontMatterError(f"its front matter contains {key} twice")
-            current = entries[key] = [match[2] or ""]
-        elif current is not None and not line.startswith("#"):
+        if match := _ENTRY_PATTERN.fullmatch(line.rstrip()):
+            current = entries[match[1]] = []
+        if not line.startswith("#"):
             current.append(line)
-    return {key: _parse_scalar(key, entries[key]) for key in keys if key in entries}
+    return entries
 
 
-def _parse_scalar(key: str, lines: Sequence[str]) -> str:
-    """Parse a value, whose first line is the rest of the line of its key."""
-    first, following = lines[0].strip(), lines[1:]
-    if first[:1] in ("|", ">"):
-        header = _BLOCK_HEADER_PATTERN.fullmatch(first)
-        if not header:
-            raise FrontMatterError(f"{key} begins with {first!r}: only |, >, |- and >- are supported")
-        block = dedent("\n".join(following)).strip("\n")
-        return block if header[1] == "|" else _fold(block.split("\n"))
-    if first[:1] == "'":
-        return _match_quoted(_SINGLE_QUOTED_PATTERN, key, [first, *following]).replace("''", "'")
-    if first[:1] == '"':
-        quoted = _match_quoted(_DOUBLE_QUOTED_PATTERN, key, [first, *following])
-        try:
-            return str(json.loads(quoted))
-        except ValueError:
-            raise FrontMatterError(f"{key} contains an escape sequence that JSON does not support") from None
-    text = _fold([_COMMENT_PATTERN.sub("", line) for line in (first, *following)])
-    if text.startswith("- "):
-        raise FrontMatterError(f"{key} is a list, not text")
-    if text[:1] and text[0] in _OTHER_SYNTAX:
-        raise FrontMatterError(f"{key} begins with {text[0]}: put it in quotes")
-    return text
-
-
-def _match_quoted(pattern: re.Pattern[str], key: str, lines: Sequence[str]) -> str:
-    match = pattern.fullmatch(_fold(lines))
-    if not match:
-        raise FrontMatterError(f"the quotes of {key} do not end with its value")
-    return match[1]
-
-
-def _fold(lines: Sequence[str]) -> str:
-    """Join lines with spaces; an empty line becomes a line break."""
-    paragraphs = "\n".join(line.strip() for line in lines).strip("\n").split("\n\n")
-    return "\n".join(paragraph.replace("\n", " ") for paragraph in paragraphs).strip()
+def _read_text(lines: Sequence[str]) -> str:
+    """Read the value of an entry as text over one or several lines, without comments and the quotes around it."""
+    match = _ENTRY_PATTERN.fullmatch(lines[0].rstrip())
+    first = (match and match[2]) or ""
+    paragraphs = "\n".join(_COMMENT_PATTERN.sub("", line).strip() for line in (first, *lines[1:])).split("\n\n")
+    text = "\n".join(" ".join(paragraph.split("\n")).strip() for paragraph in paragraphs).strip()
+    return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text

@@ -19,6 +19,7 @@ from ask.records import NamedTuple
 from ask.text import decode_argument, format_one_line, format_suggestion
 from ask.tools.base import Tool, ToolContext, ToolError, ToolResult, build_parameters_schema
 from ask.tools.builtin import READ_SKILL_NAME
+from ask.type_checks import WrongTypeError, parse_value
 
 PROJECT_SKILLS_FOLDER = ".agents/skills"
 SKILL_FILE = "SKILL.md"
@@ -26,6 +27,13 @@ MAX_SKILL_FILE_SIZE = 1_000_000
 """In bytes."""
 MAX_NAME_LENGTH, MAX_DESCRIPTION_LENGTH = 64, 1024
 _NAME_PATTERN = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+
+
+class SkillFrontMatter(NamedTuple):
+    """The keys of the front matter that are read."""
+
+    name: str = ""
+    description: str = ""
 
 
 class Skill(NamedTuple):
@@ -98,16 +106,15 @@ def _read_skill(folder: Path, root: Path | None) -> Skill:
     skill = Skill(real_folder, root or real_folder, name)
     try:
         lines = split_front_matter(skill.read_file())[0]
-        values = read_values(lines, ("name", "description"))
-        description = format_one_line(values.get("description", ""))
-        return skill._replace(description=description, problem=_find_problem(name, values))
-    except (FrontMatterError, UntrustedFileError) as error:
+        values = parse_value(read_values(lines, SkillFrontMatter._fields), SkillFrontMatter)
+        return skill._replace(description=format_one_line(values.description), problem=_find_problem(name, values))
+    except (FrontMatterError, UntrustedFileError, WrongTypeError) as error:
         return skill._replace(problem=str(error))
 
 
-def _find_problem(folder_name: str, values: Mapping[str, str]) -> str:
+def _find_problem(folder_name: str, values: SkillFrontMatter) -> str:
     """Return why a skill violates the specification; "" if it does not."""
-    name, description = values.get("name", ""), values.get("description", "")
+    name, description = values
     if not name:
         return "it has no name"
     if name != folder_name:

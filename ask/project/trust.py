@@ -6,16 +6,22 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from ask.atomic_files import lock_file, read_decisions, write_decisions
 from ask.records import NamedTuple
+from ask.type_checks import WrongTypeError, parse_value
 
 
 class TrustDecision(NamedTuple):
     """The user's decision about a project, and when it was made, in seconds since the epoch."""
 
     is_trusted: bool
+    time: float
+
+
+class _StoredDecision(TypedDict):
+    trusted: bool
     time: float
 
 
@@ -53,9 +59,10 @@ class TrustStore:
         write_decisions(self._path, content)
 
 
-def _parse_decisions(content: Mapping[str, Mapping[str, Any]]) -> dict[Path, TrustDecision]:
+def _parse_decisions(content: Any) -> dict[Path, TrustDecision]:
     decisions = {}
-    for root, decision in sorted(content.items()):
-        with suppress(ValueError, TypeError, KeyError):  # the user is asked again
-            decisions[Path(root)] = TrustDecision(decision["trusted"] is True, float(decision["time"]))
+    for root, value in sorted(parse_value(content, dict[str, Any]).items()):
+        with suppress(WrongTypeError):  # the user is asked again
+            stored = parse_value(value, _StoredDecision)
+            decisions[Path(root)] = TrustDecision(stored["trusted"], stored["time"])
     return decisions

@@ -23,6 +23,7 @@ from ask.project.skills import PROJECT_SKILLS_FOLDER
 from ask.project.trust import TrustStore
 from ask.project.trusted_files import UntrustedFileError, read_trusted_file
 from ask.records import NamedTuple
+from ask.type_checks import parse_value
 
 MAX_ENTRIES = 100_000
 """Maximum number of files and folders to search for instructions. Any file that was not found counts as changed."""
@@ -318,10 +319,6 @@ def _write_states(path: Path, states: Mapping[str, ProjectState]) -> None:
     write_decisions(path, {root: {name: [*state] for name, state in files.items()} for root, files in states.items()})
 
 
-def _parse_states(content: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, FileState]]:
-    return {
-        root: {
-            name: FileState(str(state[0]), None if state[1] is None else str(state[1])) for name, state in files.items()
-        }
-        for root, files in content.items()
-    }
+def _parse_states(content: Any) -> dict[str, dict[str, FileState]]:
+    roots = parse_value(content, dict[str, dict[str, tuple[str, str | None]]])
+    return {root: {name: FileState(*state) for name, state in files.items()} for root, files in roots.items()}

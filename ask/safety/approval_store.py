@@ -8,15 +8,16 @@ import os
 import re
 import time
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from ask.app import AppContext
 from ask.atomic_files import lock_file, read_decisions, write_decisions
 from ask.config.settings import FILES_LEVEL, SANDBOX_LEVEL
 from ask.errors import FileError
-from ask.records import NamedTuple
+from ask.records import NamedTuple, Rule
 from ask.safety.command_rules import ANY_ARGUMENTS, RUNNERS, SHELLS, WRAPPERS, CallRule, find_allow_rules
 from ask.safety.policy import COMMAND_TOOL, PendingToolCall
 from ask.safety.shell_syntax import parse_command_line
@@ -62,7 +63,7 @@ class Approval(NamedTuple):
     value: str
     folder: str
     time: float
-    level: str
+    level: Annotated[str, Rule("a level of safe mode", _LEVELS.__contains__)]
 
     @property
     def id(self) -> str:
@@ -170,18 +171,13 @@ class ApprovalStore:
         write_decisions(self.path, [row._asdict() if isinstance(row, Approval) else row for row in rows])
 
 
-def _parse_rows(rows: Any) -> list[Approval | Any]:
+def _parse_rows(content: Any) -> list[Approval | Any]:
     """Parse the rows of the file; one that is damaged, or from a newer version, approves nothing and stays as it is."""
-    if not isinstance(rows, list):
-        raise TypeError
-    return [_parse_approval(row) or row for row in rows]
+    from ask.type_checks import WrongTypeError, parse_value
 
-
-def _parse_approval(row: Any) -> Approval | None:
-    try:
-        # Earlier versions did not write the level.
-        level = _LEVELS[_LEVELS.index(row.get("level", SANDBOX_LEVEL))]
-        scope, value, folder = ApprovalScope(row["scope"]), str(row["value"]), str(row["folder"])
-        return Approval(scope, value, folder, float(row["time"]), level)
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return None
+    rows = parse_value(content, list[Any])
+    for position, row in enumerate(rows):
+        with suppress(WrongTypeError):
+            # Earlier versions did not write the level.
+            rows[position] = parse_value({"level": SANDBOX_LEVEL, **row} if isinstance(row, dict) else row, Approval)
+    return rows

@@ -17,6 +17,7 @@ from ask.atomic_files import lock_file, read_decisions, write_decisions
 from ask.errors import FileError, SafetyError
 from ask.records import NamedTuple
 from ask.safety.mounts import is_below
+from ask.type_checks import parse_value
 
 _FILE_NAME = "scans.json"
 _MAX_FOLDERS = 1_000
@@ -27,9 +28,9 @@ _MAX_PATHS = 5_000
 class ScanRecord(NamedTuple):
     """The paths in the writable folders that the last scan found, as strings."""
 
-    protected: tuple[str, ...] = ()
-    hidden: tuple[str, ...] = ()
-    repositories: tuple[str, ...] = ()
+    protected: tuple[str, ...]
+    hidden: tuple[str, ...]
+    repositories: tuple[str, ...]
 
 
 def read_scan_record(state_folder: Path, folders: Iterable[Path]) -> ScanRecord:
@@ -68,7 +69,7 @@ def write_scan_record(state_folder: Path, folders: Sequence[Path], found: ScanRe
     with _open_records(state_folder) as records:
         for folder in map(str, folders):
             record = ScanRecord._make(_select_paths(paths, folder) for paths in found)
-            if records.get(folder, ScanRecord()) != record:
+            if records.get(folder, ScanRecord((), (), ())) != record:
                 records.pop(folder, None)
                 records[folder] = record
 
@@ -126,8 +127,5 @@ def _read_records(state_folder: Path) -> Mapping[str, ScanRecord]:
         raise SafetyError(f"safe mode: {error.message}", "delete it, and check what safe mode protects") from error
 
 
-def _parse_records(value: Any) -> dict[str, ScanRecord]:
-    return {
-        folder: ScanRecord._make(tuple(map(str, record[field])) for field in ScanRecord._fields)
-        for folder, record in value.items()
-    }
+def _parse_records(content: Any) -> dict[str, ScanRecord]:
+    return parse_value(content, dict[str, ScanRecord])

@@ -9,16 +9,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import ask_prompts
-from ask.config.config_file import check_options, format_unknown_key
+from ask.config.config_file import check_options
 from ask.config.model_options import check_model_option
 from ask.errors import AskError, ConfigError, UsageError
 from ask.messages import EMPTY_MAPPING, Message
-from ask.records import NamedTuple
+from ask.records import NamedTuple, Rule
 from ask.templates.placeholders import INPUT_NAME, fill_placeholders, find_placeholders
-from ask.text import decode_argument, format_suggestion
+from ask.text import decode_argument, format_suggestion, format_unknown_key
+from ask.type_checks import ValuePath, WrongTypeError, parse_value
 
 if TYPE_CHECKING:
     from ask.inputs.prompt_inputs import PromptInputs
@@ -30,16 +31,21 @@ SUFFIX = ".md"
 MAX_FILE_SIZE = 1_000_000
 """In bytes."""
 FENCE, YAML_FENCE = "+++", "---"
-FIELD_TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
-    **dict.fromkeys(("description", "system", "provider", "model"), (str, "a string")),
-    "tools": ((bool, list), "true, false or a list of names"),
-    "options": (dict, "a table"),
-    "tasks": (dict, "a table of strings"),
-}
-"""The keys of the front matter, with their types and a description of the type for error messages."""
 NAME_PATTERN = re.compile(r"\w[\w-]*")
 NAME_RULE = "names consist of letters, digits, - and _"
 LINE_NUMBER_PATTERN = re.compile(r" \(at line (\d+), column \d+\)$")
+
+
+class FrontMatter(NamedTuple):
+    """The keys of the front matter, with their types."""
+
+    description: str = ""
+    system: str = ""
+    provider: str = ""
+    model: str = ""
+    tools: Annotated[bool | tuple[str, ...], Rule("true, false or a list of names")] = True
+    options: Mapping[str, Any] = EMPTY_MAPPING
+    tasks: Mapping[str, str] = EMPTY_MAPPING
 
 
 class Template(NamedTuple):
@@ -255,9 +261,7 @@ def parse_template(file: Path, text: str) -> Template:
     """Parse the text of a prompt file, or raise a ConfigError that names the line."""
     front_matter, body = split_front_matter(file, text)
     values = parse_front_matter(file, front_matter)
-    if isinstance(values.get("tools"), list):
-        values["tools"] = tuple(values["tools"])
-    template = Template(file.stem, file, prompt=body.strip(), **values)
+    template = Template(file.stem, file, prompt=body.strip(), **values._asdict())
     if any(placeholder.name == INPUT_NAME for placeholder in find_placeholders(template.system)):
         hint = "use it in the prompt instead: input must not become part of the system prompt"
         raise make_template_error(file, find_key_line(front_matter, "system"), "{{input}} is used in system", hint)
@@ -281,9 +285,14 @@ def split_front_matter(file: Path, text: str) -> tuple[list[str], str]:
     raise make_template_error(file, 1, "the second +++ line is missing", "add it after the TOML")
 
 
-def parse_front_matter(file: Path, lines: Sequence[str]) -> dict[str, Any]:
+def parse_front_matter(file: Path, lines: Sequence[str]) -> FrontMatter:
     """Parse and validate the TOML in these lines."""
     import tomllib
+
+    def refuse_key(path: ValuePath, _: Any) -> NoReturn:
+        key, known_keys = str(path[0]), FrontMatter._fields
+        hint = f"known keys: {', '.join(known_keys)}"
+        raise make_template_error(file, find_key_line(lines, key), format_unknown_key(key, known_keys), hint)
 
     try:
         values = tomllib.loads("\n".join(lines))
@@ -292,24 +301,15 @@ def parse_front_matter(file: Path, lines: Sequence[str]) -> dict[str, Any]:
         reason = LINE_NUMBER_PATTERN.sub("", str(error)).removesuffix(" (at end of document)")
         line = int(location[1]) if location else len(lines)
         raise make_template_error(file, line, f"invalid TOML ({reason})") from error
-    for key, value in values.items():
-        line = find_key_line(lines, key)
-        if key not in FIELD_TYPES:
-            hint = f"known keys: {', '.join(FIELD_TYPES)}"
-            raise make_template_error(file, line, format_unknown_key(key, FIELD_TYPES), hint)
-        if not is_valid_value(key, value):
-            raise make_template_error(file, line, f"{key} must be {FIELD_TYPES[key][1]}")
-    for task in values.get("tasks", {}):
+    try:
+        front_matter = parse_value(values, FrontMatter, on_unknown_key=refuse_key)
+    except WrongTypeError as error:
+        raise make_template_error(file, find_key_line(lines, str(error.path[0])), str(error)) from None
+    for task in front_matter.tasks:
         if not NAME_PATTERN.fullmatch(task):
             raise make_template_error(file, find_key_line(lines, task), f"{task!r} is not a valid task name", NAME_RULE)
-    check_options(f"{file}, line {find_key_line(lines, 'options')}", values.get("options", {}))
-    return values
-
-
-def is_valid_value(key: str, value: Any) -> bool:
-    """Check whether a value has the type of its key."""
-    strings = value if isinstance(value, list) else value.values() if key == "tasks" and isinstance(value, dict) else ()
-    return isinstance(value, FIELD_TYPES[key][0]) and all(isinstance(item, str) for item in strings)
+    check_options(f"{file}, line {find_key_line(lines, 'options')}", dict(front_matter.options))
+    return front_matter
 
 
 def find_key_line(lines: Sequence[str], key: str) -> int:

@@ -173,7 +173,7 @@ def _recognize_encoding(response: FetchResponse) -> str:
     except UnicodeDecodeError:
         if not response.content_type.strip().lower().startswith("text/"):
             return ""
-        from ask.text_encoding import decode_bytes
+        from ask.tools.text_encoding import decode_bytes
 
         decoded = decode_bytes(response.body)
         return decoded.encoding if decoded else "cp1252"

@@ -142,7 +142,7 @@ def decode_file(data: bytes) -> DecodedText | None:
     with suppress(UnicodeDecodeError):
         if not data.startswith(BOM_UTF8) and b"\0" not in data:
             return DecodedText(data.decode())
-    from ask.text_encoding import decode_bytes
+    from ask.tools.text_encoding import decode_bytes
 
     return decode_bytes(data)
 

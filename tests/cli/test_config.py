@@ -7,7 +7,7 @@ import stat
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import pytest
 import tomli_w
@@ -19,7 +19,7 @@ from ask.config.config_editor import UNSET, find_value, update_toml
 from ask.config.config_file import PROVIDER_KEYS, Config
 from ask.config.options import RunOptions
 from ask.config.resolution import resolve_settings
-from ask.config.settings import APIS, SAFE_LEVELS, SEARCH_ENGINES, SETTINGS, Settings, get_default_value
+from ask.config.settings import SETTINGS, Settings, get_default_value, get_kind
 from ask.errors import AskError
 from tests.program import Ask, Home, Result, run
 
@@ -476,9 +476,9 @@ def test_invalid_arguments_are_a_usage_error(ask: Ask, arguments: list[str]) -> 
 
 
 def test_every_key_sets_the_field_that_has_its_default() -> None:
-    examples: dict[Any, Any] = {str: "x", int: 7, float: 7, bool: None, list: ["x"]}
+    examples: dict[Any, Any] = {str: "x", Literal: "brave", int: 7, float: 7, bool: None, list: ["x"]}
     for key, setting in SETTINGS.items():
-        value = examples[setting.type]
+        value = examples[get_kind(setting.type)]
         value = not get_default_value(key) if value is None else value
         section, _, name = key.rpartition(".")
         table = {"enabled": False, name: value} if key == "safe.level" else {name: value}  # it would enable safe mode
@@ -496,13 +496,14 @@ def test_every_key_sets_the_field_that_has_its_default() -> None:
 )
 def test_formatted_values_parse_to_the_same_value(key: str, data: st.DataObject) -> None:
     found = parse_key(key)
-    allowed = {"search.engine": SEARCH_ENGINES, "safe.level": SAFE_LEVELS, "providers.a.api": APIS}.get(key)
     examples = {
-        str: st.sampled_from(allowed) if allowed else st.text(),
+        str: st.text(),
         int: st.integers(1, 1_000_000),
         float: st.floats(0.001, 1e6),
         bool: st.booleans(),
         list: st.lists(st.text(), max_size=3),
+        Literal: st.sampled_from(get_args(found.type) or ("",)),
     }
-    value = data.draw(st.one_of([examples[kind] for kind in ((found.type,) if found.type else (str, int, list, bool))]))
+    kinds = (get_kind(found.type),) if found.type else (str, int, list, bool)
+    value = data.draw(st.one_of([examples[kind] for kind in kinds]))
     assert parse_value(found, format_value(key, value)) == value

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from ask.config.mcp_servers import ServerConfig
 from ask.mcp.connection import UNSOLICITED_LIMIT, ServerConnection
 from ask.mcp.process import parse_line
-from ask.mcp.server_config import ServerConfig
 
 NO_TRANSPORT: Any = None
 NOTICE = b'{"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x"}}'

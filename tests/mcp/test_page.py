@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from ask.cli.mcp import add_command as add
-from ask.config.config_file import SERVER_KEYS, check_config
+from ask.config.config_file import check_config
+from ask.config.mcp_servers import DEFAULT_START_TIMEOUT, SERVER_KEYS
 from ask.mcp.connection import UNSOLICITED_LIMIT
 from ask.mcp.process import MESSAGE_LIMIT
-from ask.mcp.server_config import DEFAULT_START_TIMEOUT
 from ask.mcp.tool_list_cache import MAX_AGE
 from ask.mcp.tool_listing import DESCRIPTION_LIMIT, NAME_LIMIT, SCHEMA_LIMIT, TOOLS_LIMIT
 from tests.doc_pages import (

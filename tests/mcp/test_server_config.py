@@ -12,17 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.config.config_file import SERVER_KEYS, SERVER_NAME_PATTERN, Config, check_config, check_server_tables
-from ask.errors import ConfigError
-from ask.mcp.server_config import (
+from ask.config.config_file import Config, check_config
+from ask.config.mcp_servers import (
+    SERVER_NAME_PATTERN,
     ServerConfig,
-    expand_variables,
-    find_servers,
-    normalize_server_name,
+    check_server_tables,
     parse_server_table,
-    read_servers,
-    to_server_table,
 )
+from ask.errors import ConfigError
+from ask.mcp.server_config import expand_variables, find_servers, normalize_server_name, read_servers, to_server_table
 from tests.mcp.values import json_values
 
 PATH = Path("config.toml")
@@ -65,13 +63,16 @@ def test_an_unknown_key_is_a_warning_with_a_suggestion() -> None:
         ({"command": "x", "url": "http://x"}, ["command", "URL"]),
         ({"command": ["x"]}, ["mcp.servers.one.command", "string"]),
         ({"command": "x", "args": "y"}, ["mcp.servers.one.args", "list"]),
-        ({"command": "x", "env": {"A": 1}}, ["mcp.servers.one.env", "table"]),
+        ({"command": "x", "env": {"A": 1}}, ["mcp.servers.one.env.A", "string"]),
         ({"command": "x", "timeout": 0}, ["mcp.servers.one.timeout", "number"]),
         ({"command": "x", "timeout": float("nan")}, ["mcp.servers.one.timeout", "number"]),
         ({"command": "x", "enabled": 1}, ["mcp.servers.one.enabled", "true", "false"]),
         ({"command": "x", "type": "http"}, ["command", "type", "stdio"]),
         ({"url": "http://x", "type": "stdio"}, ["URL", "type", "http", "sse"]),
         ({"url": "file:///x"}, ["mcp.servers.one.url", "http://", "https://"]),
+        ({"command": "x", "args": ["y", 1]}, ["mcp.servers.one.args[1]", "string"]),
+        ({"url": "http://x", "oauth": {"scope": 1}}, ["mcp.servers.one.oauth.scope", "string"]),
+        ({"url": "http://x", "oauth": {"grant_type": "x"}}, ["mcp.servers.one.oauth.grant_type", "client_credentials"]),
         (5, ["table"]),
     ],
 )
@@ -95,6 +96,8 @@ def test_no_secret_is_in_an_error() -> None:
         {"command": "x", "env": {"A": 1, "B": "hush"}},
         {"url": "hush"},
         {"url": "http://x", "headers": ["hush"]},
+        {"url": "http://x", "headers": {"A": ["hush"]}},
+        {"url": "http://x", "oauth": {"client_secret": ["hush"]}},
     ):
         with pytest.raises(ConfigError) as error:
             checked(table)
@@ -241,7 +244,3 @@ def test_an_unset_variable_is_named(parts: dict[str, Any], place: str) -> None:
 def test_an_input_of_vs_code_is_named() -> None:
     with pytest.raises(ConfigError, match=r"\$input:key"):
         filled(env={"X": "${input:key}"})
-
-
-def test_all_keys_are_fields_of_a_server() -> None:
-    assert set(SERVER_KEYS) == {*ServerConfig._fields} - {"name", "origin"}

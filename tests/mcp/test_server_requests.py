@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from ask.config.mcp_servers import ServerConfig
 from ask.mcp.connection import find_roots
-from ask.mcp.server_config import ServerConfig
 from tests.mcp.setting import RAW, ask_with_calls, configure, program, received
 from tests.model_server import ModelServer
 from tests.program import Ask, Home

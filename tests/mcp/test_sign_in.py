@@ -17,8 +17,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
+from ask.config.mcp_servers import ServerConfig
 from ask.mcp.browser_sign_in import open_redirect_listener
-from ask.mcp.server_config import ServerConfig
 from tests import wire
 from tests.mcp.oauth_server import MACHINE, MACHINE_SECRET
 from tests.mcp.setting import HERE, OAUTH, SDK, ask_with_calls, configure, offered, start_server

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.mcp.server_config import ServerConfig
+from ask.config.mcp_servers import ServerConfig
 from ask.mcp.tool_list_cache import FORMAT_VERSION, MAX_AGE, ToolListCache, compute_fingerprint
 from ask.mcp.tool_listing import ServerTools, ToolListing, select_tools
 from tests.mcp.values import json_values

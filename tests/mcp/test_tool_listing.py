@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask.agent.toolset import TOOL_NAME_PATTERN
-from ask.mcp.server_config import ServerConfig
+from ask.config.mcp_servers import ServerConfig
 from ask.mcp.tool_listing import (
     ToolListing,
     build_tool_name,

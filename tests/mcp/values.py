@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from ask.config.config_file import SERVER_KEYS
+from ask.config.mcp_servers import SERVER_KEYS
 
 WORDS = ("stdio", "http", "sse", "https://x/", "*", "$HOME", "x\0")
 

@@ -162,7 +162,7 @@ def test_the_users_own_skills_may_be_links(tmp_path: Path) -> None:
         ("p" * 65, f"---\nname: {'p' * 65}\ndescription: x\n---\n", "at most 64"),
         ("p" * 64, f"---\nname: {'p' * 64}\ndescription: {'x' * 1024}\n---\n", ""),
         ("pdf", f"---\nname: pdf\ndescription: {'x' * 1025}\n---\n", "1,024"),
-        ("pdf", "---\nname: pdf\ndescription: [x]\n---\n", "quotes"),
+        ("pdf", "---\nname: pdf\ndescription: [x]\n---\n", "description must be a string"),
         ("pdf", "---\nname: pdf\ndescription: x\n---\n\0", "not text"),
         ("pdf", "x" * 1_000_001, "1,000,000"),
     ],

@@ -146,7 +146,7 @@ def test_no_call_of_an_earlier_run_makes_a_project_a_toolchain(
     project = tmp_path / "project"
     for name in made.split():
         (project / name).mkdir(parents=True)
-    write_scan_record(home / ".local/share/ask/safe", [project], ScanRecord(protected=(f"{project}/.git",)))
+    write_scan_record(home / ".local/share/ask/safe", [project], ScanRecord((f"{project}/.git",), (), ()))
     readable = confined(home, home / "work", path=f"{project}/{made.split(maxsplit=1)[0]}").readable_folders
     assert {path for path in readable if path.is_relative_to(tmp_path)} == {project / name for name in shown.split()}
 
@@ -159,7 +159,7 @@ def test_a_link_of_an_earlier_run_makes_no_project_a_toolchain(
         (tmp_path / name).mkdir(parents=True)
     link = tmp_path / "project" / (f"{marker}/node_modules" if "/" in folder else marker)
     link.symlink_to(tmp_path / ("runtime/node_modules" if "/" in folder else "runtime"))
-    record = ScanRecord(protected=(f"{tmp_path}/{folder}/.git",))
+    record = ScanRecord((f"{tmp_path}/{folder}/.git",), (), ())
     write_scan_record(home / ".local/share/ask/safe", [tmp_path / folder], record)
     readable = confined(home, home / "work", path=f"{tmp_path}/project/bin").readable_folders
     assert [path for path in readable if path.is_relative_to(tmp_path)] == [tmp_path / "project/bin"]
@@ -174,7 +174,7 @@ def test_a_link_of_an_earlier_run_makes_only_toolchains_readable(
         (tmp_path / name).mkdir(parents=True, exist_ok=True)
     folder = home / target
     (tmp_path / "project" / link).symlink_to(folder if link == "current" else folder / "node")
-    record = ScanRecord(protected=(f"{tmp_path}/project/.git",))
+    record = ScanRecord((f"{tmp_path}/project/.git",), (), ())
     write_scan_record(home / ".local/share/ask/safe", [tmp_path / "project"], record)
     path = f"{tmp_path}/project/{link.partition('/')[0]}"
     readable = confined(home, home / "work", path=path).readable_folders

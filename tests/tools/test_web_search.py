@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import get_args
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ask.config.secrets import REDACTED
-from ask.config.settings import SEARCH_ENGINES
+from ask.config.settings import EngineName
 from ask.tools.base import ToolContext, ToolError
 from ask.tools.builtin import (
     DEFAULT_RESULT_COUNT,
@@ -42,7 +43,7 @@ def refusal(engine: SearchEngine, context: ToolContext, **arguments: object) -> 
 
 
 def test_engines_match_the_configurable_ones() -> None:
-    assert tuple(ENGINE_BASE_URLS) == SEARCH_ENGINES
+    assert tuple(ENGINE_BASE_URLS) == get_args(EngineName)
 
 
 @pytest.mark.parametrize("name", KEYED_ENGINES)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.text_encoding import decode_bytes
+from ask.tools.text_encoding import decode_bytes
 
 TEXTS = {
     "latin-1": [
