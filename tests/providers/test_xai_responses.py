@@ -11,18 +11,18 @@ from ask.agent.app_context import AppContext
 from ask.agent.model_selection import ModelSelection, create_client, resolve_endpoint
 from ask.errors import ParameterError
 from ask.settings import Config, resolve_settings
-from ask.testing import ProviderContract
 from providers.xai import provider as xai
 from tests import responses_wire
 from tests.model_server import ModelServer
 from tests.program import TEST_KEY, Home
 from tests.recorded_exchanges import QUESTION, send_request
 from tests.responses_wire import message, response
+from tests.shared_reader_contract import SharedReaderContract
 
 BAD_KEY = "Incorrect API key provided: xa***gA. You can obtain an API key from https://console.x.ai."
 
 
-class TestXAI(ProviderContract):
+class TestXAI(SharedReaderContract):
     provider = xai
 
 
