@@ -6,6 +6,7 @@ import itertools
 import sys
 from pathlib import Path
 
+from ask.agent.toolset import Toolset
 from ask.app import AppContext
 from ask.map.job import Job, RowPrompt
 from ask.map.ledger import Ledger, RowResult
@@ -18,7 +19,8 @@ def main() -> None:
     file, rows_file, count = sys.argv[1:]
     with Ledger(Path(file)) as ledger:
         (saved,) = ledger.list_jobs()
-        job = Job(RowPrompt(saved.prompt), (), None, saved.id, AppContext(quiet=True))
+        app = AppContext(quiet=True)
+        job = Job(RowPrompt(saved.prompt), (), (), Toolset(app), None, saved.id, app)
         rows = enumerate(itertools.islice(read_rows([Input(rows_file, "jsonl")]), int(count)), start=1)
         keys = (job.make_task(row, number, number, 0).key for number, row in rows)
         while batch := [*itertools.islice(keys, BATCH_SIZE)]:

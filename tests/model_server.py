@@ -280,9 +280,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def wait_until(self, done: Callable[[], bool]) -> None:
         """Wait until `done` is true; raise ConnectionError if the client disconnects or the server stops."""
+        poll = select.poll()  # unlike select(), for any number of open files
+        poll.register(self.connection, select.POLLIN)
         while not done():
             if self.server.stopping.wait(POLL):
                 raise ConnectionAbortedError("the server is stopping")
-            readable, _, _ = select.select([self.connection], [], [], 0)
-            if readable and not self.connection.recv(1, socket.MSG_PEEK):
+            if poll.poll(0) and not self.connection.recv(1, socket.MSG_PEEK):
                 raise ConnectionAbortedError("the client left")

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from ask.attachments import IMAGE_TOKENS, MAX_FILE_BYTES, MAX_TOTAL_BYTES, PAGE_TOKENS
+from ask.attachments import MAX_FILE_BYTES, MAX_TOTAL_BYTES
 from ask.inputs.clipboard import CLIPBOARD_READERS
 from ask.inputs.prompt_inputs import MAX_FILES
 from ask.inputs.readers import FILE_LIMIT
@@ -47,10 +47,6 @@ def test_examples_print_the_documented_output(ask: Ask) -> None:
 )
 def test_documented_limits_equal_the_code(what: str, limit: int) -> None:
     assert re.match(r"[\d,]+", read_table(TEXT, "what")[what])[0] == f"{limit:,}"  # type: ignore[index]
-
-
-def test_documented_token_estimates_equal_the_code() -> None:
-    assert f"{IMAGE_TOKENS:,} tokens and a PDF page as {PAGE_TOKENS:,}" in TEXT
 
 
 def test_every_clipboard_program_is_documented() -> None:

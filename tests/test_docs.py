@@ -18,7 +18,7 @@ import pytest
 
 import ask
 import ask.parsing
-from ask import ChatCompletions, Provider, ProviderInfo, Responses, RetryAction, StreamReader
+from ask import ChatCompletions, Provider, ProviderInfo, Responses, RetryAction
 from ask.cli.ask import command
 from ask.cli.commands import COMMANDS
 from ask.cli.history import command as history_command
@@ -31,7 +31,6 @@ from ask.config.secrets import list_key_variables
 from ask.config.settings import SETTINGS, Settings
 from ask.errors import AskError
 from ask.plugin_api.loader import list_hook_names
-from ask.plugin_api.provider import REQUIRED_HOOKS, TOOL_HOOKS
 from ask.plugin_api.types import DEFAULT_STALL_TIMEOUT
 from ask.testing import EXPECTED
 from ask.tools.builtin import BUILTIN_TOOLS, KEYED_ENGINES, SEARCH_WEB
@@ -344,12 +343,6 @@ def test_a_config_toml_table_with_the_same_keys_does_the_same(ask: Ask, home: Ho
     assert server.requests[0].json["model"] == values["model"]
 
 
-def test_the_page_begins_with_the_tool_hooks() -> None:
-    assert PROVIDERS.index("\n| tool hook |") < PROVIDERS.index("```")
-    hooks = [find_code_spans(row)[0].partition("(")[0] for row in read_table(PROVIDERS, "tool hook")]
-    assert {*hooks} == {"provider_supports_tools", "provider_format_tools", *TOOL_HOOKS}
-
-
 def test_the_page_lists_the_hooks_with_their_arguments_and_defaults() -> None:
     rows = [row for row in PROVIDERS.splitlines() if row.startswith("| `provider_")]
     for heading in ("hook", "tool hook"):
@@ -359,8 +352,6 @@ def test_the_page_lists_the_hooks_with_their_arguments_and_defaults() -> None:
     reference = {find_code_spans(row)[0].partition("(")[0]: row for row in rows if row.count(" | ") == 3}
     assert list(reference) == [row.partition("(")[0].strip("`") for row in read_table(PROVIDERS, "hook")]
     assert set(reference) == set(list_hook_names())
-    assert {hook for hook, row in reference.items() if "none: implement it" in row} == set(REQUIRED_HOOKS)
-    assert {hook for hook, row in reference.items() if "; implement it if" in row} == set(TOOL_HOOKS)
 
 
 def list_parameters(function: Callable[..., object]) -> list[str]:
@@ -395,12 +386,6 @@ def test_the_page_lists_exactly_the_fields_of_arguments_and_results() -> None:
     fields = {name: getattr(getattr(ask, name), "__match_args__", ()) for name in ask.__all__}
     elsewhere = {"ProviderInfo", "RetryAction", "Tool", "ToolContext", "ToolResult"}
     assert rows == {name: [*names] for name, names in fields.items() if names and name not in elsewhere}
-
-
-def test_the_page_lists_the_members_of_a_stream_reader() -> None:
-    members = [find_code_spans(row)[0].partition("(")[0] for row in read_table(PROVIDERS, "member")]
-    assert {*members} - {"size", "notice", "may_end"} == {"feed", "response", "complete"}
-    assert all(name in (StreamReader.__doc__ or "") for name in ("size", "notice", "may_end"))
 
 
 def test_the_page_lists_exactly_the_parsing_helpers() -> None:

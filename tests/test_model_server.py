@@ -19,26 +19,6 @@ def client() -> Iterator[requests.Session]:
         yield session
 
 
-def test_replies_come_in_order_and_the_last_is_repeated(server: ModelServer, client: requests.Session) -> None:
-    server.reply(Reply((b"one",)), Reply((b"two",), status=529))
-    answers = [client.get(server.base_url) for _ in range(3)]
-    assert [(answer.status_code, answer.text) for answer in answers] == [(200, "one"), (529, "two"), (529, "two")]
-
-
-def test_replies_added_later_follow_a_repeated_one(server: ModelServer, client: requests.Session) -> None:
-    server.reply(Reply((b"one",)))
-    client.get(server.base_url)
-    client.get(server.base_url)
-    server.reply(Reply((b"two",)))
-    assert client.get(server.base_url).text == "two"
-
-
-def test_a_script_is_called_for_each_reply(server: ModelServer, client: requests.Session) -> None:
-    server.reply(lambda request: Reply((str(len(request.json["messages"])).encode(),)))
-    assert client.post(server.base_url, json={"messages": [1, 2]}).text == "2"
-    assert client.post(server.base_url, json={"messages": []}).text == "0"
-
-
 def test_an_exception_in_a_script_fails_the_test() -> None:
     def script(request: Request) -> Reply:
         raise LookupError("wrong")
@@ -47,50 +27,6 @@ def test_an_exception_in_a_script_fails_the_test() -> None:
         server.reply(script)
         with pytest.raises(requests.ConnectionError):
             requests.get(server.base_url, timeout=5)
-
-
-def test_requests_without_a_scripted_reply_are_answered_with_an_error(
-    server: ModelServer, client: requests.Session
-) -> None:
-    answer = client.get(server.base_url)
-    assert (answer.status_code, answer.text) == (500, "no reply is scripted")
-
-
-def test_requests_are_recorded_completely(server: ModelServer, client: requests.Session) -> None:
-    server.reply(Reply())
-    client.post(f"{server.base_url}/chat/completions", json={"a": "ü"}, headers={"X-Title": "ask"})
-    client.get(f"{server.base_url}/models")
-    first, second = server.requests
-    assert (first.method, first.path, first.json) == ("POST", "/api/v1/chat/completions", {"a": "ü"})
-    assert first.headers["x-title"] == "ask"
-    assert (second.method, second.path, second.body) == ("GET", "/api/v1/models", b"")
-    assert first.time < second.time
-
-
-def test_requests_record_their_connection(server: ModelServer, client: requests.Session) -> None:
-    server.reply(Reply())
-    client.get(server.base_url)
-    client.get(server.base_url)
-    client.close()
-    client.get(server.base_url)
-    assert [request.connection for request in server.requests] == [1, 1, 2]
-
-
-@pytest.mark.parametrize("framing", ["chunked", "length", "close"])
-def test_steps_arrive_one_by_one(server: ModelServer, client: requests.Session, framing: str) -> None:
-    seen = threading.Event()
-    server.reply(Reply((b"one", seen, b"two"), framing=framing))  # type: ignore[arg-type]
-    with client.get(server.base_url, stream=True, timeout=5) as answer:
-        assert answer.raw.read1() == b"one"
-        seen.set()
-        assert answer.raw.read() == b"two"
-
-
-def test_pauses_delay_the_next_step(server: ModelServer, client: requests.Session) -> None:
-    server.reply(Reply((0.05, b"one", 0.05, b"two")))
-    start = time.monotonic()
-    assert client.get(server.base_url).text == "onetwo"
-    assert time.monotonic() - start >= 0.1
 
 
 @pytest.mark.parametrize("framing", ["chunked", "length"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ask.profiles import EFFORTS, ModelProfile
+from ask.profiles import ModelProfile
 from tests import wire
 from tests.doc_pages import find_code_blocks, read_table
 from tests.model_server import ModelServer
@@ -22,9 +22,8 @@ def configure(home: Home, server: ModelServer) -> None:
     (home.config / "config.toml").write_text("\n".join([provider, *rows]))
 
 
-def test_page_describes_all_keys_and_efforts() -> None:
+def test_page_describes_all_keys() -> None:
     assert {key.strip("`") for key in read_table(TEXT, "key")} == set(ModelProfile._fields)
-    assert all(f"`{effort}`" in TEXT for effort in EFFORTS)
 
 
 @pytest.mark.parametrize(("effort", "used"), [("none", False), ("low", True), ("max", True)])

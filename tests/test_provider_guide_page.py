@@ -103,10 +103,3 @@ def test_the_provider_and_its_tests_have_correct_types_and_misspelled_names_are_
     assert checked.code == 0, checked.text
     refused = run([*mypy, "misspelled.py"], env=env, cwd=tmp_path, timeout=120)
     assert [name for name in ("Mesage", "read_sting") if name in refused.text] == ["Mesage", "read_sting"]
-
-
-def test_the_package_has_the_recommended_name_and_classifiers() -> None:
-    project = PROJECT["project"]
-    assert project["name"] == "ask-provider-parrot"
-    assert "ask-gents" in project["dependencies"]
-    assert project["classifiers"]

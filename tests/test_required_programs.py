@@ -28,6 +28,7 @@ def run_needy_tests(programs: Path, *options: str, **env: str) -> Result:
     return run(command, env={"PATH": str(programs), **env}, cwd=ROOT, timeout=120)
 
 
+@pytest.mark.slow
 def test_without_its_programs_a_test_is_skipped_and_one_line_names_them(programs: Path) -> None:
     result = run_needy_tests(programs, "-n", "2")
     assert result.code == 0, result.text
@@ -35,6 +36,7 @@ def test_without_its_programs_a_test_is_skipped_and_one_line_names_them(programs
     assert re.search(r"\b4 tests .*\bbwrap, groff, man, mandoc$", line)
 
 
+@pytest.mark.slow
 def test_under_ci_a_test_without_its_programs_fails(programs: Path) -> None:
     result = run_needy_tests(programs, "-n", "0", CI="true")
     assert result.code == pytest.ExitCode.TESTS_FAILED

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -90,19 +89,3 @@ def test_documented_context_attributes_exist() -> None:
     documented = {name.partition("(")[0] for row in read_table(PAGE, "attribute") for name in find_code_spans(row)}
     assert documented
     assert documented <= {*ToolContext._fields}
-
-
-def test_documented_type_hints_and_results_equal_the_code() -> None:
-    hints = " ".join(read_table(PAGE, "in Python"))
-    for documented in (
-        "Literal",
-        "Enum",
-        "dataclass",
-        "TypedDict",
-        "NamedTuple",
-        "Annotated",
-        "Path",
-        "Any",
-        "ToolContext",
-    ):
-        assert re.search(rf"\b{documented}\b", hints), documented

@@ -19,7 +19,7 @@ def list_command_names() -> Iterator[tuple[str, ...]]:
         yield from ((name, sub_name) for sub_name in (command.commands if isinstance(command, click.Group) else ()))
 
 
-@pytest.mark.parametrize("columns", [30, 80])
+@pytest.mark.parametrize("columns", [30, pytest.param(80, marks=pytest.mark.slow)])
 def test_help_fits_the_terminal(columns: int, ask: Ask) -> None:
     for names in list_command_names():
         wide, narrow = (ask(*names, "--help", env={"COLUMNS": str(size)}).text for size in (200, columns))

@@ -581,7 +581,10 @@ HUGE_CHANGES = {
 
 
 @pytest.mark.needs("bwrap")
-@pytest.mark.parametrize("kind", HUGE_CHANGES)
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=[pytest.mark.slow] * (kind not in ("text", "unreadable"))) for kind in HUGE_CHANGES],
+)
 def test_changes_of_any_size_fail_only_their_row(ask: Ask, server: ModelServer, home: Home, kind: str) -> None:
     def reply(request: Request) -> Reply:
         messages = request.json["messages"]

@@ -60,7 +60,13 @@ def attack(host: FakeHost, name: str, options: Sequence[str]) -> tuple[int, str,
     return second.result.code, "".join(second.outputs) + second.result.stderr, is_placed
 
 
-@pytest.mark.parametrize("name", ATTACKS)
+IN_EVERY_RUN = {"files below", "decoys", "the link"}
+"""The attacks that `make test` tries; the others are of the same kinds, and `make test-slow` tries them."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name not in IN_EVERY_RUN)) for name in ATTACKS]
+)
 def test_no_call_makes_the_next_scan_miss_anything(host: FakeHost, name: str) -> None:
     code, output, is_placed = attack(host, name, ["--safe"])
     assert code in (0, 8), output
@@ -68,7 +74,9 @@ def test_no_call_makes_the_next_scan_miss_anything(host: FakeHost, name: str) ->
     assert not is_placed
 
 
-@pytest.mark.parametrize("decoys", ["5_100", "0"], ids=["decoys", "control"])
+@pytest.mark.parametrize(
+    "decoys", [pytest.param("5_100", id="decoys"), pytest.param("0", id="control", marks=pytest.mark.slow)]
+)
 def test_no_call_makes_an_earlier_secret_forgotten(host: FakeHost, decoys: str) -> None:
     fill = (
         f'mkdir a; python3 -c \'for i in range({decoys}): open(f"a/{{i}}.env", "w")\';'
@@ -96,7 +104,7 @@ def test_no_call_makes_a_folder_of_secrets_a_virtual_environment(host: FakeHost)
     assert TOKEN in "".join(run(host, read).outputs)
 
 
-@pytest.mark.parametrize("folder", ["new", "new/objects/deep"])
+@pytest.mark.parametrize("folder", ["new", pytest.param("new/objects/deep", marks=pytest.mark.slow)])
 def test_no_call_makes_a_folder_of_secrets_a_repository(host: FakeHost, folder: str) -> None:
     first = run(host, bash("mkdir -p new/objects/deep new/refs; echo ref: refs/heads/x > new/HEAD"), "--safe")
     assert first.result.code == 0, first.result.stderr
@@ -110,7 +118,13 @@ def test_no_call_makes_a_folder_of_secrets_a_repository(host: FakeHost, folder: 
 
 @pytest.mark.parametrize(
     ("program", "marker"),
-    [("tool", "pyvenv.cfg"), ("tool", "conda-meta"), ("python3", "pyvenv.cfg"), ("node", "lib/node_modules")],
+    [
+        ("python3", "pyvenv.cfg"),
+        *(
+            pytest.param(program, marker, marks=pytest.mark.slow)
+            for program, marker in (("tool", "pyvenv.cfg"), ("tool", "conda-meta"), ("node", "lib/node_modules"))
+        ),
+    ],
 )
 def test_no_call_makes_the_folder_a_toolchain_elsewhere(host: FakeHost, program: str, marker: str) -> None:
     for folder in (host.work / "bin", host.base / "elsewhere"):
@@ -158,7 +172,7 @@ def test_a_second_name_of_a_later_secret_is_hidden(host: FakeHost) -> None:
     assert TOKEN in "".join(run(host, bash("cat notes.txt")).outputs)
 
 
-@pytest.mark.parametrize(("folder", "code"), [("many", 0), (".", 8)])
+@pytest.mark.parametrize(("folder", "code"), [pytest.param("many", 0, marks=pytest.mark.slow), (".", 8)])
 def test_thousands_of_secrets_are_hidden_or_the_run_is_refused(host: FakeHost, folder: str, code: int) -> None:
     (host.work / folder).mkdir(exist_ok=True)
     for number in range(4_000):
@@ -196,6 +210,7 @@ def test_a_folder_that_the_user_moves_and_links_to_stays_protected(host: FakeHos
     assert (host.work / HOOK).exists()
 
 
+@pytest.mark.slow
 def test_no_call_makes_the_scan_miss_a_new_secret_in_an_allowed_subfolder(host: FakeHost) -> None:
     folder = host.work / "src/deep/er"
     options = ("--safe", "--allow-dir", str(folder))

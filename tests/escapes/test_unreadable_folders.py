@@ -45,7 +45,10 @@ def test_the_attack_works_without_safe_mode(host: FakeHost) -> None:
     assert (TOKEN in outputs[1], (host.work / HOOK).exists()) == (True, True)
 
 
-@pytest.mark.parametrize("mode", ["600", "000", "300"])
+MODES = ["000", *(pytest.param(mode, marks=pytest.mark.slow) for mode in ("600", "300"))]
+
+
+@pytest.mark.parametrize("mode", MODES)
 def test_a_folder_stays_protected_after_a_large_reply(host: FakeHost, mode: str) -> None:
     calls = [*bash(f"chmod {mode} backend", MANY_LINKS), *list_large_folder(), *bash(READ_AND_WRITE, "ls many | wc -l")]
     done = run(host, calls, "--safe")
@@ -54,7 +57,7 @@ def test_a_folder_stays_protected_after_a_large_reply(host: FakeHost, mode: str)
     check_protected(host, done)
 
 
-@pytest.mark.parametrize("mode", ["600", "000", "300"])
+@pytest.mark.parametrize("mode", MODES)
 def test_a_folder_stays_protected_after_a_restart(host: FakeHost, mode: str) -> None:
     with ModelServer() as server:
 
@@ -74,7 +77,7 @@ def test_a_folder_stays_protected_after_a_restart(host: FakeHost, mode: str) -> 
     assert TOKEN not in "".join(outputs)
 
 
-@pytest.mark.parametrize("mode", ["600", "000", "300"])
+@pytest.mark.parametrize("mode", MODES)
 def test_a_folder_stays_protected_in_the_next_run(host: FakeHost, mode: str) -> None:
     first = run(host, bash(f"chmod {mode} backend"), "--safe")
     second = run(host, bash(READ_AND_WRITE), "--safe")

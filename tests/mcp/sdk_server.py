@@ -10,6 +10,7 @@ import base64
 import json
 import os
 import sys
+from pathlib import Path
 
 import uvicorn
 from mcp.server.caching import CacheHint
@@ -29,9 +30,7 @@ from mcp_types import (
 from pydantic import BaseModel
 
 LIFETIME = 60_000
-PIXEL = base64.b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
-)
+PIXEL = Path(__file__).with_name("pixel.png").read_bytes()
 server = MCPServer("sdk", version="4.5.6", cache_hints={"tools/list": CacheHint(LIFETIME)})
 
 

@@ -17,6 +17,8 @@ from tests.program import Ask, Home, Result, Running
 
 HERE = Path(__file__).parent
 RAW, SDK, OAUTH = (str(HERE / f"{name}_server.py") for name in ("raw", "sdk", "oauth"))
+PIXEL = (HERE / "pixel.png").read_bytes()
+"""The image of the server with the official SDK."""
 MANY = ("--max-rounds", "99")
 
 

@@ -10,9 +10,9 @@ import pytest
 from mcp.client.auth import OAuthFlowError
 from mcp.shared.auth import AuthorizationCodeResult
 
+from ask.config.mcp_servers import ServerConfig
 from ask.mcp.foreign_urls import find_url_problem
 from ask.mcp.revocation import revoke_tokens
-from ask.mcp.server_config import ServerConfig
 from ask.mcp.sign_in import InteractiveAuth
 from ask.mcp.sign_in_store import SignIns
 from tests.model_server import ModelServer, Reply

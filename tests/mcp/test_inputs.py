@@ -13,8 +13,7 @@ import pytest
 
 from tests import wire
 from tests.cli.chat.chat_session import Chat
-from tests.mcp.sdk_server import PIXEL
-from tests.mcp.setting import RAW, SDK, ask_with_calls, configure, offered, program, start_server
+from tests.mcp.setting import PIXEL, RAW, SDK, ask_with_calls, configure, offered, program, start_server
 from tests.missing_packages import make_command_without
 from tests.model_server import ModelServer, Request
 from tests.program import Ask, Home, run

@@ -20,11 +20,12 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from ask.config.mcp_servers import ServerConfig
 from ask.mcp.browser_sign_in import open_redirect_listener
 from tests import wire
-from tests.mcp.oauth_server import MACHINE, MACHINE_SECRET
 from tests.mcp.setting import HERE, OAUTH, SDK, ask_with_calls, configure, offered, start_server
 from tests.model_server import ModelServer, Reply
 from tests.program import Ask, Home, Result
 
+# The values of oauth_server.py, whose import would load the SDK into each process of the tests.
+MACHINE, MACHINE_SECRET = "machine", "machine:secret/0123"
 BROWSER = {"BROWSER": f"{sys.executable} {HERE / 'browser.py'} %s"}
 
 

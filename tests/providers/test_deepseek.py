@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 
 from ask import ChatRequest, Message, ProviderError, ProviderState, ToolCall
-from ask.testing import ProviderContract
 from providers.deepseek import provider as deepseek
 from tests import wire
 from tests.model_server import ModelServer, Reply
 from tests.recorded_exchanges import QUESTION, ExchangeResult, send_request
 from tests.recording_tests import RecordingTests
+from tests.shared_reader_contract import SharedReaderContract
 
 LIST = ("list_dir", {"dirpath": "."})
 
 
-class TestDeepSeek(ProviderContract):
+class TestDeepSeek(SharedReaderContract):
     provider = deepseek
 
 

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from ask import ChatRequest, FinishReason, Message, TextDelta, ToolCall, ToolCallDelta
 from ask.plugin_api.types import Delta
 from ask.schemas.schema import parse_schema
-from ask.testing import ProviderContract
 from ask.text import format_blocks
 from ask.tools.arguments import parse_arguments
 from ask.tools.base import Tool, ToolContext, ToolError
@@ -24,12 +23,13 @@ from ask.tools.builtin import BUILTIN_TOOLS
 from providers.demo import provider
 from tests.host_requests import format_results, prepare_request
 from tests.program import Ask
+from tests.shared_reader_contract import SharedReaderContract
 
 TOOLS = {tool.spec.name: tool for tool in BUILTIN_TOOLS}
 MOST_ROUNDS = 10
 
 
-class TestDemo(ProviderContract):
+class TestDemo(SharedReaderContract):
     provider = provider
 
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from ask import Message, ModelResponse, ProviderState, ToolCall, ToolSpec, Usage
-from ask.testing import ProviderContract
 from providers.lmstudio import provider as lmstudio
 from tests import wire
 from tests.host_requests import prepare_request
 from tests.model_server import ModelServer, Reply
 from tests.recorded_exchanges import send_request
 from tests.recording_tests import RecordingTests
+from tests.shared_reader_contract import SharedReaderContract
 
 MODEL = "qwen/qwen3-4b-2507"
 TALK = (Message("system", "Be kind."), Message("user", "hi"))
@@ -23,7 +23,7 @@ REQUEST = prepare_request(lmstudio, MODEL, TALK, [LIST])
 OVERFLOW = "The number of tokens to keep from the initial prompt is greater than the context length"
 
 
-class TestLMStudio(ProviderContract):
+class TestLMStudio(SharedReaderContract):
     provider = lmstudio
 
 

@@ -9,17 +9,17 @@ import pytest
 
 from ask import ChatRequest, Message, ProviderState, ToolCall
 from ask.errors import ParameterError
-from ask.testing import ProviderContract
 from providers.moonshot import provider as moonshot
 from tests import wire
 from tests.model_server import ModelServer, Reply
 from tests.recorded_exchanges import QUESTION, ExchangeResult, send_request
 from tests.recording_tests import RecordingTests
+from tests.shared_reader_contract import SharedReaderContract
 
 USAGE = {"prompt_tokens": 110, "completion_tokens": 74, "total_tokens": 184}
 
 
-class TestMoonshot(ProviderContract):
+class TestMoonshot(SharedReaderContract):
     provider = moonshot
 
 

@@ -12,13 +12,13 @@ import pytest
 
 from ask import ChatRequest, Message, ProviderError, ToolSpec
 from ask.errors import ParameterError
-from ask.testing import ProviderContract
 from providers.openai import provider
 from tests import wire
 from tests.host_requests import prepare_request
 from tests.model_server import ModelServer
 from tests.recorded_exchanges import ExchangeResult, send_request
 from tests.recording_tests import RecordingTests
+from tests.shared_reader_contract import SharedReaderContract
 
 openai = provider.chat
 QUESTION = [Message("user", "hi")]
@@ -31,7 +31,7 @@ NO_CREDIT = {"message": "You exceeded your current quota.", "param": None, "code
 HAS_NO_NONE = "Unsupported value: 'reasoning_effort' does not support 'none' with this model."
 
 
-class TestOpenAI(ProviderContract):
+class TestOpenAI(SharedReaderContract):
     provider = openai
 
 

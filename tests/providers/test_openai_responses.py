@@ -9,7 +9,6 @@ import pytest
 
 from ask import ChatRequest, Message, ProviderError, RetryAction, ToolSpec
 from ask.errors import ParameterError
-from ask.testing import ProviderContract
 from providers.openai import provider as openai
 from tests import responses_wire, wire
 from tests.host_requests import prepare_request
@@ -17,13 +16,14 @@ from tests.model_server import ModelServer, Reply
 from tests.program import TEST_KEY, Ask
 from tests.recorded_exchanges import ExchangeResult, send_request
 from tests.responses_wire import call, message, reasoning, response
+from tests.shared_reader_contract import SharedReaderContract
 
 QUESTION = [Message("user", "hi")]
 TOOLS = [ToolSpec("bash", "Run a command", {"type": "object"})]
 NO_CREDIT = {"message": "You exceeded your current quota.", "param": None, "code": "insufficient_quota"}
 
 
-class TestOpenAI(ProviderContract):
+class TestOpenAI(SharedReaderContract):
     provider = openai
 
 

@@ -13,20 +13,20 @@ import pytest
 
 from ask import ChatRequest, Message, ProviderError, ProviderState, RetryAction, ToolCall
 from ask.profiles import EFFORTS
-from ask.testing import ProviderContract
 from ask.testing.conversation import remove_cache_markers
 from providers.openrouter import provider as openrouter
 from tests import wire
 from tests.host_requests import prepare_request
 from tests.model_server import ModelServer, Reply
 from tests.program import TEST_KEY, Ask, Home
+from tests.shared_reader_contract import SharedReaderContract
 
 CACHED_IF_MARKED = ["anthropic/claude-sonnet-4.5", "~anthropic/claude-sonnet-latest", "qwen/qwen3-max"]
 MALFORMED = "MALFORMED_FUNCTION_CALL"
 LIST = ("list_dir", {"dirpath": "."})
 
 
-class TestOpenRouter(ProviderContract):
+class TestOpenRouter(SharedReaderContract):
     provider = openrouter
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from ask import ChatRequest, FinishReason, Message, ModelResponse
-from ask.client.provider_client import MAX_REASON_LENGTH
+from ask.client.answers import MAX_REASON_LENGTH
 from providers.anthropic import format_refusal_reason
 from providers.anthropic import provider as anthropic
 from providers.gemini import format_filter_reason

@@ -11,19 +11,19 @@ import pytest
 
 from ask import ChatRequest, ProviderError
 from ask.errors import ParameterError
-from ask.testing import ProviderContract
 from providers.xai import provider
 from tests import wire
 from tests.model_server import ModelServer
 from tests.recorded_exchanges import QUESTION, ExchangeResult, send_request
 from tests.recording_tests import RecordingTests
+from tests.shared_reader_contract import SharedReaderContract
 
 xai = provider.chat
 INVALID = "Client specified an invalid argument"
 BAD_KEY = "Incorrect API key provided: xa***gA. You can obtain an API key from https://console.x.ai."
 
 
-class TestXAI(ProviderContract):
+class TestXAI(SharedReaderContract):
     provider = xai
 
 

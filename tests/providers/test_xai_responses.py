@@ -14,18 +14,18 @@ from ask.config.config_file import Config
 from ask.config.options import RunOptions
 from ask.config.resolution import resolve_settings
 from ask.errors import ParameterError
-from ask.testing import ProviderContract
 from providers.xai import provider as xai
 from tests import responses_wire
 from tests.model_server import ModelServer
 from tests.program import TEST_KEY, Home
 from tests.recorded_exchanges import QUESTION, send_request
 from tests.responses_wire import message, response
+from tests.shared_reader_contract import SharedReaderContract
 
 BAD_KEY = "Incorrect API key provided: xa***gA. You can obtain an API key from https://console.x.ai."
 
 
-class TestXAI(ProviderContract):
+class TestXAI(SharedReaderContract):
     provider = xai
 
 

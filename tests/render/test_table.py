@@ -41,21 +41,19 @@ def test_a_terminal_gets_aligned_columns_under_a_heading(ask: Ask, server: Model
     ]
 
 
+LISTS = (
+    *("config", "doctor --offline", "history list", "history stats", "keys list", "models", "providers"),
+    *("templates", "tools"),
+)
+
+
 @pytest.mark.parametrize(
-    "command",
+    ("columns", "command"),
     [
-        "config",
-        "doctor --offline",
-        "history list",
-        "history stats",
-        "keys list",
-        "models",
-        "providers",
-        "templates",
-        "tools",
+        *((30, command) for command in LISTS),
+        *(pytest.param(80, command, marks=[pytest.mark.slow] * (command != "models")) for command in LISTS),
     ],
 )
-@pytest.mark.parametrize("columns", [30, 80])
 def test_lists_fit_the_terminal_and_lose_no_word(columns: int, command: str, ask: Ask, server: ModelServer) -> None:
     server.reply(*[MODELS] * 2 if command == "models" else [wire.says("a")])
     if command.startswith("history"):

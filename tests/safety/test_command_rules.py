@@ -153,8 +153,8 @@ def test_known_gaps() -> None:
 
 @pytest.mark.parametrize("piece", ["sudo ", "bash -c ", "find -exec ", "eval ", "rm -r ", "x() { ", "sudo rm -r "])
 def test_checks_take_linear_time(piece: str) -> None:
-    command = piece * (64_000 // len(piece))
+    command = piece * (16_000 // len(piece))
     before = time.process_time()
     find_dangerous_command(command)
     find_deny_rule(ALLOW, command)
-    assert time.process_time() - before < 3
+    assert time.process_time() - before < 1

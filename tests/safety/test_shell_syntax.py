@@ -250,5 +250,5 @@ def test_every_part_of_an_allowed_command_line_is_allowed(operator: str, after: 
 )
 def test_parsing_takes_linear_time(piece: str) -> None:
     before = time.process_time()
-    parse_command_line(piece * (64_000 // len(piece)))
-    assert time.process_time() - before < 3
+    parse_command_line(piece * (16_000 // len(piece)))
+    assert time.process_time() - before < 1
