@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 import click
 
@@ -138,8 +138,14 @@ def list_config_keys() -> list[ConfigKeyReference]:
 
 def format_type(kind: type) -> str:
     """Name a Python type in the terms of TOML."""
-    words = {str: "text", Literal: "text", bool: "true or false", int: "whole number", float: "number", list: "list of texts"}
-    return words[settings.get_kind(kind)]
+    words = {
+        str: "text",
+        bool: "true or false",
+        int: "whole number",
+        float: "number",
+        list: "list of texts",
+    }
+    return words.get(settings.get_kind(kind), "text")
 
 
 def format_default(value: Any) -> str:

@@ -28,7 +28,14 @@ def test_named_functions_and_classes_exist() -> None:
     files = [path for folder in ("ask", "providers", "tests") for path in (ROOT / folder).rglob("*.py")]
     nodes = [node for path in files for node in ast.walk(ast.parse(path.read_text()))]
     defined = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    defined |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     named = {
         part for text in QUOTED if re.fullmatch(r"[A-Z]\w+(\.\w+)?|[a-z]+(_[a-z]+)+", text) for part in text.split(".")
     }
     assert named - {"COMMANDS", "TESTS", "NAME"} <= defined
+
+
+def test_where_to_look_is_answered_for_many_questions() -> None:
+    rows = GUIDE.partition("| to change | look in |\n|---|---|\n")[2].partition("\n\n")[0].splitlines()
+    assert len(rows) >= 35
+    assert all(re.search(r"`(ask|providers|prompts)/", row) for row in rows)

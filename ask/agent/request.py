@@ -35,7 +35,7 @@ from ask.tools.base import Tool
 if TYPE_CHECKING:
     from ask.inputs.prompt_inputs import PromptInputs
     from ask.project.project_context import ProjectContext
-    from ask.safety.safe_mode import SafeModeContext
+    from ask.safety.safe_mode import SafeModeSession
     from ask.schemas.schema import ResponseSchema
     from ask.templates.template import Template
 
@@ -81,7 +81,7 @@ class RunRequest(NamedTuple):
     endpoint: ModelEndpoint
     secrets: Secrets
     reported_usage: ReportedUsage = ReportedUsage()
-    safe_mode: SafeModeContext | None = None
+    safe_mode: SafeModeSession | None = None
     output_format: str = ""
     response_schema: ResponseSchema | None = None
     fallbacks: Sequence[ModelEndpoint] = ()
@@ -219,10 +219,10 @@ def apply_settings(prepared: PreparedRun, settings: Settings, options: RunOption
             toolset.skill_tools = (create_skill_tool(context.skills),)
     tools = toolset.select_tools(settings, template)
     if settings.safe and not safe_mode:
-        from ask.safety.safe_mode import SafeModeContext
+        from ask.safety.safe_mode import SafeModeSession
 
         uses_network = bool(request.endpoint.base_url) and not settings.replay
-        safe_mode = SafeModeContext(
+        safe_mode = SafeModeSession(
             settings, request.directory, request.conversation_id, app, uses_network=uses_network
         )
         app.cleanup.enter_context(safe_mode)

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from ask.client.endpoint import create_client
 from ask.console import StderrConsole
 from ask.errors import AskError, FileError, RunInterruptedError, UsageError
-from ask.map.batches import BatchRunner, get_batch_api
+from ask.map.batch_jobs import BatchRunner, get_batch_api
 from ask.map.job import Job, RowTask
 from ask.map.ledger import Ledger
 from ask.map.rows import Row

@@ -119,7 +119,7 @@ def describe_safe_mode(tool: Tool, level: str) -> str:
         return f"only with --allow-tool {tool.spec.name}"
     if tool.get_host:
         return "asks for hosts"
-    if not tool.is_sandboxed:
+    if not tool.needs_sandbox:
         return "reads skills only"
     if level == SANDBOX_LEVEL:
         return "sandboxed"

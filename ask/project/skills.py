@@ -163,5 +163,5 @@ def create_skill_tool(skills: Sequence[Skill]) -> Tool:
         ),
         read_skill,
         has_side_effects=False,
-        is_sandboxed=False,
+        needs_sandbox=False,
     )

@@ -159,7 +159,7 @@ class PendingToolCall(NamedTuple):
 
 def is_local(tool: Tool) -> bool:
     """Check whether a tool is built in and accesses this machine, not a host."""
-    return tool.origin == BUILTIN_ORIGIN and tool.is_sandboxed
+    return tool.origin == BUILTIN_ORIGIN and tool.needs_sandbox
 
 
 def is_offered(tool: Tool, level: str, allowed_tools: Collection[str]) -> bool:

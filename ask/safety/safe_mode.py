@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ask.safety.file_confinement import FileConfinement
 
 
-class SafeModeContext:
+class SafeModeSession:
     """A run's safe mode. Leaving the context closes the sandbox, or the confined folders.
 
     The user is notified of what is not protected, and of what the run has left behind. With `uses_network`, the HTTP

@@ -94,7 +94,7 @@ class Template(NamedTuple):
         `user_input` is the text, files and piped text; "" for none.
 
         Raises:
-            UsageError: the prompt requires input and there is none.
+            UsageError: the template requires input and there is none.
         """
         placeholders = [placeholder for placeholder in find_placeholders(self.prompt) if placeholder.name == INPUT_NAME]
         if not user_input and any(placeholder.default is None for placeholder in placeholders):
@@ -105,7 +105,7 @@ class Template(NamedTuple):
         return rendered if placeholders or not user_input else f"{rendered}\n\n{user_input}"
 
     def select_tools(self, names: Sequence[str]) -> frozenset[str]:
-        """Return which of the named tools the prompt allows.
+        """Return which of the named tools the template allows.
 
         Raises:
             ConfigError: it names a tool that does not exist.
@@ -132,7 +132,7 @@ def select_template(
 
     Raises:
         UsageError: there is no such prompt, a value is missing, or it has no placeholder for one.
-        ConfigError: the prompt is invalid.
+        ConfigError: the template is invalid.
     """
     if template_name is None:
         raise UsageError("--var needs a template", "add -t NAME (ask templates list shows them)")
@@ -154,7 +154,7 @@ def parse_variables(pairs: Iterable[str], template_name: str, names: Sequence[st
     """Parse the values of --var into a dictionary; `names` are the template's placeholders.
 
     Raises:
-        UsageError: it is not NAME=VALUE, or the prompt has no such placeholder.
+        UsageError: it is not NAME=VALUE, or the template has no such placeholder.
     """
     values: dict[str, str] = {}
     for pair in pairs:
@@ -170,7 +170,7 @@ def parse_variables(pairs: Iterable[str], template_name: str, names: Sequence[st
 
 
 def find_template(reference: str, user_folder: Path) -> Template:
-    """Read the prompt that NAME or NAME:TASK refers to.
+    """Read the template that NAME or NAME:TASK refers to.
 
     With a task, `prompt` is the text of that task.
     """
@@ -241,7 +241,7 @@ def read_template_text(file: Path) -> str:
 
 
 def check_template_name(name: str) -> None:
-    """Refuse a name that could refer to a file outside the prompt folder."""
+    """Refuse a name that could refer to a file outside the folder of templates."""
     if not NAME_PATTERN.fullmatch(name):
         raise UsageError(f"{name!r} is not a valid template name", NAME_RULE)
 

@@ -119,7 +119,7 @@ class Tool(NamedTuple):
         origin: The distribution that provides it; set by the host.
         get_host: For a tool that changes nothing locally but reaches a host: returns that host for a call's arguments.
             Raises `ToolError` if there is none.
-        is_sandboxed: Whether safe mode runs it in the sandbox; False for a built-in tool whose `run` restricts itself.
+        needs_sandbox: Whether safe mode runs it in the sandbox; False for a built-in tool whose `run` restricts itself.
     """
 
     spec: ToolSpec
@@ -127,7 +127,7 @@ class Tool(NamedTuple):
     has_side_effects: bool = True
     origin: str = BUILTIN_ORIGIN
     get_host: Callable[[Mapping[str, Any]], str] | None = None
-    is_sandboxed: bool = True
+    needs_sandbox: bool = True
 
 
 def build_parameters_schema(required: Mapping[str, Any], optional: Mapping[str, Any] = EMPTY_MAPPING) -> dict[str, Any]:

@@ -115,7 +115,7 @@ FETCH_URL = Tool(
     _load_on_call("fetch_url", "run_fetch_url"),
     has_side_effects=False,
     get_host=lambda arguments: _get_host(arguments["url"]),
-    is_sandboxed=False,
+    needs_sandbox=False,
 )
 
 BUILTIN_TOOLS = (READ_FILE, WRITE_FILE, EDIT_FILE, LIST_DIR, BASH, FETCH_URL)
@@ -164,7 +164,7 @@ def create_search_tool(engine: SearchEngine) -> Tool:
         partial(_load_on_call("web_search", "search_web"), engine),
         has_side_effects=False,
         get_host=lambda arguments: _get_host(engine.base_url),
-        is_sandboxed=False,
+        needs_sandbox=False,
     )
 
 
