@@ -22,15 +22,15 @@ CLICK = "import click"
 LOCAL = "import click, pluggy, sqlite3"
 WIRED = "import click, pluggy, requests, sqlite3"
 COMMANDS = {
-    "--version": (CLICK, 6, 3),
-    "--help": (CLICK, 7, 12),
-    "--complete providers": (CLICK, 9, 3),
-    "tools": (CLICK, 42, 18),
-    "history list": (CLICK, 22, 8),
-    "providers": (WIRED, 46, 4),
-    "hi": (WIRED, 56, 4),
-    "-p demo hi": (LOCAL, 51, 10),
-    "chat -p demo hi": (LOCAL, 63, 11),
+    "--version": (CLICK, 10, 3),
+    "--help": (CLICK, 11, 12),
+    "--complete providers": (CLICK, 13, 3),
+    "tools": (CLICK, 53, 19),
+    "history list": (CLICK, 25, 8),
+    "providers": (WIRED, 52, 4),
+    "hi": (WIRED, 66, 4),
+    "-p demo hi": (LOCAL, 61, 10),
+    "chat -p demo hi": (LOCAL, 74, 11),
 }
 """For each command line: the script to compare with, our additional modules, and additional other packages."""
 ROUNDS = 20
