@@ -297,6 +297,9 @@ def test_starting_in_a_repositorys_git_directory_is_refused(folders: Folders, fo
 
 def test_a_failing_git_causes_a_warning(folders: Folders) -> None:
     folders.git("init", "-q")
+    folders.git("config", "core.hooksPath", "hooks")
+    assert folders.scan() == {"work/.git", "work/hooks"}
+    (folders.base / "data/safe/scans.json").unlink()
     with (folders.work / ".git/config").open("a") as config:
         config.write("[broken\n")
     assert folders.scan() == {"work/.git"}

@@ -310,6 +310,14 @@ def test_memory_that_belongs_to_no_process_is_not_counted(sandbox_config: Sandbo
     assert "filled" in output, "a known gap: say so in the documentation if it closes"
 
 
+def test_the_size_of_all_files_together_is_not_limited(sandbox_config: SandboxConfig, context: ToolContext) -> None:
+    fills = "for i in 1 2 3; do head -c 900K /dev/zero > $i; done; head -c 1100K /dev/zero > 4"
+    with Sandbox(sandbox_config._replace(limits=Limits(file_size=1 << 20, temporary_size=1 << 20))) as small:
+        small.wrap_tool(BASH).run({"command": fills}, context)
+    sizes = [(sandbox_config.working_directory / name).stat().st_size for name in "1234"]
+    assert sizes == [*[900 << 10] * 3, 1 << 20]
+
+
 def test_file_size_is_limited(sandbox_config: SandboxConfig, context: ToolContext) -> None:
     with Sandbox(sandbox_config._replace(limits=Limits(file_size=1 << 20))) as sandbox:
         sandbox.wrap_tool(BASH).run({"command": "head -c 5000000 /dev/zero > big"}, context)
