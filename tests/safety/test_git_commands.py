@@ -229,6 +229,22 @@ def test_a_missing_program_gets_a_placeholder_wherever_it_is_named(tmp_path: Pat
     assert not found.is_unclear
 
 
+@pytest.mark.parametrize(
+    ("command", "is_certain"),
+    [
+        *(("cd tools && ./x", True), ("cd tools && y && ./x", True)),
+        *(("cd tools; ./x", False), ("cd tools || y; ./x", False), ("(cd tools && y); ./x", False)),
+        *(("cd tools\n./x", False), ("cd tools & ./x", False), ("cd tools | ./x", False)),
+    ],
+)
+def test_a_program_may_be_in_the_top_folder_if_a_change_of_the_folder_may_fail_or_end(
+    tmp_path: Path, command: str, is_certain: bool
+) -> None:
+    found = find_command_files(f"!{command}", tmp_path, "/home/x")
+    is_in_top = GitPath(tmp_path / "x", "folder") in found.paths
+    assert (GitPath(tmp_path / "tools/x", "folder") in found.paths, is_in_top) == (True, not is_certain)
+
+
 SCRIPTS_WITHOUT_A_FOLDER = (
     *("env -S 'sh x'", "trap 'sh x' EXIT", "unknown --run 'bash -e x'", "git -c core.hooksPath=x log", "su -c 'sh x'"),
     *("fzf --preview 'sh x'", "rg --pre=./x y", "alias y='sh x'; y", "GIT_CONFIG_GLOBAL=x git log", "a | sh -s < x"),
