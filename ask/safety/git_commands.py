@@ -33,12 +33,15 @@ _MAX_FOLDERS = 20
 """How many changes of the folder in a command are followed."""
 _REPLACED_SUBSTITUTION = re.compile(r"(?:\$\(|`)\s*git rev-parse --show-(toplevel|cdup)\s*(?:\)|`)")
 _VARIABLE_REFERENCE = re.compile(r"\$(?:\{(HOME|PWD)\}|(HOME|PWD)\b)")
-_FOLDER_CHANGE = re.compile(
-    r"(?:(?<![\w./-])(?:cd|pushd)\s+(?:-[-\w]*\s+)*|\s-C\s*|\s--(?:directory|prefix|cwd|chdir)[=\s]\s*)"
-    r"(\"[^\"$`]+\"|'[^']+'|(?:\\.|[^\s;&|()$`\"'\\])+)"
-)
+_FOLDER_NAME = r"(\"[^\"$`]+\"|'[^']+'|(?:\\.|[^\s;&|()$`\"'\\])+)"
+_CD = r"(?:cd|pushd)\s+(?:-[-\w]*\s+)*"
+_FOLDER_CHANGE = re.compile(rf"(?:(?<![\w./-]){_CD}|\s-C\s*|\s--(?:directory|prefix|cwd|chdir)[=\s]\s*){_FOLDER_NAME}")
+_FOLDER_OPTION = re.compile(r"-C|--(?:directory|prefix|cwd|chdir)(?:=|$)")
+_FIRST_CHANGES = re.compile(rf"(?:\s*{_CD}(?!-\s){_FOLDER_NAME}\s*&&)*")
+"""The changes at the start of a command that it does not go on without."""
 _UNKNOWN_FOLDER = re.compile(r"\b(?:cd|pushd)\s+(?:-[-\w]*\s+)*[\"']?[$`]|\s-C\s*[\"']?[$`]")
 _SEPARATOR_OTHER_THAN_AND = re.compile(r"[;|()\n]|(?<!&)&(?!&)")
+_POPD = re.compile(r"\bpopd\b")
 _VARIABLE_ASSIGNMENT = re.compile(r"(?<![^\s;&|({!])(\w+)=(\"[^\"]*\"|'[^']*'|[^\s;&|()\"']+)")
 _EXECUTED_VARIABLE = re.compile(
     r"VISUAL|BROWSER|SHELL|BASH_ENV|ENV|LESSOPEN|(?:\w+_)?(?:EDITOR|PAGER|ASKPASS|SSH|COMMAND|EXTERNAL_DIFF)"
@@ -196,8 +199,9 @@ class _CommandReader:
         self.is_unclear = False
         self._home = home
         self._all_folders = _find_folders(self.text, top, home)
-        # After `cd tools; ./x`, the folder is either of the two.
-        is_certain = not _SEPARATOR_OTHER_THAN_AND.search(self.text)
+        # After `cd tools; ./x` or `make -C tools && ./x`, the folder may be any of them.
+        rest = _FIRST_CHANGES.sub("", self.text, count=1)
+        is_certain = not any(pattern.search(rest) for pattern in (_SEPARATOR_OTHER_THAN_AND, _FOLDER_CHANGE, _POPD))
         self._folders = self._all_folders[-1:] if is_certain else self._all_folders
         self._reads_code_from_stdin = False
         self._has_unknown_folder = bool(_UNKNOWN_FOLDER.search(self.text)) or len(self._all_folders) > _MAX_FOLDERS
@@ -257,7 +261,7 @@ class _CommandReader:
         elif _INTERPRETER.fullmatch(name):
             self._read_interpreter(name, words, depth)
         elif name in _BUILD_TOOLS:
-            self._add_build_folders()
+            self._add_build_folders(words)
         elif name in ("cd", "pushd"):
             pass
         elif name in _SCRIPT_OPTIONS:
@@ -282,7 +286,7 @@ class _CommandReader:
                 self._read_interpreter(_get_name(word), words[index + 1 :], depth)
                 return
             if index == 0 and word.text in _BUILD_TOOLS:
-                self._add_build_folders()
+                self._add_build_folders(words)
 
     def _read_interpreter(self, name: str, words: Sequence[ShellWord], depth: int) -> None:
         """Find the script of an interpreter, or its code in an argument."""
@@ -407,10 +411,15 @@ class _CommandReader:
         for folder in self._folders:
             self.paths[GitPath(folder / path, "folder")] = None
 
-    def _add_build_folders(self) -> None:
-        self.is_unclear |= self._has_unknown_folder or len(self._all_folders) == 1
-        for folder in self._all_folders[1:]:
-            self.paths[GitPath(folder, "folder")] = None
+    def _add_build_folders(self, words: Sequence[ShellWord]) -> None:
+        """Add the folders in which a build tool may run what files there say. For the top folder, that is unclear."""
+        has_option = any(_FOLDER_OPTION.match(word.text) for word in words)
+        top, *others = self._all_folders
+        folders = others if has_option else self._folders
+        self.is_unclear |= self._has_unknown_folder or not folders or top in folders
+        for folder in folders:
+            if folder != top:
+                self.paths[GitPath(folder, "folder")] = None
 
 
 def _get_name(word: ShellWord) -> str:
@@ -450,7 +459,7 @@ def _find_folders(text: str, top: Path, home: str) -> list[Path]:
     for match in islice(_FOLDER_CHANGE.finditer(text), _MAX_FOLDERS):
         folder = folders[-1] / expand_home(_unquote(match[1]), home)
         folders.append(Path(os.path.normpath(folder)))
-    return list(dict.fromkeys(folders))
+    return folders
 
 
 def _unquote(word: str) -> str:

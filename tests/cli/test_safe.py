@@ -103,7 +103,7 @@ def test_a_full_disk_ends_a_run_with_the_path_of_the_record(ask: Ask, home: Home
 
 
 def test_a_remembered_path_is_forgotten_on_request(ask: Ask, home: Home, server: ModelServer) -> None:
-    for name in ("secrets/a", "secrets/b", "other"):
+    for name in ("secrets/a", "secrets/b", "secrets-2"):
         (home.work / name).parent.mkdir(exist_ok=True)
         (home.work / name).write_text("token-1")
         (home.work / f"{name.replace('/', '-')}.env").symlink_to(name)
@@ -117,7 +117,7 @@ def test_a_remembered_path_is_forgotten_on_request(ask: Ask, home: Home, server:
     result = ask("safe", "--forget", "secrets")
     assert (result.code, result.text) == (0, f"Forgot 2 paths in {home.work}/secrets.\n")
     assert ask("safe", "--forget", "secrets").code == 2
-    assert ask("safe", "--forget", "other", "--json").code == 2
+    assert ask("safe", "--forget", "secrets-2", "--json").code == 2
     (notice,) = [line for line in ask("--safe-files", "go").stderr.splitlines() if "as in an earlier run" in line]
     assert "1 path stays" in notice
-    assert f"{home.work}/other" in notice
+    assert f"{home.work}/secrets-2" in notice

@@ -175,6 +175,7 @@ MISSING_SCRIPTS = {
     "env X=1 sh tools/x": "tools/x",
     "true && . ./x": "x",
     "nice -n 1 tools/x": "tools/x",
+    "env -C / true && ./x": "x",
     "sh -c 'exec tools/x'": "tools/x",
 }
 

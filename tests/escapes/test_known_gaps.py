@@ -12,6 +12,7 @@ from ask.safety.folder_scan import MAX_SCANNED_ENTRIES
 from tests import wire
 from tests.escapes.safe_runs import bash, create_ask_host, run, start_ask
 from tests.escapes.test_failing_closed import ANOTHER, build_changed_host_command
+from tests.escapes.test_guards import git
 from tests.model_server import ModelServer, Reply, Request
 from tests.safety.fake_host import TOKEN, FakeHost
 from tests.safety.installation import USERS
@@ -42,10 +43,13 @@ def test_an_existing_hard_link_leads_outside_but_an_edit_breaks_it(host: FakeHos
 def test_an_existing_repository_in_a_subfolder_is_protected_and_a_new_one_is_not(host: FakeHost) -> None:
     subprocess.run(["git", "init", "-q", str(host.work / "pkg")], check=True)
     host.change_owner()
-    commands = bash("echo x > pkg/.git/hooks/pre-commit", "git init -q new; echo x > new/.git/hooks/pre-commit")
-    done = run(host, commands, "--safe")
-    assert not (host.work / "pkg/.git/hooks/pre-commit").exists()
-    assert (host.work / "new/.git/hooks/pre-commit").exists(), done.outputs
+    (host.work / "pkg/.vscode").mkdir()
+    host.change_owner()
+    commands = "echo x > {0}/.git/hooks/pre-commit; mkdir -p {0}/.vscode; echo x > {0}/.vscode/tasks.json"
+    done = run(host, bash(commands.format("pkg"), f"git init -q new; {commands.format('new')}"), "--safe")
+    for name in (".git/hooks/pre-commit", ".vscode/tasks.json"):
+        assert not (host.work / "pkg" / name).exists()
+        assert (host.work / "new" / name).exists(), done.outputs
 
 
 @pytest.mark.slow
@@ -57,6 +61,38 @@ def test_a_script_that_a_hook_runs_can_be_changed(host: FakeHost) -> None:
     run(host, bash("echo changed >> scripts/lint.sh; echo changed >> .git/hooks/pre-commit"), "--safe")
     assert "changed" in (host.work / "scripts/lint.sh").read_text()
     assert "changed" not in (host.work / ".git/hooks/pre-commit").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("command", "script"),
+    [
+        ("sh tools/*.sh", "tools/x.sh"),
+        ("cat setup | sh", "setup"),
+        ("make", "Makefile"),
+        ("python3 -m json.tool", "json.py"),
+    ],
+)
+def test_what_an_unclear_command_of_git_runs_can_be_changed(host: FakeHost, command: str, script: str) -> None:
+    contents = {"Makefile": "all:\n\ttouch @base@/ran\n", "json.py": "open('@base@/ran', 'w')\n"}
+    content = host.fill(contents.get(script, "touch @base@/ran\n"))
+    git(host, host.work, "config", "alias.go", f"!{command}")
+    host.change_owner()
+    done = run(host, [("write_file", {"filepath": script, "content": content})], "--safe")
+    assert f"alias.go: !{command}" in done.result.stderr
+    git(host, host.work, "go")
+    assert (host.base / "ran").exists(), done.outputs
+
+
+def test_a_file_is_moved_into_a_folder_with_protected_content_by_copying_it(host: FakeHost) -> None:
+    before = (host.work / "notes.txt").stat()
+    moves = bash('python3 -c \'import os; os.rename("notes.txt", "pkg/x")\'', "mv notes.txt pkg", "mv pkg other")
+    done = run(host, moves, "--safe")
+    after = (host.work / "pkg/notes.txt").stat()
+    assert (after.st_size, after.st_ino != before.st_ino) == (before.st_size, True)
+    assert "Invalid cross-device link" in done.outputs[0]
+    assert not (host.work / "other").exists()
+    assert not (host.work / "notes.txt").exists()
 
 
 def test_programs_outside_that_read_the_folder_can_be_reached(host: FakeHost) -> None:
@@ -110,14 +146,16 @@ def test_deep_folders_of_a_huge_folder_are_not_protected_with_a_warning(host: Fa
     deep = host.work / "z/deep/er"
     deep.mkdir(parents=True)
     (deep / ".env").write_text(TOKEN)
+    git(host, host.work, "init", "-q", "z/deep/er")
     for folder in range(5):
         (host.work / f"many/{folder}").mkdir(parents=True)
         for number in range(MAX_SCANNED_ENTRIES // 5):
             (host.work / f"many/{folder}/{number}").touch()
     host.change_owner()
-    done = run(host, bash("cat z/deep/er/.env"), "--safe")
+    done = run(host, bash("cat z/deep/er/.env; echo x > z/deep/er/.git/hooks/pre-commit"), "--safe")
     assert " is large: " in done.result.stderr
     assert TOKEN in done.outputs[0]
+    assert (deep / ".git/hooks/pre-commit").exists()
 
 
 @pytest.mark.slow

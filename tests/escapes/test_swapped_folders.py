@@ -1,115 +1,72 @@
-"""Two sandboxes in one folder: the first replaces folders with links while the second is being started."""
+"""A folder is replaced with a link while bubblewrap looks it up, and is back in its place a moment later."""
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import time
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
-
 import pytest
 
-from tests.program import Running
-from tests.safety.fake_host import TOKEN, FakeHost, create_fake_host
-from tests.safety.installation import EACH_USER
+from tests.escapes.safe_runs import bash, run
+from tests.escapes.test_failing_closed import ANOTHER, build_changed_host_command
+from tests.safety.fake_host import TOKEN, FakeHost
 
 pytestmark = pytest.mark.needs("bwrap")
 
-STARTS = 8
-FOLDERS = ["swapped", "deep/other"]
-SWAP = f"""
-import ctypes, os, random, select, sys, time
+SWAP = """#!@python@ -I
+import os, sys
 
-libc = ctypes.CDLL(None)
-events = libc.inotify_init()
-for folder in {FOLDERS}:
-    os.makedirs(folder)
-    open(f"{{folder}}/.env", "w").close()
-    libc.inotify_add_watch(events, folder.encode(), 0x20)  # IN_OPEN
+arguments = sys.argv[1:]
 
-def swap(one, other):
-    libc.renameat2(-100, one.encode(), -100, other.encode(), 2)  # RENAME_EXCHANGE: both names exist at any time
+def swap():
+    os.rename("@work@/pkg", "@base@/temporary/pkg")
+    os.symlink("{target}", "@work@/pkg")
 
-swaps = 0
-open("ready", "w").close()
-while True:
-    select.select([events], [], [])
-    os.read(events, 65536)
-    folder = random.choice({FOLDERS})
-    link = f"{{os.path.dirname(folder) or '.'}}/link"
-    os.symlink(random.choice(sys.argv[1:]), link)
-    time.sleep(random.choice([0, 0.002, 0.01]))
-    if random.random() < 0.8:
-        swap(folder, link)
-        time.sleep(random.uniform(0, random.choice([0.02, 0.05, 0.2])))
-        swap(folder, link)
-        time.sleep(0.3)
-        swaps += 1
-    end = time.monotonic() + 0.3 * (random.random() < 0.2)
-    while time.monotonic() < end:
-        swap(folder, link)
-        swap(folder, link)
-        swaps += 1
-    os.unlink(link)
-    with open("swaps.new", "w") as file:
-        file.write(str(swaps))
-    os.rename("swaps.new", "swaps")  # it may be stopped at any time
+def restore():
+    os.unlink("@work@/pkg")
+    os.rename("@base@/temporary/pkg", "@work@/pkg")
+
+def insert_pause(position):
+    readable, writable = os.pipe()
+    os.set_inheritable(readable, True)
+    arguments[position:position] = ["--file", str(readable), f"/run/{{position}}"]
+    return writable
+
+def wait(writable):
+    os.write(writable, bytes(65_537))  # the pipe holds 65,536
+
+if "--bind" in arguments:
+    info = int(arguments[arguments.index("--info-fd") + 1])
+    # ask has identified the sources of all mounts when it reads this.
+    os.write(info, b" " * 65_537)
+    mount = arguments.index("@work@/pkg") - 1
+    after, before = insert_pause(mount + 3), insert_pause(mount)
+    {at_start}
+    if os.fork() == 0:
+        os.close(info)
+        wait(before)
+        {before_mount}
+        os.close(before)
+        wait(after)
+        {after_mount}
+        os._exit(0)
+    os.close(before)
+    os.close(after)
+os.execv("@base@/temporary/bin/bwrap", ["bwrap", *arguments])
 """
-"""Swaps the folders as soon as one of them is accessed; the arguments are the targets of the links."""
-TAKE = f"""
-for folder in {" ".join(FOLDERS * 3)}; do
-    cat $folder/.ssh/id_rsa
-    echo planted >> $folder/.bashrc
-    echo planted > $folder/planted
-    sleep 0.1
-done
-echo planted > @base@/programs/planted
+"""A replacement for bwrap. The real one resolves all sources at the start, and the place of each mount just before it.
+
+It stops before and after the mount of a folder, because it reads the content of a file from a pipe there.
 """
 
 
-@pytest.fixture(params=EACH_USER)
-def host(request: pytest.FixtureRequest) -> Iterator[FakeHost]:
-    with create_fake_host(request.param) as one:
-        yield one
-
-
-def wait_until_there(path: Path) -> None:
-    deadline = time.monotonic() + 30
-    while not path.exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert path.exists()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("starts", [2, pytest.param(STARTS, marks=pytest.mark.slow)])
-def test_replacing_a_folder_with_a_link_exposes_nothing(host: FakeHost, starts: int) -> None:
-    places = [host.base / name for name in ("home", "programs")]
-    places[1].mkdir()
-    up = "../" * 12
-    targets = [*map(str, places), *(f"{up}oldroot{place}" for place in places), f"{up}newroot/usr/lib"]
-    (host.work / "swap.py").write_text(SWAP)
-    host.change_owner()
-    swap = host.fill(f"exec @python@ swap.py {' '.join(targets)}")
-    env = {**host.environment, "PATH": f"{places[1]}:{os.environ['PATH']}"}
-    outcomes: list[Any] = []
-    with host.start([("bash", {"command": swap})], timeout=3600) as first:
-        wait_until_there(host.work / "ready")
-        for _ in range(starts):
-            asked = host.build_request([("bash", {"command": TAKE})])
-            with Running(host.command, env=env, cwd=host.work, stdin=asked) as second:
-                ended = second.finish(60)
-            assert ended.text, ended.stderr
-            outcomes.append(json.loads(ended.text.splitlines()[-1]))
-        wait_until_there(host.work / "swaps")  # written after each swap, and the runs may end sooner
-        first.signal(signal.SIGTERM)
-        first.finish()
-    assert int((host.work / "swaps").read_text()) > 0
-    assert {outcome["code"] for outcome in outcomes if isinstance(outcome, dict)} <= {8}, outcomes
-    assert not [outcome for outcome in outcomes if TOKEN in str(outcome)]
-    # Not the working folder, whose placeholders are still being removed.
-    outside = [path for path in host.base.iterdir() if path != host.work]
-    files = [path for top in outside for path in (top, *top.rglob("*")) if path.is_file()]
-    assert [path for path in files if "planted" in path.read_text(errors="replace")] == []
+@pytest.mark.parametrize("what", ["source", "place"])
+def test_replacing_a_folder_with_a_link_exposes_nothing(host: FakeHost, what: str) -> None:
+    if what == "source":
+        swap = SWAP.format(target="@home@", at_start="swap()", before_mount="restore()", after_mount="")
+    else:
+        new_root = "../" * len(host.work.parts) + "newroot"
+        swap = SWAP.format(target=f"{new_root}/opt", at_start="", before_mount="swap()", after_mount="restore()")
+    calls = bash("cat pkg/.netrc; echo planted > pkg/.bashrc; echo planted > /opt/planted")
+    done = run(host, calls, "--safe", before=build_changed_host_command(host, ANOTHER, swap))
+    assert (done.result.code, done.requests) == (8, 0), done.outputs
+    assert f"{host.work}/pkg changed while" in done.result.stderr
+    assert (host.base / "home/.bashrc").read_text() == TOKEN
+    assert not (host.work / "pkg/planted").exists()

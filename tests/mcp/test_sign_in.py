@@ -322,6 +322,20 @@ def test_tokens_are_not_sent_to_another_url(ask: Ask, home: Home, private: OAuth
         assert not any("Authorization" in request.headers for request in other.requests)
 
 
+def test_tokens_are_not_refreshed_at_an_internal_address(ask: Ask, home: Home, private: OAuthServer) -> None:
+    """The metadata of a server with a public address names an authorization server on this machine."""
+    add(home, private)
+    private.control(lifetime=5)  # less than the margin
+    assert sign_in(ask).code == 0
+    public = "https://93.184.215.14/mcp"
+    state_file(home).write_text(state_file(home).read_text().replace(json.dumps(private.url), json.dumps(public)))
+    assert read_tokens(home)["refresh_token"]
+    configure(home, {"web": {"url": public, "timeout": 10}})
+    result = ask("mcp", "test", timeout=120)
+    assert (result.code, private.grants) == (4, ["authorization_code"])
+    assert "127.0.0.1 is this machine" in result.text
+
+
 def test_a_server_without_sign_in_needs_none(ask: Ask, home: Home) -> None:
     port, process = start_server(SDK)
     configure(home, {"web": {"url": f"http://127.0.0.1:{port}/mcp", "timeout": 60}, "local": {"command": "cat"}})

@@ -171,8 +171,10 @@ def test_every_path_stays_protected_or_hidden_and_writable_folders_writable(
     assert all(not (covered | read_only).isdisjoint({path, *path.parents}) for path in protected)
     for covering in (*filesystem.crowded_folders, *filesystem.hidden_folders):
         assert not any(each.is_relative_to(covering) for each in writable)
-        unmovable = {*writable, *filesystem.pinned_folders, *filesystem.crowded_folders, *covered}
-        assert not unmovable.isdisjoint(covering.parents)
+    for path in (*read_only, *covered, *writable):
+        if (read_only | covered).isdisjoint(path.parents):  # nothing can be moved in these
+            above = {folder for folder in path.parents if folder.is_relative_to(WORK)}
+            assert above <= {*writable, *filesystem.pinned_folders}
     assert bool(warnings) == bool(filesystem.crowded_folders or filesystem.hidden_folders)
     if not filesystem.crowded_folders:
         assert set(protected) <= read_only | {path for path in protected if not covered.isdisjoint(path.parents)}

@@ -18,6 +18,7 @@ from ask.safety.folder_scan import (
     find_private_paths,
 )
 from ask.safety.protected_paths import PROTECTED_NAME_SET, PROTECTED_NAMES, ProtectedPaths, resolve_links
+from ask.safety.scan_record import ScanRecord, read_scan_record, write_scan_record
 from tests.safety.scanned_folders import NOTHING_BEFORE, Folders
 
 # Names
@@ -297,6 +298,9 @@ def test_starting_in_a_repositorys_git_directory_is_refused(folders: Folders, fo
 
 def test_a_failing_git_causes_a_warning(folders: Folders) -> None:
     folders.git("init", "-q")
+    folders.git("config", "core.hooksPath", "hooks")
+    assert folders.scan() == {"work/.git", "work/hooks"}
+    (folders.base / "data/safe/scans.json").unlink()
     with (folders.work / ".git/config").open("a") as config:
         config.write("[broken\n")
     assert folders.scan() == {"work/.git"}
@@ -492,6 +496,22 @@ def test_folders_that_are_gone_leave_the_record(folders: Folders) -> None:
     record = json.loads((folders.base / "data/safe/scans.json").read_text())
     assert list(record) == [str(folders.base / "other")]
     assert record[str(folders.base / "other")]["hidden"] == [str(folders.base / "other/.env")]
+
+
+def test_the_record_of_a_folder_is_deleted_after_a_thousand_others(tmp_path: Path) -> None:
+    state, *folders = (tmp_path / str(number) for number in range(1_002))
+    for folder in (state, *folders):
+        folder.mkdir()
+
+    def record(*scanned: Path) -> None:
+        write_scan_record(state, scanned, ScanRecord(hidden=tuple(f"{folder}/secret" for folder in scanned)))
+
+    first, *others, last = folders
+    record(first)
+    record(*others)
+    assert read_scan_record(state, [first]).hidden == (f"{first}/secret",)
+    record(last)
+    assert read_scan_record(state, folders).hidden == tuple(f"{folder}/secret" for folder in (*others, last))
 
 
 def test_a_folder_whose_name_begins_like_another_has_its_own_record(folders: Folders) -> None:

@@ -229,6 +229,36 @@ def test_a_missing_program_gets_a_placeholder_wherever_it_is_named(tmp_path: Pat
     assert not found.is_unclear
 
 
+@pytest.mark.parametrize(
+    ("command", "names"),
+    [
+        *(("cd tools && ./x", "tools/x"), ("cd -P tools && y && ./x", "tools/x"), ("cd tools && cd .. && ./x", "x")),
+        *(("cd tools; ./x", "tools/x x"), ("cd tools || y; ./x", "tools/x x"), ("(cd tools && y); ./x", "tools/x x")),
+        *(("cd tools\n./x", "tools/x x"), ("cd tools & ./x", "tools/x x"), ("cd tools | ./x", "tools/x x")),
+        *(("make -C tools && ./x", "tools tools/x x"), ("git -C tools pull && ./x", "tools/x x")),
+        *(("env --chdir=tools ./x && y", "tools/x x"), ("npm --prefix tools ci && ./x", "tools tools/x x")),
+        *(("sh -c 'cd tools && y' && ./x", "tools/x x"), ("sh -c 'y && cd tools' && ./x", "tools/x x")),
+        *(("cd tools && cd - && ./x", "tools/-/x tools/x x"), ("pushd tools && popd && ./x", "tools/x x")),
+        *(("cd tools && y && cd deep && ./x", "tools/deep/x tools/x x"), ("cd tools && make", "tools")),
+    ],
+)
+def test_a_program_is_looked_for_in_each_folder_where_it_may_run(tmp_path: Path, command: str, names: str) -> None:
+    found = find_command_files(f"!{command}", tmp_path, "/home/x")
+    assert {*found.paths} == {GitPath(tmp_path / name, "folder") for name in names.split()}
+    assert not found.is_unclear
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("make && cd tools && ./x", "make -C tools && make", "cd tools && cd .. && make", "cd tools; npm test"),
+        *("(cd tools && make) && npm test", "npm --prefix $x test", "sudo make && cd tools"),
+    ],
+)
+def test_a_build_that_may_run_in_the_top_folder_is_unclear(tmp_path: Path, command: str) -> None:
+    assert find_command_files(f"!{command}", tmp_path, "/home/x").is_unclear
+
+
 SCRIPTS_WITHOUT_A_FOLDER = (
     *("env -S 'sh x'", "trap 'sh x' EXIT", "unknown --run 'bash -e x'", "git -c core.hooksPath=x log", "su -c 'sh x'"),
     *("fzf --preview 'sh x'", "rg --pre=./x y", "alias y='sh x'; y", "GIT_CONFIG_GLOBAL=x git log", "a | sh -s < x"),

@@ -25,12 +25,13 @@ def home(tmp_path: Path) -> Path:
 
 
 def confined(home: Path, directory: Path, *allowed: Path, path: str = "/usr/bin", **more: Any) -> SandboxConfig:
+    data = more.pop("data_dir", home / ".local/share/ask")
     return build_sandbox_config(
         directory,
         allowed,
         config_dir=home / ".config/ask",
-        data_dir=home / ".local/share/ask",
-        overflow_directory=home / ".local/share/ask/results",
+        data_dir=data,
+        overflow_directory=data / "results",
         **{"environment": {"HOME": str(home), "PATH": path, "TERM": "xterm", "KEY": "1", "CI": "2"}, **more},
     )
 
@@ -110,6 +111,14 @@ def test_toolchains_are_readable_but_not_private_folders(home: Path, tmp_path: P
     assert under_home == {"node", ".cargo/bin", ".pyenv", ".local/bin", "bin"}
 
 
+def test_programs_in_the_home_are_readable_without_the_data_next_to_them(home: Path, tmp_path: Path) -> None:
+    """npm creates ~/.local/lib/node_modules if its prefix is ~/.local, and the data of ask may be elsewhere."""
+    for folder in (home / ".local/lib/node_modules", tmp_path / "data"):
+        folder.mkdir(parents=True)
+    shown = confined(home, home / "work", path=f"{home}/.local/bin", data_dir=tmp_path / "data").readable_folders
+    assert [path for path in shown if path.is_relative_to(home)] == [home / ".local/bin"]
+
+
 @pytest.mark.parametrize(
     ("made", "shown"),
     [
@@ -161,6 +170,15 @@ def test_a_link_of_an_earlier_run_makes_no_project_a_toolchain(
     link.symlink_to(tmp_path / ("runtime/node_modules" if "/" in folder else "runtime"))
     record = ScanRecord((f"{tmp_path}/{folder}/.git",), (), ())
     write_scan_record(home / ".local/share/ask/safe", [tmp_path / folder], record)
+    readable = confined(home, home / "work", path=f"{tmp_path}/project/bin").readable_folders
+    assert [path for path in readable if path.is_relative_to(tmp_path)] == [tmp_path / "project/bin"]
+
+
+def test_a_folder_of_an_earlier_run_in_a_subfolder_makes_no_project_a_toolchain(home: Path, tmp_path: Path) -> None:
+    for name in ("bin", "lib/node_modules"):
+        (tmp_path / "project" / name).mkdir(parents=True)
+    record = ScanRecord(protected=(f"{tmp_path}/project/lib/.git",))
+    write_scan_record(home / ".local/share/ask/safe", [tmp_path / "project/lib"], record)
     readable = confined(home, home / "work", path=f"{tmp_path}/project/bin").readable_folders
     assert [path for path in readable if path.is_relative_to(tmp_path)] == [tmp_path / "project/bin"]
 

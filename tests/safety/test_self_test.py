@@ -62,15 +62,24 @@ def test_a_missing_bubblewrap_is_reported(sandbox_config: SandboxConfig) -> None
     assert "which is not installed: install bubblewrap" in str(refusal(sandbox_config, "/missing/bwrap"))
 
 
-def test_a_program_writable_by_others_is_not_trusted(sandbox_config: SandboxConfig, tmp_path: Path) -> None:
-    program = tmp_path / "bwrap"
+@pytest.mark.parametrize("part", ["bin/bwrap", "bin"])
+def test_a_program_that_others_can_change_is_not_trusted(
+    sandbox_config: SandboxConfig, tmp_path: Path, part: str
+) -> None:
+    program, link = tmp_path / "bin/bwrap", tmp_path / "bwrap"
+    program.parent.mkdir()
     program.write_text("#!/bin/sh\n")
-    program.chmod(0o777)
-    assert "users other than root can change it" in str(refusal(sandbox_config, str(program)))
     program.chmod(0o755)
+    link.symlink_to(program)
+    if os.geteuid() == 0:  # nobody else can own a program that is trusted
+        assert "cannot open a sandbox" in str(refusal(sandbox_config, str(link)))
+        os.chown(tmp_path / part, 12345, 12345)
+    assert "users other than root can change it" in str(refusal(sandbox_config, str(link)))
     if os.geteuid() == 0:
-        os.chown(program, 12345, 12345)
-    assert "users other than root can change it" in str(refusal(sandbox_config, str(program)))
+        os.chown(tmp_path / part, 0, 0)
+    for mode in (0o775, 0o757):
+        (tmp_path / part).chmod(mode)
+        assert "users other than root can change it" in str(refusal(sandbox_config, str(link)))
 
 
 @pytest.mark.needs("bwrap")

@@ -54,11 +54,13 @@ def test_only_the_allowed_folder_can_be_read_and_written(ask: Ask, server: Model
     for folder in (project, other):
         folder.mkdir()
         (folder / "main.c").write_text(f"int {folder.name};\n")
+        (folder / "old.c").touch()
     server.reply(
         wire.calls(
             ("read_file", {"filepath": "../project/main.c"}),
             ("write_file", {"filepath": str(project / "notes.md"), "content": "An int.\n"}),
             ("bash", {"command": "echo of >> ../project/notes.md; cat ../other/main.c; echo x > ../other/notes.md"}),
+            ("bash", {"command": "rm ../project/old.c ../other/old.c"}),
             ("read_file", {"filepath": str(other / "main.c")}),
             ("write_file", {"filepath": "own.md", "content": "here"}),
         ),
@@ -66,11 +68,11 @@ def test_only_the_allowed_folder_can_be_read_and_written(ask: Ask, server: Model
     )
     result = ask("--safe", "--allow-dir", "../project", "Analyze the code")
     assert (result.text, result.code) == ("It declares an int.\n", 0)
-    read, _, ran, refused, _ = read_tool_results(check_sent_requests(server)[1])
+    read, _, ran, _, refused, _ = read_tool_results(check_sent_requests(server)[1])
     assert "int project;" in read
     assert "int other;" not in ran + refused
     assert (project / "notes.md").read_text() == "An int.\nof\n"
-    assert [path.name for path in other.iterdir()] == ["main.c"]
+    assert sorted(path.name for path in other.iterdir()) == ["main.c", "old.c"]
     assert [path.name for path in start.iterdir()] == ["own.md"]
     assert sorted(path.name for path in project.iterdir()) == ["main.c", "notes.md"]
 

@@ -326,6 +326,16 @@ def test_an_approval_for_the_folder_is_remembered_until_it_is_forgotten(
     ]
 
 
+def test_the_approval_of_a_command_with_a_key_ends_with_the_run(ask: Ask, server: ModelServer, home: Home) -> None:
+    command = ("bash", {"command": f"echo {TEST_KEY} >> ran"})
+    server.reply(wire.calls(command, command), wire.says("Done."), wire.calls(command), wire.says("Denied."))
+    first = ask.on_terminal("--confirm", "Do it", answers=[(PROMPT, "a\n"), (EXTENT, "ca\n")])
+    assert (first.code, (home.work / "ran").read_text()) == (0, f"{TEST_KEY}\n" * 2)
+    assert "for this run only" in " ".join(first.text.split())
+    assert not (home.data / "approvals.json").exists()
+    assert ask("--confirm", "Do it").code == 8
+
+
 def test_allowed_and_denied_commands_are_not_confirmed(ask: Ask, server: ModelServer, home: Home) -> None:
     home.config.mkdir()
     (home.config / "config.toml").write_text('[tools]\nallow = ["touch *"]\ndeny = ["git push", "write_file"]\n')
