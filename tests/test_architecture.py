@@ -31,7 +31,7 @@ LAYERS = [
     {"config"},
     {"schemas"},
     {"plugin_api"},
-    {"app", "batches", "events"},
+    {"app", "batches", "events", "symbolic_links"},
     {"client"},
     {"tools", "history"},
     {"undo"},

@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from ask.atomic_files import Ownership, convert_write_errors, set_ownership
+from ask.config.directories import AppDirs
 from ask.console import StandardOutput
 from ask.errors import FileError, UsageError
 from ask.map.ledger import RowResult
+from ask.symbolic_links import resolve_output
 
 TABLE_DELIMITERS = {".csv": ",", ".tsv": "\t"}
 OUTPUT_SUFFIXES = (".jsonl", *TABLE_DELIMITERS)
@@ -183,16 +185,17 @@ def escape_formula(value: Any) -> Any:
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA_STARTS) else cell
 
 
-def check_output_path(path: str) -> Path:
+def check_output_path(path: str, app_dirs: AppDirs) -> Path:
     """Check the name of an output file.
 
     Raises:
         UsageError: it has an unknown suffix.
-        FileError: it cannot be written.
+        FileError: it cannot be written, or a tool call may have left a link on the way to it.
     """
     output = Path(path)
     if output.suffix.lower() not in OUTPUT_SUFFIXES:
         raise UsageError(f"cannot tell the format of {path}", f"use a name that ends in {', '.join(OUTPUT_SUFFIXES)}")
+    resolve_output(path, app_dirs)
     if output.is_dir():
         raise FileError(f"cannot write {path} (Is a directory)")
     if not os.access(output if output.exists() else output.parent, os.W_OK):

@@ -11,14 +11,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from ask.config.directories import SAFE_STATE_FOLDER
 from ask.errors import SafetyError
 from ask.safety.bubblewrap import FILES_HINT, TEMPORARY_FOLDER
 from ask.safety.git_paths import find_git
 from ask.safety.mounts import is_below, read_mounts
 from ask.safety.outer_repository import OuterRepository, build_git_environment, find_outer_repositories
-from ask.safety.protected_paths import is_in_any, resolve_links
+from ask.safety.protected_paths import is_in_any
 from ask.safety.sandbox_config import SandboxConfig
 from ask.safety.scan_record import read_scan_record, read_scanned_folders
+from ask.symbolic_links import resolve_links
 
 INHERITED_VARIABLES = ("PATH", "LANG", "TERM")
 
@@ -37,7 +39,6 @@ _PYTHON_PREFIXES = {Path(sys.base_prefix).resolve(), Path(sys.base_exec_prefix).
 _LIBRARY_FOLDER_NAMES = ("site-packages", "dist-packages")
 _COMPANION_PACKAGES = ("ask_providers", "ask_prompts")
 _FALLBACK_HOME = Path("/run/home")
-STATE_FOLDER = "safe"
 _RUNTIMES = ("python3", "node")
 _TOOLCHAIN_MARKERS = (
     *("pyvenv.cfg", "conda-meta", "lib/node_modules", "lib/ruby", "lib/perl5", "lib/rustlib", "lib/modules"),
@@ -84,10 +85,10 @@ def build_sandbox_config(
     if runs_commands:
         _check_homes(homes)
         _check_python(private_folders)
-        changeable_folders = read_scanned_folders(secret_folders[1] / STATE_FOLDER)
+        changeable_folders = read_scanned_folders(secret_folders[1] / SAFE_STATE_FOLDER)
         toolchains = _find_toolchains(environment.get("PATH", ""), private_folders, changeable_folders)
         readable = dict.fromkeys((*_PYTHON_PREFIXES, _PACKAGE_FOLDER, *toolchains))
-        hidden_paths = map(Path, read_scan_record(secret_folders[1] / STATE_FOLDER, changeable_folders).hidden)
+        hidden_paths = map(Path, read_scan_record(secret_folders[1] / SAFE_STATE_FOLDER, changeable_folders).hidden)
         git = find_git(environment, folders)
         repositories = tuple(find_outer_repositories(sorted({*folders}), (*homes, *hidden_paths), secret_folders, git))
     repository_paths = tuple(dict.fromkeys(path for one in repositories for path in one.paths)) if allow_git else ()
@@ -97,7 +98,7 @@ def build_sandbox_config(
         readable_folders=tuple(path for path in readable if not any(map(path.is_relative_to, SYSTEM_FOLDERS))),
         secret_folders=secret_folders,
         overflow_directory=_resolve(overflow_directory),
-        state_folder=secret_folders[1] / STATE_FOLDER,
+        state_folder=secret_folders[1] / SAFE_STATE_FOLDER,
         home=home,
         environment={
             "LANG": "C.UTF-8",

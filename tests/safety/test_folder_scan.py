@@ -17,7 +17,8 @@ from ask.safety.folder_scan import (
     FolderScan,
     find_private_paths,
 )
-from ask.safety.protected_paths import PROTECTED_NAME_SET, PROTECTED_NAMES, ProtectedPaths, resolve_links
+from ask.safety.protected_paths import PROTECTED_NAME_SET, PROTECTED_NAMES, ProtectedPaths
+from ask.symbolic_links import resolve_links
 from tests.safety.scanned_folders import NOTHING_BEFORE, Folders
 
 # Names
