@@ -37,7 +37,6 @@ from ask.messages import Usage
 from ask.render.amounts import format_age, format_count, format_dollars, format_timestamp
 from ask.render.table import write_table
 from ask.render.text_layout import truncate_text
-from ask.symbolic_links import resolve_output
 from ask.text import decode_argument, format_one_line
 
 if TYPE_CHECKING:
@@ -258,6 +257,8 @@ def write_output(output: str, chunks: Iterable[str]) -> None:
         for chunk in chunks:
             standard_output.write(chunk)
         return
+    from ask.symbolic_links import resolve_output
+
     target = resolve_output(output, AppDirs.from_environment(os.environ))
     content = (chunk.encode(errors="replace") for chunk in chunks)
     try:
