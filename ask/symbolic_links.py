@@ -50,8 +50,8 @@ def open_for_appending(name: str, app_dirs: AppDirs) -> int:
         descriptor = os.open(name, flags, 0o666)
     else:  # a call of this run may replace a folder with a link at any time
         with ExitStack() as stack:
-            parent = None
-            for part in (root, *path.parent.relative_to(root).parts):
+            parent: int | None = None
+            for part in (str(root), *path.parent.relative_to(root).parts):
                 parent = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
                 stack.callback(os.close, parent)
             descriptor = os.open(path.name, flags | os.O_NOFOLLOW, 0o666, dir_fd=parent)

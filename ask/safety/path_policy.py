@@ -56,6 +56,7 @@ def build_sandbox_config(
     allowed_folders: Sequence[Path] = (),
     *,
     config_dir: Path,
+    cache_dir: Path,
     data_dir: Path,
     overflow_directory: Path,
     environment: Mapping[str, str],
@@ -77,7 +78,7 @@ def build_sandbox_config(
     secret_folders = (_resolve(config_dir), _resolve(data_dir))
     folders = [_resolve_folder(folder) for folder in (working_directory, *allowed_folders)]
     for folder in folders:
-        _check_folder(folder, homes, secret_folders)
+        _check_folder(folder, homes, (*secret_folders, _resolve(cache_dir)))
     _check_mounts(folders)
     private_folders, home = (*homes, *secret_folders), _choose_covered_home(homes[0])
     readable: dict[Path, None] = {}
@@ -176,7 +177,7 @@ def _list_code_folders() -> list[Path]:
     return [_resolve(path) for path in folders]
 
 
-def _check_folder(folder: Path, homes: Sequence[Path], secret_folders: Sequence[Path]) -> None:
+def _check_folder(folder: Path, homes: Sequence[Path], own_folders: Sequence[Path]) -> None:
     """Refuse a writable folder that would defeat the sandbox."""
     hint = "start in the project's own folder"
     if any(_resolve(path).is_relative_to(folder) for path in _HOST_FOLDERS):
@@ -191,8 +192,8 @@ def _check_folder(folder: Path, homes: Sequence[Path], secret_folders: Sequence[
                 f"safe mode cannot work in {folder}: Python loads ask's modules from {entry}",
                 f"unset PYTHONPATH, or {hint}",
             )
-    own_folders = zip(("configuration", "data"), secret_folders, strict=True)
-    for content, path in (*own_folders, *(("code", path) for path in _list_code_folders())):
+    named_folders = zip(("configuration", "data", "cache"), own_folders, strict=True)
+    for content, path in (*named_folders, *(("code", path) for path in _list_code_folders())):
         if path.is_relative_to(folder) or folder.is_relative_to(path):
             raise SafetyError(f"safe mode cannot work in {folder}: it contains ask's own {content} ({path})", hint)
 

@@ -178,6 +178,7 @@ def prepare_sandbox_config(
         directory,
         [Path(folder).expanduser() for folder in settings.allow_dirs],
         config_dir=app.app_dirs.config,
+        cache_dir=app.app_dirs.cache,
         data_dir=app.app_dirs.data,
         overflow_directory=overflow_directory,
         environment=app.collect_secrets().build_child_environment(),

@@ -29,6 +29,7 @@ def confined(home: Path, directory: Path, *allowed: Path, path: str = "/usr/bin"
         directory,
         allowed,
         config_dir=home / ".config/ask",
+        cache_dir=home / ".cache/ask",
         data_dir=home / ".local/share/ask",
         overflow_directory=home / ".local/share/ask/results",
         **{"environment": {"HOME": str(home), "PATH": path, "TERM": "xterm", "KEY": "1", "CI": "2"}, **more},
@@ -57,6 +58,8 @@ def test_paths_are_resolved_once(home: Path, tmp_path: Path) -> None:
         ("HOME/.config/ask", "ask's own configuration"),
         ("HOME/.local/share", "ask's own data"),
         ("HOME/.local/share/ask/results", "ask's own data"),
+        ("HOME/.cache", "ask's own cache"),
+        ("HOME/.cache/ask/mcp", "ask's own cache"),
         (str(Path(__file__).parents[2]), "ask's own code|Python loads ask's modules"),
         (str(Path(__file__).parents[2] / "ask/tools"), "ask's own code"),
         (str(Path(__file__).parents[2] / "providers"), "ask's own code"),
@@ -69,6 +72,7 @@ def test_paths_are_resolved_once(home: Path, tmp_path: Path) -> None:
 def test_folders_that_cannot_be_confined_are_refused(home: Path, name: str, why: str) -> None:
     (home / "file").touch()
     (home / ".local/share/ask/results").mkdir()
+    (home / ".cache/ask/mcp").mkdir(parents=True)
     folder = Path(name.replace("HOME", str(home)))
     for directory, allowed in ((folder, []), (home / "work", [folder])):
         with pytest.raises(SafetyError, match=why) as caught:
