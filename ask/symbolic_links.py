@@ -32,7 +32,7 @@ def resolve_output(name: str | Path, app_dirs: AppDirs) -> Path:
     Raises:
         FileError: a link on the way is in a folder where a run in safe mode could write, and may be from a tool call.
     """
-    return _resolve(name, _read_changeable_folders(app_dirs))
+    return _resolve(name, read_changeable_folders(app_dirs.scan_record))
 
 
 def open_for_appending(name: str, app_dirs: AppDirs) -> int:
@@ -43,7 +43,7 @@ def open_for_appending(name: str, app_dirs: AppDirs) -> int:
         OSError: it cannot be opened, or is a named pipe that no program reads.
     """
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
-    folders = _read_changeable_folders(app_dirs)
+    folders = read_changeable_folders(app_dirs.scan_record)
     path = _resolve(name, folders)
     root = next((folder for folder in folders if path.is_relative_to(folder)), None)
     if root is None:
@@ -59,9 +59,13 @@ def open_for_appending(name: str, app_dirs: AppDirs) -> int:
     return descriptor
 
 
-def _read_changeable_folders(app_dirs: AppDirs) -> Sequence[Path]:
-    """Return the folders in which calls of this run or of earlier ones in safe mode could write."""
-    return read_decisions(app_dirs.scan_record, lambda records: [*map(Path, records)]) or ()
+def read_changeable_folders(scan_record: Path) -> Sequence[Path]:
+    """Return the folders in which calls of this run or of earlier ones in safe mode could write.
+
+    Raises:
+        FileError: the record of the scans of these folders cannot be read.
+    """
+    return read_decisions(scan_record, lambda records: [*map(Path, records)]) or ()
 
 
 def _resolve(name: str | Path, folders: Sequence[Path]) -> Path:

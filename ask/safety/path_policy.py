@@ -77,9 +77,7 @@ def build_sandbox_config(
     homes = _find_home_folders(environment)
     secret_folders = (_resolve(config_dir), _resolve(data_dir))
     folders = [_resolve_folder(folder) for folder in (working_directory, *allowed_folders)]
-    for folder in folders:
-        _check_folder(folder, homes, (*secret_folders, _resolve(cache_dir)))
-    _check_mounts(folders)
+    _check_folders(folders, homes, (*secret_folders, _resolve(cache_dir)))
     private_folders, home = (*homes, *secret_folders), _choose_covered_home(homes[0])
     readable: dict[Path, None] = {}
     repositories: tuple[OuterRepository, ...] = ()
@@ -175,6 +173,13 @@ def _list_code_folders() -> list[Path]:
     libraries = [Path(entry) for entry in sys.path if Path(entry).name in _LIBRARY_FOLDER_NAMES]
     folders = (_PACKAGE_FOLDER, python.parent, Path(os.__file__).parent, *companions, *libraries)
     return [_resolve(path) for path in folders]
+
+
+def _check_folders(folders: Sequence[Path], homes: Sequence[Path], own_folders: Sequence[Path]) -> None:
+    """Refuse writable folders that would defeat the sandbox."""
+    for folder in folders:
+        _check_folder(folder, homes, own_folders)
+    _check_mounts(folders)
 
 
 def _check_folder(folder: Path, homes: Sequence[Path], own_folders: Sequence[Path]) -> None:
