@@ -216,7 +216,7 @@ def apply_settings(prepared: PreparedRun, settings: Settings, options: RunOption
         if context and context.skills:
             from ask.project.skills import create_skill_tool
 
-            toolset.skill_tools = (create_skill_tool(context.skills),)
+            toolset.skill_tools = (create_skill_tool(context.skills, context.is_accepted),)
     tools = toolset.select_tools(settings, template)
     if settings.safe and not safe_mode:
         from ask.safety.safe_mode import SafeModeSession

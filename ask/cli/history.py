@@ -245,7 +245,8 @@ def export_conversations(ids: Iterable[str], output: str, format_name: str = "",
 def write_output(output: str, chunks: Iterable[str]) -> None:
     """Write text to a file, which is replaced only after everything is written, or to standard output for "-".
 
-    A symbolic link is followed. A path that is not a regular file, such as /dev/stdout or a pipe, is written directly.
+    A symbolic link is followed, unless a tool call may have left it. A path that is not a regular file, such as
+    /dev/stdout or a pipe, is written directly.
 
     Raises:
         FileError: the file cannot be written.
@@ -256,10 +257,12 @@ def write_output(output: str, chunks: Iterable[str]) -> None:
         for chunk in chunks:
             standard_output.write(chunk)
         return
-    target = Path(os.path.realpath(output))
+    from ask.config.symbolic_links import resolve_output
+
+    target = resolve_output(output, AppDirs.from_environment(os.environ))
     content = (chunk.encode(errors="replace") for chunk in chunks)
     try:
-        if target.exists() and not target.is_file():
+        if os.path.exists(output) and not target.is_file():
             with open(output, "wb") as file:
                 file.writelines(content)
         else:

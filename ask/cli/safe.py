@@ -14,7 +14,6 @@ from ask.config.options import RunOptions
 from ask.config.resolution import resolve_settings
 from ask.config.settings import FILES_LEVEL
 from ask.errors import SafetyError, UsageError
-from ask.safety.path_policy import STATE_FOLDER
 from ask.safety.scan_record import forget_paths
 from ask.text import decode_argument
 
@@ -50,7 +49,7 @@ def _forget(app: AppContext, path: Path) -> str:
     """Forget what safe mode remembers about a path and the paths in it, and describe that."""
     path = Path(os.path.realpath(path))
     name = decode_argument(str(path))
-    count = forget_paths(app.app_dirs.data / STATE_FOLDER, path)
+    count = forget_paths(app.app_dirs.scan_record.parent, path)
     if not count:
         raise UsageError(f"safe mode remembers nothing about {name}", "ask safe names some of what it remembers")
     return f"Forgot {count:,} {'path' if count == 1 else 'paths'} in {name}."

@@ -9,6 +9,7 @@ from ask.cli.groups import JSON_OPTION, TEXT, CommandGroup, print_text
 from ask.config.directories import get_working_directory
 from ask.errors import FileError, UsageError
 from ask.project.project_context import list_all_skills
+from ask.project.skills import decode_skill_file
 from ask.project.trusted_files import UntrustedFileError
 from ask.render.table import write_table
 from ask.text import decode_argument, format_suggestion
@@ -47,7 +48,7 @@ def show_command(*, name: str) -> None:
         hint = format_suggestion(name, [skill.name for skill in skills], "ask skills list shows all")
         raise UsageError(f"there is no skill {name!r}", hint)
     try:
-        text = matching[0].read_file()
+        text = decode_skill_file(matching[0].read_file())
     except UntrustedFileError as error:
         raise FileError(f"cannot read the skill {name} ({error})") from None
     print_text(text)

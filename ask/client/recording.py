@@ -6,7 +6,6 @@ options and schema. The description has no ids and no default system prompt, whi
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import hashlib
 import json
@@ -26,6 +25,7 @@ from ask.atomic_files import create_private_folder, open_private_file
 from ask.client.provider_client import ProviderClient, RequestResult
 from ask.config.directories import AppDirs, get_working_directory
 from ask.config.secrets import Redactor
+from ask.config.symbolic_links import open_for_appending
 from ask.console import read_process_stat
 from ask.errors import (
     AskError,
@@ -244,14 +244,10 @@ def open_recording(file: str) -> Iterator[BinaryIO]:
         FileError: it cannot be written.
     """
     try:
-        # A run in safe mode may have left a link there, to a file that it cannot write, or a named pipe nobody reads.
-        restrictions = 0 if file.startswith("/dev/") else os.O_NOFOLLOW | os.O_NONBLOCK  # >(command) is a link
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | restrictions
-        with open(os.open(file, flags, 0o666), "ab") as recording:
+        with open(open_for_appending(file, AppDirs.from_environment(os.environ)), "ab") as recording:
             yield recording
     except OSError as error:
-        reason = "it is a link" if error.errno == errno.ELOOP else error.strerror
-        raise FileError(f"cannot write {file} ({reason})") from error
+        raise FileError(f"cannot write {file} ({error.strerror})") from error
 
 
 @cache

@@ -29,6 +29,8 @@ MACOS_FOLDERS = {
     "data": "Library/Application Support",
     "cache": "Library/Caches",
 }
+SAFE_STATE_FOLDER, SCAN_RECORD_NAME = "safe", "scans.json"
+"""The folder for the state of safe mode in the data folder, and the file with the folders that calls could change."""
 
 
 class AppDirs:
@@ -42,6 +44,7 @@ class AppDirs:
         trust_file: the projects whose instructions the user has allowed or declined to send.
         ledger_file: the database of the jobs of `ask map` and their answers.
         results: the folder for tool results that are too long to send to the model.
+        scan_record: what safe mode has found in the folders in which calls could write.
         approvals_file: the tool calls that the user has approved for later runs.
     """
 
@@ -60,6 +63,7 @@ class AppDirs:
         self.results = data / "results"
         self.tool_call_log = data / "audit.jsonl"
         self.approvals_file = data / "approvals.json"
+        self.scan_record = data / SAFE_STATE_FOLDER / SCAN_RECORD_NAME
         self.cache = cache
 
     @staticmethod

@@ -253,7 +253,7 @@ def prepare_job(options: JobOptions, app: AppContext) -> Job:
     Raises:
         AskError: an option or the configuration is invalid.
     """
-    output = check_output_path(options.output) if options.output else None
+    output = check_output_path(options.output, app.app_dirs) if options.output else None
     first_model, *other_models = options.models or (None,)
     prepared = prepare_without_message(options.run._replace(model=first_model), app, has_columns=True)
     first, template = prepared.request, prepared.template

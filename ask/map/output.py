@@ -6,19 +6,23 @@ import csv
 import io
 import json
 import os
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ask.atomic_files import Ownership, convert_write_errors, set_ownership
+from ask.config.directories import AppDirs
+from ask.config.symbolic_links import resolve_output
 from ask.console import StandardOutput
 from ask.errors import FileError, UsageError
 from ask.map.ledger import RowResult
 
 TABLE_DELIMITERS = {".csv": ",", ".tsv": "\t"}
 OUTPUT_SUFFIXES = (".jsonl", *TABLE_DELIMITERS)
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+FORMULA_SIGNS = frozenset("=+-@\u2212")
+"""The characters with which a formula begins, in their compatibility form: a full-width equals sign is "=", too."""
 ANSWER = "answer"
 encode_json = json.JSONEncoder(ensure_ascii=False).encode
 RESULT_COLUMNS = ("model", "finish_reason", "input_tokens", "output_tokens", "cost", "error")
@@ -175,24 +179,34 @@ def format_cell(value: Any) -> Any:
 
 
 def escape_formula(value: Any) -> Any:
-    """Return a value for a table, with an apostrophe before text that a spreadsheet would calculate.
+    """Return a value for a table, with an apostrophe before text that a spreadsheet could calculate.
 
     https://owasp.org/www-community/attacks/CSV_Injection
     """
     cell = format_cell(value)
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA_STARTS) else cell
+    return f"'{cell}" if isinstance(cell, str) and could_be_formula(cell) else cell
 
 
-def check_output_path(path: str) -> Path:
+def could_be_formula(text: str) -> bool:
+    """Check whether a cell begins with a sign of a formula, or with a tab or line break.
+
+    Spaces, control and other invisible characters before the sign are skipped: some programs remove them on import.
+    """
+    first = next((character for character in text if unicodedata.category(character)[0] not in "CZ"), "")
+    return text.startswith(("\t", "\r", "\n")) or unicodedata.normalize("NFKC", first) in FORMULA_SIGNS
+
+
+def check_output_path(path: str, app_dirs: AppDirs) -> Path:
     """Check the name of an output file.
 
     Raises:
         UsageError: it has an unknown suffix.
-        FileError: it cannot be written.
+        FileError: it cannot be written, or a tool call may have left a link on the way to it.
     """
     output = Path(path)
     if output.suffix.lower() not in OUTPUT_SUFFIXES:
         raise UsageError(f"cannot tell the format of {path}", f"use a name that ends in {', '.join(OUTPUT_SUFFIXES)}")
+    resolve_output(path, app_dirs)
     if output.is_dir():
         raise FileError(f"cannot write {path} (Is a directory)")
     if not os.access(output if output.exists() else output.parent, os.W_OK):

@@ -13,6 +13,8 @@ from ask.text import decode_argument, format_block
 
 MAX_INSTRUCTIONS_SIZE = 32 * 1024
 """Maximum size of all instruction files of a project together, in bytes."""
+MAX_COMPARED_SIZE = 1_000_000
+"""The number of bytes of a file that are compared with what it was before a run in safe mode; no more are sent."""
 DEPENDENCY_FOLDERS = frozenset({".git", "node_modules", "__pycache__", "site-packages"})
 """Names of folders in a project whose content is not the project's own."""
 
@@ -26,6 +28,8 @@ class InstructionFile(NamedTuple):
         size: the size of the file, in bytes.
         omitted: how many of these bytes are not in `text`.
         problem: why the file must not be used; "" if it may.
+        path: its path.
+        data: the first `MAX_COMPARED_SIZE` bytes, which include what is in `text`.
     """
 
     name: str
@@ -33,6 +37,8 @@ class InstructionFile(NamedTuple):
     size: int = 0
     omitted: int = 0
     problem: str = ""
+    path: Path = Path()
+    data: bytes = b""
 
 
 def find_project_root(directory: Path) -> Path:
@@ -84,12 +90,12 @@ def read_instructions(directory: Path, names: Sequence[str]) -> list[Instruction
 def _read_file(path: Path, root: Path, limit: int) -> InstructionFile:
     name = decode_argument(os.path.relpath(path, root))
     try:
-        data, size = read_trusted_file(path, root, limit)
+        data, size = read_trusted_file(path, root, MAX_COMPARED_SIZE)
     except UntrustedFileError as error:
         return InstructionFile(name, problem=str(error))
-    omitted = max(0, size - len(data))
-    text = data.decode("utf-8-sig", "ignore" if omitted else "replace")  # a character may be cut
-    return InstructionFile(name, text.encode()[:limit].decode("utf-8", "ignore"), size, omitted)
+    omitted = max(0, size - min(len(data), limit))
+    text = data[:limit].decode("utf-8-sig", "ignore" if omitted else "replace")  # a character may be cut
+    return InstructionFile(name, text.encode()[:limit].decode("utf-8", "ignore"), size, omitted, path=path, data=data)
 
 
 def format_instructions(files: Iterable[InstructionFile]) -> str:

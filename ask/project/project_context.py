@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from ask.app import AppContext
@@ -16,9 +17,9 @@ from ask.project.instructions import (
     list_project_folders,
     read_instructions,
 )
-from ask.project.skills import Skill, find_project_skills, find_user_skills, mark_hidden_skills
+from ask.project.skills import SKILL_FILE, Skill, accept_any, find_project_skills, find_user_skills, mark_hidden_skills
 from ask.project.trust import TrustStore
-from ask.project.trust_marks import ChangedFile, StateReader, TrustMarks
+from ask.project.trust_marks import ChangedFile, TrustMarks
 from ask.records import NamedTuple
 from ask.text import decode_argument, escape_non_ascii, format_one_line, format_paths
 from ask.undo.text_diff import format_unified_diff
@@ -37,10 +38,12 @@ class ProjectContext(NamedTuple):
     Attributes:
         instructions: the blocks of the project's instruction files; "" for none.
         skills: the skills to offer.
+        is_accepted: checks the real path and the content of a project's file that is about to be sent.
     """
 
     instructions: str = ""
     skills: Sequence[Skill] = ()
+    is_accepted: Callable[[Path, bytes], bool] = accept_any
 
 
 def load_project_context(
@@ -74,17 +77,27 @@ def load_project_context(
             files.append(file)
     project_skills = find_project_skills(directory)
     usable_skills = select_usable_skills(project_skills)
-    root = find_project_root(directory)
+    root, folders = find_project_root(directory), list_project_folders(directory)
+    contents = {os.path.realpath(file.path): file.data for file in files}
+    contents |= {os.path.realpath(skill.folder / SKILL_FILE): skill.data for skill in usable_skills}
     if not (files or usable_skills) or not (
         allowed
         or (
             is_project_trusted(app, root, files, usable_skills, confirm)
-            and are_changes_accepted(app, root, list_project_folders(directory), file_names, confirm)
+            and are_changes_accepted(app, root, folders, file_names, contents, confirm=confirm)
         )
     ):
         return ProjectContext(skills=select_usable_skills(user_skills))
     report_files(files, app.console)
-    return ProjectContext(format_instructions(files), select_usable_skills([*project_skills, *user_skills]))
+    skills = select_usable_skills([*project_skills, *user_skills])
+    if allowed:
+        return ProjectContext(format_instructions(files), skills)
+
+    def is_accepted(path: Path, data: bytes) -> bool:
+        changes = find_changes(app, root, folders, file_names, {str(path): data})
+        return all(os.path.realpath(change.path) != str(path) for change in changes)
+
+    return ProjectContext(format_instructions(files), skills, is_accepted)
 
 
 UNTRUSTED = "this project is not trusted"
@@ -144,6 +157,8 @@ def are_changes_accepted(
     root: Path,
     folders: Sequence[Path],
     file_names: Sequence[str],
+    contents: Mapping[str, bytes],
+    *,
     confirm: Callable[[str], bool | None],
 ) -> bool:
     """Ask the user about instructions that may be the work of a run in safe mode; return whether to send them.
@@ -151,10 +166,7 @@ def are_changes_accepted(
     Raises:
         FileError: the marks of such runs cannot be read.
     """
-    if not app.app_dirs.trust_marks.exists():
-        return True
-    marks = TrustMarks(app.app_dirs.trust_marks)
-    changes = marks.find_changes(root, folders, file_names)
+    changes = find_changes(app, root, folders, file_names, contents)
     if not changes:
         return True
     lines = [line for change in changes[:MAX_CHANGES] for line in format_change(change, root)]
@@ -171,14 +183,27 @@ def are_changes_accepted(
         )
         return False
     if answer:
-        marks.accept(root, file_names)
+        TrustMarks(app.app_dirs.trust_marks).accept(root, file_names, changes)
     return answer
+
+
+def find_changes(
+    app: AppContext,
+    root: Path,
+    folders: Sequence[Path],
+    file_names: Sequence[str],
+    contents: Mapping[str, bytes],
+) -> Sequence[ChangedFile]:
+    """Return the changed files, as `TrustMarks.find_changes` does."""
+    if not app.app_dirs.trust_marks.exists():
+        return ()
+    return TrustMarks(app.app_dirs.trust_marks).find_changes(root, folders, file_names, contents)
 
 
 def format_change(change: ChangedFile, root: Path) -> list[str]:
     """Format what has changed in a file as at most `MAX_DIFF_LINES` lines."""
     name = format_one_line(decode_argument(str(change.path.relative_to(root))))
-    new_text = StateReader(root).read(change.path).text
+    new_text = change.state.text if change.state else None
     lines = None if new_text is None else format_unified_diff(change.old_text or "", new_text)
     if not lines:
         return [f"  {name}"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,7 @@ class Skill(NamedTuple):
         name: the name of the folder, and of the skill.
         description: what it is for, on one line.
         problem: why it cannot be used; "" if it can.
+        data: the content of its SKILL.md.
     """
 
     folder: Path
@@ -52,14 +53,15 @@ class Skill(NamedTuple):
     name: str
     description: str = ""
     problem: str = ""
+    data: bytes = b""
 
     @property
     def is_users_own(self) -> bool:
         """Whether it is the user's own, not of a project."""
         return self.root == self.folder
 
-    def read_file(self, name: str = SKILL_FILE) -> str:
-        """Return the text of a file in its folder.
+    def read_file(self, name: str = SKILL_FILE) -> bytes:
+        """Return the content of a file in its folder.
 
         Raises:
             UntrustedFileError: the file must not or cannot be used.
@@ -67,7 +69,12 @@ class Skill(NamedTuple):
         data, size = read_trusted_file(self.folder / name, self.root, MAX_SKILL_FILE_SIZE, self.folder)
         if size > MAX_SKILL_FILE_SIZE:
             raise UntrustedFileError(f"it has {size:,} bytes, and at most {MAX_SKILL_FILE_SIZE:,} are read")
-        return data.decode("utf-8-sig", "backslashreplace")
+        return data
+
+
+def accept_any(path: Path, data: bytes) -> bool:
+    """Accept every file, as without a check."""
+    return True
 
 
 def find_project_skills(directory: Path) -> list[Skill]:
@@ -105,7 +112,8 @@ def _read_skill(folder: Path, root: Path | None) -> Skill:
     real_folder = Path(os.path.realpath(folder))
     skill = Skill(real_folder, root or real_folder, name)
     try:
-        lines = split_front_matter(skill.read_file())[0]
+        skill = skill._replace(data=skill.read_file())
+        lines = split_front_matter(decode_skill_file(skill.data))[0]
         values = parse_value(read_values(lines, SkillFrontMatter._fields), SkillFrontMatter)
         return skill._replace(description=format_one_line(values.description), problem=_find_problem(name, values))
     except (FrontMatterError, UntrustedFileError, WrongTypeError) as error:
@@ -128,8 +136,15 @@ def _find_problem(folder_name: str, values: SkillFrontMatter) -> str:
     return ""
 
 
-def create_skill_tool(skills: Sequence[Skill]) -> Tool:
-    """Create the tool `read_skill`, which reads the files of these skills and nothing else."""
+def decode_skill_file(data: bytes) -> str:
+    return data.decode("utf-8-sig", "backslashreplace")
+
+
+def create_skill_tool(skills: Sequence[Skill], is_accepted: Callable[[Path, bytes], bool] = accept_any) -> Tool:
+    """Create the tool `read_skill`, which reads the files of these skills and nothing else.
+
+    `is_accepted` checks the real path and the content of each file of a project before it is returned.
+    """
     skills_by_name = {skill.name: skill for skill in skills}
 
     def read_skill(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
@@ -144,13 +159,19 @@ def create_skill_tool(skills: Sequence[Skill]) -> Tool:
             hint = format_suggestion(name, skills_by_name, f"there are {', '.join(skills_by_name)}")
             raise ToolError(f"there is no skill {name}: {hint}")
         try:
-            text = skill.read_file(path)
-            if path != SKILL_FILE:
-                return ToolResult(text)
-            body = split_front_matter(text)[1]
-            return ToolResult(f"[relative paths start at {decode_argument(str(skill.folder))}]\n{body.strip()}\n")
+            data = skill.read_file(path)
+            text = decode_skill_file(data)
+            if path == SKILL_FILE:
+                folder, body = decode_argument(str(skill.folder)), split_front_matter(text)[1]
+                text = f"[relative paths start at {folder}]\n{body.strip()}\n"
         except (UntrustedFileError, FrontMatterError) as error:
             raise ToolError(f"{path} of the skill {name} cannot be read: {error}") from None
+        if not (skill.is_users_own or is_accepted(Path(os.path.realpath(skill.folder / path)), data)):
+            raise ToolError(
+                f"{path} of the skill {name} cannot be read: it has changed since a run in safe mode began, and the "
+                "user has not seen the change"
+            )
+        return ToolResult(text)
 
     return Tool(
         ToolSpec(

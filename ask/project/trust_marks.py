@@ -18,7 +18,8 @@ from typing import Any, Self
 
 from ask.atomic_files import create_private_folder, lock_file, read_decisions, write_decisions
 from ask.errors import FileError
-from ask.project.instructions import DEPENDENCY_FOLDERS
+from ask.messages import EMPTY_MAPPING
+from ask.project.instructions import DEPENDENCY_FOLDERS, MAX_COMPARED_SIZE
 from ask.project.skills import PROJECT_SKILLS_FOLDER
 from ask.project.trust import TrustStore
 from ask.project.trusted_files import UntrustedFileError, read_trusted_file
@@ -27,10 +28,8 @@ from ask.type_checks import parse_value
 
 MAX_ENTRIES = 100_000
 """Maximum number of files and folders to search for instructions. Any file that was not found counts as changed."""
-MAX_FILE_SIZE = 1_000_000
-"""The number of bytes of a file that are compared; no more are sent. Beyond, its size and time are."""
 MAX_TOTAL_SIZE = 64_000_000
-"""The same for all files together."""
+"""The number of bytes of all files together that are compared. Beyond, the size and time of each are."""
 MAX_TEXT_SIZE = 32_000
 """Maximum size of a text that is stored to show what has changed, in bytes."""
 MAX_TOTAL_TEXT_SIZE = 1_000_000
@@ -54,11 +53,13 @@ class FileState(NamedTuple):
 class ChangedFile(NamedTuple):
     """A file that has changed since a run in safe mode began.
 
-    `old_text` is None for a new file, and for one that is too long to be stored.
+    `old_text` is None for a new file, and for one that is too long to be stored. `state` is None for a folder that
+    cannot be searched.
     """
 
     path: Path
     old_text: str | None
+    state: FileState | None
 
 
 ProjectState = Mapping[str, FileState]
@@ -81,10 +82,14 @@ class StateReader:
         if self._remaining_size < 0:
             return FileState(_describe_status(path), None)
         try:
-            data, size = read_trusted_file(path, self._root, min(MAX_FILE_SIZE, self._remaining_size))
+            data, size = read_trusted_file(path, self._root, min(MAX_COMPARED_SIZE, self._remaining_size))
         except UntrustedFileError:
             return FileState(_describe_status(path), None)
         self._remaining_size -= len(data)
+        return self.describe(path, data, size)
+
+    def describe(self, path: Path, data: bytes, size: int) -> FileState:
+        """Return the state of a file of this size with this content, as far as it was read."""
         digest = hashlib.sha256(data).hexdigest()
         if size > len(data):
             digest += f" {_describe_status(path)}"
@@ -202,10 +207,17 @@ class TrustMarks:
             states = {str(root): marked.get(str(root)) or read_states(root, names) for root in roots}
             return RunMark(self._folder / os.urandom(8).hex(), states, names)
 
-    def find_changes(self, root: Path, folders: Iterable[Path], names: Sequence[str]) -> list[ChangedFile]:
+    def find_changes(
+        self,
+        root: Path,
+        folders: Iterable[Path],
+        names: Sequence[str],
+        contents: Mapping[str, bytes] = EMPTY_MAPPING,
+    ) -> list[ChangedFile]:
         """Return which files have changed since a run that has left a mark began, of those that apply to the folders.
 
-        They include folders that cannot be searched completely.
+        They include folders that cannot be searched completely. `contents` is what has been read of some files, by
+        their real paths: a run that is active could change a file between reading and comparing it.
 
         Raises:
             FileError: a mark cannot be read.
@@ -216,28 +228,39 @@ class TrustMarks:
         search, reader = InstructionSearch(root, names), StateReader(root)
         for folder in folders:
             search.search_folder(folder)
-        changes: dict[Path, ChangedFile] = {path: ChangedFile(path, None) for path in search.unsearched}
+        changes: dict[Path, ChangedFile] = {path: ChangedFile(path, None, None) for path in search.unsearched}
+        missing = dict(contents)
         for path in search.paths:
-            current = reader.read(path)
+            data = contents.get(real_path := os.path.realpath(path))
+            missing.pop(real_path, None)
+            current = reader.read(path) if data is None else reader.describe(path, data, _read_size(path, data))
             for states in marked:
                 before = states.get(str(path))
                 if has_changed(before, current):
-                    changes.setdefault(path, ChangedFile(path, before.text if before else None))
+                    changes.setdefault(path, ChangedFile(path, before.text if before else None, current))
+        for path, data in ((Path(name), data) for name, data in missing.items()):
+            changes.setdefault(path, ChangedFile(path, None, reader.describe(path, data, len(data))))
         return [*changes.values()]
 
-    def accept(self, root: Path, names: Sequence[str]) -> None:
-        """Accept the current files of a project: delete its marks, or update those of runs that have not ended.
+    def accept(self, root: Path, names: Sequence[str], changes: Sequence[ChangedFile] | None = None) -> None:
+        """Accept these changes of a project, or all: delete its marks that have no other, unless their run is active.
 
         Raises:
             FileError: a mark cannot be read or written.
         """
+        current = read_states(root, names)
         with lock_file(self._folder / "marks"):
             for path, states in self._read_all():
                 if str(root) not in states:
                     continue
                 rest = {name: files for name, files in states.items() if name != str(root)}
-                if _is_running(path):
-                    _write_states(path, {**rest, str(root): read_states(root, names)})
+                if changes is None:
+                    accepted = current
+                else:
+                    shown = {str(change.path): change.state for change in changes if change.state}
+                    accepted = {**states[str(root)], **shown}
+                if _is_running(path) or any(has_changed(accepted.get(name), now) for name, now in current.items()):
+                    _write_states(path, {**rest, str(root): accepted})
                 elif rest:
                     _write_states(path, rest)
                 else:
@@ -291,6 +314,13 @@ def select_writable_projects(store: TrustStore, writable_folders: Sequence[Path]
         if decision.is_trusted
         and any(root.is_relative_to(folder) or folder.is_relative_to(root) for folder in writable_folders)
     ]
+
+
+def _read_size(path: Path, data: bytes) -> int:
+    try:
+        return max(path.stat().st_size, len(data))
+    except OSError:
+        return len(data)
 
 
 def _delete_mark(path: Path) -> None:

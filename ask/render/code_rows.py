@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Iterator
 from functools import cache
 from itertools import accumulate
@@ -28,6 +29,12 @@ MIN_OPEN_LINES = 10
 """Number of lines that stay open when the others are finished: their tokens may depend on what follows."""
 TIME_LIMIT = 0.2
 """Seconds that the highlighting of the open lines may take, before the language is no longer highlighted."""
+MIN_TIME_LIMIT = 0.01
+"""Seconds below which it is not worth trying."""
+TOTAL_TIME_LIMIT = 2.0
+"""The same for all blocks together: an answer can contain any number of blocks that each take a little less."""
+REFILL_RATE = 0.25
+"""How much of the time that passes is added to what is left of `TOTAL_TIME_LIMIT`, for long sessions."""
 DIM, BOLD, RED, GREEN, YELLOW, BLUE, MAGENTA, CYAN = "2", "1", "31", "32", "33", "34", "35", "36"
 TOKEN_STYLES: dict[Any, str] = {
     Token: "",
@@ -44,6 +51,27 @@ SLOW_LEXERS: set[type[Lexer]] = set()
 """The lexers that took too long in this process. Several take cubic or exponential time for some lines."""
 LexedToken = tuple[int, Any, str, tuple[str, ...]]
 """The offset, type and text of a token, and the lexer's state before it."""
+
+
+class LexingTime:
+    """The time that highlighting may still take in this process."""
+
+    def __init__(self) -> None:
+        self._left, self._last_update = TOTAL_TIME_LIMIT, time.monotonic()
+
+    def get_left(self) -> float:
+        """Return the seconds that are left."""
+        now = time.monotonic()
+        self._left = min(TOTAL_TIME_LIMIT, self._left + REFILL_RATE * (now - self._last_update))
+        self._last_update = now
+        return self._left
+
+    def subtract(self, seconds: float) -> None:
+        """Record that highlighting has taken this long."""
+        self._left -= seconds
+
+
+LEXING_TIME = LexingTime()
 
 
 class CodeHighlighter:
@@ -95,14 +123,21 @@ class CodeHighlighter:
         text = "".join(f"{line}\n" for line in lines)
         if self._lexer is None or any(len(line) > MAX_LINE_LENGTH for line in lines):
             return [(0, Token, text, self._lexer_state)]
+        start, limit = time.monotonic(), min(TIME_LIMIT, LEXING_TIME.get_left())
+        if limit < MIN_TIME_LIMIT:
+            self._lexer = None
+            return [(0, Token, text, ("root",))]
         try:
-            with limit_time(TIME_LIMIT, TimeLimitError):
+            with limit_time(limit, TimeLimitError):
                 return list(iter_tokens(text, self._lexer, self._lexer_state, with_states=with_states))
         except TimeLimitError:
-            SLOW_LEXERS.add(type(self._lexer))
+            if limit == TIME_LIMIT:
+                SLOW_LEXERS.add(type(self._lexer))
             self._lexer = None
         except Exception:  # noqa: BLE001, S110 - a bug in a lexer must not lose the text
             pass
+        finally:
+            LEXING_TIME.subtract(time.monotonic() - start)
         return [(0, Token, text, ("root",))]
 
 

@@ -15,15 +15,19 @@ from typing import Annotated, Any
 
 from ask.app import AppContext
 from ask.atomic_files import lock_file, read_decisions, write_decisions
+from ask.config.directories import SAFE_STATE_FOLDER, SCAN_RECORD_NAME
 from ask.config.settings import FILES_LEVEL, SANDBOX_LEVEL
+from ask.config.symbolic_links import read_changeable_folders, resolve_links
 from ask.errors import FileError
 from ask.records import NamedTuple, Rule
 from ask.safety.command_rules import ANY_ARGUMENTS, RUNNERS, SHELLS, WRAPPERS, CallRule, find_allow_rules
+from ask.safety.git_commands import find_executed_files
 from ask.safety.policy import COMMAND_TOOL, PendingToolCall
 from ask.safety.shell_syntax import parse_command_line
 
 _PROGRAM_NAME = re.compile(r"[A-Za-z0-9_./+-]{1,60}")
 _MAX_PROGRAMS = 4
+_COMMAND_SCOPES = frozenset({"command", "program"})
 _LEVELS = ("", FILES_LEVEL, SANDBOX_LEVEL)
 """The levels of safe mode; each is stricter than the one before."""
 
@@ -104,11 +108,12 @@ class ApprovalStore:
     """The approvals of a run, and the file of those that outlive it.
 
     The file is read for every question, so that parallel runs share it. The methods raise `FileError` if it cannot be
-    read or written.
+    read or written, or if the record of the folders in which runs in safe mode could write cannot be read.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._scan_record = path.parent / SAFE_STATE_FOLDER / SCAN_RECORD_NAME
         self._run_approvals: list[Approval] = []
 
     def find(self, pending_call: PendingToolCall, allow: Sequence[CallRule] = ()) -> str:
@@ -116,12 +121,7 @@ class ApprovalStore:
 
         Parts of a compound command may also be covered by the rules of the allowlist.
         """
-        folder = str(pending_call.context.directory)
-        approvals = [
-            one
-            for one in (*self._run_approvals, *self.read())
-            if one.folder in ("", folder) and one.applies_at(pending_call.level)
-        ]
+        approvals = self._find_applicable(pending_call)
         approvable = list_approvable(pending_call)
         for approval in approvals:
             if approval.scope is not ApprovalScope.PROGRAM and approval.value in approvable.get(approval.scope, ()):
@@ -131,6 +131,24 @@ class ApprovalStore:
         programs = [one.value for one in approvals if one.scope is ApprovalScope.PROGRAM]
         rules = [*allow, *(CallRule(f"program {one}", (one, ANY_ARGUMENTS)) for one in programs)]
         return ", ".join(find_allow_rules(rules, pending_call.command or ""))
+
+    def _find_applicable(self, pending_call: PendingToolCall) -> list[Approval]:
+        """Return the approvals for the folder and the level of a call.
+
+        Outside the sandbox, those of commands and programs do not outlive a change of what the call runs, unless they
+        are of this run: a run in safe mode may have changed it.
+        """
+        stored, command = self.read(), pending_call.command
+        if command and pending_call.level != SANDBOX_LEVEL and any(one.scope in _COMMAND_SCOPES for one in stored):
+            folders = read_changeable_folders(self._scan_record)
+            change_time = _find_change_time(command, pending_call.context.directory, folders)
+            stored = [one for one in stored if one.scope not in _COMMAND_SCOPES or one.time >= change_time]
+        folder = str(pending_call.context.directory)
+        return [
+            one
+            for one in (*self._run_approvals, *stored)
+            if one.folder in ("", folder) and one.applies_at(pending_call.level)
+        ]
 
     def add(self, pending_call: PendingToolCall, scope: ApprovalScope, duration: ApprovalDuration) -> None:
         """Remember the approval of a call. Values that contain a secret are not written to the file.
@@ -148,8 +166,8 @@ class ApprovalStore:
             raise FileError("the command contains a secret, so its approval is remembered for this run only")
         with lock_file(self.path):
             rows = self._read_rows()
-            known_ids = {one.id for one in rows if isinstance(one, Approval)}
-            self._write([*rows, *(one for one in approvals if one.id not in known_ids)])
+            new_ids = {one.id for one in approvals}
+            self._write([*(row for row in rows if not (isinstance(row, Approval) and row.id in new_ids)), *approvals])
 
     def remove(self, ids: Collection[str]) -> int:
         """Forget the approvals with these ids; return how many there were."""
@@ -169,6 +187,21 @@ class ApprovalStore:
 
     def _write(self, rows: Sequence[Approval | Any]) -> None:
         write_decisions(self.path, [row._asdict() if isinstance(row, Approval) else row for row in rows])
+
+
+def _find_change_time(command: str, directory: Path, folders: Sequence[Path]) -> float:
+    """Return when a program or script in one of the folders that a command names has last changed; 0 if there is none.
+
+    No call can set the time of the last status change, which is also that of renaming a file, or a folder around it.
+    """
+    times = [0.0]
+    files = find_executed_files(command, directory, os.path.expanduser("~")).paths if folders else ()
+    for path, links in (resolve_links(file.path) for file in files):
+        for step in (*links, path, *path.parents):
+            if any(step != folder and step.is_relative_to(folder) for folder in folders):
+                with suppress(OSError):  # it does not exist
+                    times.append(os.lstat(step).st_ctime)
+    return max(times)
 
 
 def _parse_rows(content: Any) -> list[Approval | Any]:

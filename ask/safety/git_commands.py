@@ -162,12 +162,18 @@ def find_command_files(value: str, top: Path, home: str) -> CommandFiles:
 
     Its words may be relative to the top folder, or to a folder to which it changes, as in `cd tools && ./clean`.
     """
+    paths, is_unclear = find_executed_files(value, top, home)
+    return CommandFiles((*paths, *find_existing_files(value, top, home)), is_unclear)
+
+
+def find_executed_files(value: str, top: Path, home: str) -> CommandFiles:
+    """Return the programs and scripts that a command names, without the files that may be its data."""
     reader = _CommandReader(value, top, home)
     if len(reader.text) <= _MAX_LENGTH:
         reader.read(reader.text)
     else:
         reader.is_unclear = True
-    return CommandFiles((*reader.paths, *find_existing_files(value, top, home)), reader.is_unclear)
+    return CommandFiles(tuple(reader.paths), reader.is_unclear)
 
 
 def find_existing_files(value: str, top: Path, home: str) -> Iterator[GitPath]:

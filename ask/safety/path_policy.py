@@ -11,12 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from ask.config.directories import SAFE_STATE_FOLDER
+from ask.config.symbolic_links import resolve_links
 from ask.errors import SafetyError
 from ask.safety.bubblewrap import FILES_HINT, TEMPORARY_FOLDER
 from ask.safety.git_paths import find_git
 from ask.safety.mounts import is_below, read_mounts
 from ask.safety.outer_repository import OuterRepository, build_git_environment, find_outer_repositories
-from ask.safety.protected_paths import is_in_any, resolve_links
+from ask.safety.protected_paths import is_in_any
 from ask.safety.sandbox_config import SandboxConfig
 from ask.safety.scan_record import read_scan_record, read_scanned_folders
 
@@ -37,7 +39,6 @@ _PYTHON_PREFIXES = {Path(sys.base_prefix).resolve(), Path(sys.base_exec_prefix).
 _LIBRARY_FOLDER_NAMES = ("site-packages", "dist-packages")
 _COMPANION_PACKAGES = ("ask_providers", "ask_prompts")
 _FALLBACK_HOME = Path("/run/home")
-STATE_FOLDER = "safe"
 _RUNTIMES = ("python3", "node")
 _TOOLCHAIN_MARKERS = (
     *("pyvenv.cfg", "conda-meta", "lib/node_modules", "lib/ruby", "lib/perl5", "lib/rustlib", "lib/modules"),
@@ -55,6 +56,7 @@ def build_sandbox_config(
     allowed_folders: Sequence[Path] = (),
     *,
     config_dir: Path,
+    cache_dir: Path,
     data_dir: Path,
     overflow_directory: Path,
     environment: Mapping[str, str],
@@ -75,19 +77,17 @@ def build_sandbox_config(
     homes = _find_home_folders(environment)
     secret_folders = (_resolve(config_dir), _resolve(data_dir))
     folders = [_resolve_folder(folder) for folder in (working_directory, *allowed_folders)]
-    for folder in folders:
-        _check_folder(folder, homes, secret_folders)
-    _check_mounts(folders)
+    _check_folders(folders, homes, (*secret_folders, _resolve(cache_dir)))
     private_folders, home = (*homes, *secret_folders), _choose_covered_home(homes[0])
     readable: dict[Path, None] = {}
     repositories: tuple[OuterRepository, ...] = ()
     if runs_commands:
         _check_homes(homes)
         _check_python(private_folders)
-        changeable_folders = read_scanned_folders(secret_folders[1] / STATE_FOLDER)
+        changeable_folders = read_scanned_folders(secret_folders[1] / SAFE_STATE_FOLDER)
         toolchains = _find_toolchains(environment.get("PATH", ""), private_folders, changeable_folders)
         readable = dict.fromkeys((*_PYTHON_PREFIXES, _PACKAGE_FOLDER, *toolchains))
-        hidden_paths = map(Path, read_scan_record(secret_folders[1] / STATE_FOLDER, changeable_folders).hidden)
+        hidden_paths = map(Path, read_scan_record(secret_folders[1] / SAFE_STATE_FOLDER, changeable_folders).hidden)
         git = find_git(environment, folders)
         repositories = tuple(find_outer_repositories(sorted({*folders}), (*homes, *hidden_paths), secret_folders, git))
     repository_paths = tuple(dict.fromkeys(path for one in repositories for path in one.paths)) if allow_git else ()
@@ -97,7 +97,7 @@ def build_sandbox_config(
         readable_folders=tuple(path for path in readable if not any(map(path.is_relative_to, SYSTEM_FOLDERS))),
         secret_folders=secret_folders,
         overflow_directory=_resolve(overflow_directory),
-        state_folder=secret_folders[1] / STATE_FOLDER,
+        state_folder=secret_folders[1] / SAFE_STATE_FOLDER,
         home=home,
         environment={
             "LANG": "C.UTF-8",
@@ -175,7 +175,14 @@ def _list_code_folders() -> list[Path]:
     return [_resolve(path) for path in folders]
 
 
-def _check_folder(folder: Path, homes: Sequence[Path], secret_folders: Sequence[Path]) -> None:
+def _check_folders(folders: Sequence[Path], homes: Sequence[Path], own_folders: Sequence[Path]) -> None:
+    """Refuse writable folders that would defeat the sandbox."""
+    for folder in folders:
+        _check_folder(folder, homes, own_folders)
+    _check_mounts(folders)
+
+
+def _check_folder(folder: Path, homes: Sequence[Path], own_folders: Sequence[Path]) -> None:
     """Refuse a writable folder that would defeat the sandbox."""
     hint = "start in the project's own folder"
     if any(_resolve(path).is_relative_to(folder) for path in _HOST_FOLDERS):
@@ -190,8 +197,8 @@ def _check_folder(folder: Path, homes: Sequence[Path], secret_folders: Sequence[
                 f"safe mode cannot work in {folder}: Python loads ask's modules from {entry}",
                 f"unset PYTHONPATH, or {hint}",
             )
-    own_folders = zip(("configuration", "data"), secret_folders, strict=True)
-    for content, path in (*own_folders, *(("code", path) for path in _list_code_folders())):
+    named_folders = zip(("configuration", "data", "cache"), own_folders, strict=True)
+    for content, path in (*named_folders, *(("code", path) for path in _list_code_folders())):
         if path.is_relative_to(folder) or folder.is_relative_to(path):
             raise SafetyError(f"safe mode cannot work in {folder}: it contains ask's own {content} ({path})", hint)
 

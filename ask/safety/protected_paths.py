@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from ask.config.symbolic_links import resolve_links
 from ask.errors import SafetyError
 from ask.records import NamedTuple
 from ask.safety.mounts import is_below
@@ -28,7 +29,6 @@ Existing empty paths are passed, too: they may be the placeholders of another ru
 
 SHOWN_ONCE = "(shown once)"
 """The end of warnings about what only the user can change, which are not repeated in later runs."""
-_MAX_LINKS = 40
 _SYSTEM_VIM_FILES = ("/etc/vimrc", "/etc/vim/vimrc", "/etc/vim/vimrc.local")
 _EXRC_COMMAND = re.compile(
     r"^(?!\s*\").*(?:\bexrc\b|\bset?(?:g|l|global|local)?\s(?:.*\s)?ex\b|&(?:[gl]:)?ex\b)", re.MULTILINE
@@ -248,15 +248,3 @@ def is_in_any(path: Path, folders: Iterable[Path]) -> bool:
 def _is_replaceable(path: Path, target: Path) -> bool:
     """Check whether a call could replace a path: it is missing, empty, or a file where a folder is expected."""
     return is_empty(path) or not os.path.lexists(path) or (path != target and not os.path.isdir(path))
-
-
-def resolve_links(path: Path) -> tuple[Path, list[Path]]:
-    """Resolve a path like os.path.realpath, and also return the links on the way."""
-    links: list[Path] = []
-    while link := next((step for step in (*reversed(path.parents), path) if os.path.islink(step)), None):
-        rest = path.relative_to(link)
-        links.append(Path(os.path.normpath(link)))
-        if len(links) > _MAX_LINKS:  # a loop
-            return links[-1], links[:1]
-        path = link.parent / os.readlink(link) / rest
-    return Path(os.path.normpath(path)), links

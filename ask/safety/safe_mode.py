@@ -13,6 +13,7 @@ from ask.atomic_files import create_marker_file
 from ask.config.settings import SANDBOX_LEVEL, Settings
 from ask.errors import FileError, SafetyError, UsageError
 from ask.safety.folder_scan import is_bare_repository
+from ask.safety.imported_modules import ImportedModules
 from ask.safety.path_policy import build_sandbox_config
 from ask.safety.policy import ToolPolicy, is_local, is_offered
 from ask.safety.protected_paths import SHOWN_ONCE
@@ -67,6 +68,7 @@ class SafeModeSession:
         for warning in self._confinement.warnings:
             if not warning.endswith(SHOWN_ONCE) or self._is_new(warning):
                 self._notify(warning)
+        self._imported_modules = self._find_imported_modules()
         self._explain_git_access(allow_git=settings.allow_git)
         self._initial_repositories = set(filter(is_bare_repository, self.sandbox_config.writable_folders))
 
@@ -75,6 +77,16 @@ class SafeModeSession:
         digest = sha256(warning.encode(errors="surrogateescape")).hexdigest()
         marker = self.sandbox_config.state_folder / f"shown-{digest[:32]}"
         return create_marker_file(marker) or not marker.exists()
+
+    def _find_imported_modules(self) -> ImportedModules | None:
+        """Find the modules that git's Python commands would import from the folders; None if git runs no such command.
+
+        The warning about such commands is shown once.
+        """
+        unclear_commands = [warning for warning in self._confinement.warnings if warning.endswith(SHOWN_ONCE)]
+        if not unclear_commands:
+            return None
+        return ImportedModules(self.sandbox_config.writable_folders, unclear_commands)
 
     def _explain_git_access(self, *, allow_git: bool) -> None:
         """Print why git does not work in a writable folder: once if `--allow-git` would change that."""
@@ -158,6 +170,11 @@ class SafeModeSession:
     def __exit__(self, *_: object) -> None:
         self._confinement.close()
         self._report_changed_instructions()
+        if modules := self._imported_modules.find_changes() if self._imported_modules else ():
+            self._notify(
+                f"{format_paths(modules, self._directory)} was created or changed in this run, and a git command that "
+                "runs Python may import it: check it before you use git there"
+            )
         for folder in self.sandbox_config.writable_folders:
             if is_bare_repository(folder) and folder not in self._initial_repositories:
                 self._notify(
@@ -178,6 +195,7 @@ def prepare_sandbox_config(
         directory,
         [Path(folder).expanduser() for folder in settings.allow_dirs],
         config_dir=app.app_dirs.config,
+        cache_dir=app.app_dirs.cache,
         data_dir=app.app_dirs.data,
         overflow_directory=overflow_directory,
         environment=app.collect_secrets().build_child_environment(),

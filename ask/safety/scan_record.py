@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from ask.atomic_files import lock_file, read_decisions, write_decisions
+from ask.config.directories import SCAN_RECORD_NAME
 from ask.errors import FileError, SafetyError
 from ask.records import NamedTuple
 from ask.safety.mounts import is_below
 from ask.type_checks import parse_value
 
-_FILE_NAME = "scans.json"
 _MAX_FOLDERS = 1_000
 _MAX_PATHS = 5_000
 """Most paths of each kind that are stored for a folder. A call could create more, so that others are forgotten."""
@@ -69,7 +69,7 @@ def write_scan_record(state_folder: Path, folders: Sequence[Path], found: ScanRe
     with _open_records(state_folder) as records:
         for folder in map(str, folders):
             record = ScanRecord._make(_select_paths(paths, folder) for paths in found)
-            if records.get(folder, ScanRecord((), (), ())) != record:
+            if records.get(folder) != record:
                 records.pop(folder, None)
                 records[folder] = record
 
@@ -93,7 +93,7 @@ def forget_paths(state_folder: Path, path: Path) -> int:
 @contextmanager
 def _open_records(state_folder: Path) -> Iterator[dict[str, ScanRecord]]:
     """Lock the records, and store them if they are changed."""
-    path = state_folder / _FILE_NAME
+    path = state_folder / SCAN_RECORD_NAME
     try:
         with lock_file(path):
             old_records = _read_records(state_folder)
@@ -122,7 +122,7 @@ def _select_paths(paths: Iterable[str], folder: str) -> tuple[str, ...]:
 
 def _read_records(state_folder: Path) -> Mapping[str, ScanRecord]:
     try:
-        return read_decisions(state_folder / _FILE_NAME, _parse_records) or {}
+        return read_decisions(state_folder / SCAN_RECORD_NAME, _parse_records) or {}
     except FileError as error:
         raise SafetyError(f"safe mode: {error.message}", "delete it, and check what safe mode protects") from error
 

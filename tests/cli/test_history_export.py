@@ -230,6 +230,7 @@ def test_export_to_a_pipe(ask: Ask, home: Home, two: list[str]) -> None:
     os.mkfifo(home.work / "pipe")
     result = ask.shell("cat pipe & ask history export --json -o pipe; wait")
     assert json.loads(result.stdout)["id"] == two[1]
+    assert len(ask.shell("ask history export --all --json -o /dev/stdout | cat").text.splitlines()) == 2
     assert ask.shell("ask history export --all | head -1").code == 0
     assert ask.shell("ask history import < <(ask history export --all --json)").code == 0
 

@@ -121,3 +121,10 @@ def test_a_remembered_path_is_forgotten_on_request(ask: Ask, home: Home, server:
     (notice,) = [line for line in ask("--safe-files", "go").stderr.splitlines() if "as in an earlier run" in line]
     assert "1 path stays" in notice
     assert f"{home.work}/secrets-2" in notice
+
+
+@pytest.mark.parametrize("option", [pytest.param("--safe", marks=pytest.mark.needs("bwrap")), "--safe-files"])
+def test_a_cache_that_calls_could_write_is_refused(ask: Ask, home: Home, server: ModelServer, option: str) -> None:
+    (home.work / "link").symlink_to("below")
+    result = ask(option, "hi", env={"XDG_CACHE_HOME": str(home.work / "link/cache")})
+    assert (result.code, server.requests, "cache" in result.stderr) == (8, [], True)

@@ -207,6 +207,25 @@ def test_a_module_that_git_runs_is_named_once(host: FakeHost, level: str) -> Non
     assert "other" in run(host, [], level).result.stderr
 
 
+@pytest.mark.parametrize("level", ["--safe", "--safe-files"])
+def test_a_module_that_a_python_command_of_git_imports_is_named_after_each_run(host: FakeHost, level: str) -> None:
+    def write(*names: str) -> list[str]:
+        calls = [("write_file", {"filepath": name, "content": f"# {id(names)}\n"}) for name in names]
+        done = run(host, calls, level)
+        assert done.result.code == 0, done.result.stderr
+        return [line for line in done.result.stderr.splitlines() if "may import" in line.replace("\n", " ")]
+
+    assert not write("json.py")
+    git(host, host.work, "config", "filter.nbstripout.clean", "/usr/bin/python3 -m nbstripout")
+    host.change_owner()
+    assert not write("notes.py", "pkg/json.py")
+    assert not write()
+    for name in ("json.py", "nbstripout.py", "email/__init__.py", "base64.pyc"):
+        (notice,) = write(name)
+        assert name in notice
+    assert not write("x.txt", "email/notes.txt", "sys.py")
+
+
 @pytest.mark.slow
 def test_no_hook_is_installed_by_a_run_in_a_subfolder_of_the_repository(host: FakeHost) -> None:
     git(host, host.work, "config", "core.hooksPath", "pkg/githooks")

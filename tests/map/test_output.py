@@ -42,7 +42,16 @@ def test_a_link_in_place_of_the_temporary_file_is_not_followed(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    "value", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "\uff1d1+1", '=HYPERLINK("x")']
+    "value",
+    [
+        *("=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", '=HYPERLINK("x")', "\tx", "\n"),
+        *("\uff1d1+1", "\ufe66=1", "\u207a1", "\u22121", "\uff0b1", "\uff0d1", "\uff20x"),
+        *(
+            f"{start}=1"
+            for start in (" ", "\xa0", "\u3000", "\u200b", "\ufeff", "\0", "\x1f", "\x85", "\u2028", "\u2060")
+        ),
+        *(" \t\xa0 \u200e\ufeff+1", "\x0b@x", "\u00ad-1", "\ue000=1", "\u180e=1"),
+    ],
 )
 def test_only_with_the_option_formulas_become_text(tmp_path: Path, value: str) -> None:
     for escape_formulas, expected in ((False, value), (True, f"'{value}")):
@@ -56,6 +65,6 @@ def test_only_with_the_option_formulas_become_text(tmp_path: Path, value: str) -
         assert (row["a"], row["answer"]) == (expected, expected)
 
 
-@pytest.mark.parametrize("value", [-1, 0.5, None, "a=1", "1-1", "", {"a": "=1"}])
+@pytest.mark.parametrize("value", [-1, 0.5, None, "a=1", "1-1", "", " ", " a", "\xa0(-1)", "\u200b1-1", {"a": "=1"}])
 def test_other_values_stay_unchanged(value: object) -> None:
     assert escape_formula(value) == format_cell(value)

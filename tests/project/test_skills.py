@@ -144,7 +144,7 @@ def test_the_users_own_skills_may_be_links(tmp_path: Path) -> None:
     (tmp_path / "skills/pdf").symlink_to("../src/pdf")
     (skill,) = find_user_skills(tmp_path / "skills")
     assert (skill.name, skill.problem) == ("pdf", "")
-    assert "Use pdftotext." in skill.read_file()
+    assert b"Use pdftotext." in skill.read_file()
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,9 @@ from ask.project import trust_marks
 from ask.project.trust import TrustStore
 from ask.project.trust_marks import TrustMarks
 from tests import wire
-from tests.model_server import HOLD, ModelServer, Reply
+from tests.model_server import HOLD, ModelServer, Reply, Request
 from tests.program import Ask, Home
+from tests.project.projects import write_skill
 from tests.test_main import wait_until
 
 SAFE = ("--safe-files", "-m", wire.MODEL)
@@ -330,6 +331,50 @@ def test_overlapping_runs_hide_no_change(project: Project) -> None:
     project.write("AGENTS.md", EVIL)
     assert second.close()
     assert EVIL not in project.answer()
+
+
+def test_what_is_sent_is_compared_not_what_is_there_later(project: Project) -> None:
+    marks, root = TrustMarks(project.home.data / "trust-marks"), project.folder.resolve()
+    assert marks.open_run([root], ["AGENTS.md"])
+    for path in (root / "AGENTS.md", root / "gone.md"):
+        (change,) = marks.find_changes(root, [root], ["AGENTS.md"], {str(path): EVIL.encode()})
+        assert (change.path, change.state and change.state.text) == (path, EVIL)
+    assert not marks.find_changes(root, [root], ["AGENTS.md"], {str(root / "AGENTS.md"): b"Use tabs."})
+
+
+def test_a_skill_that_another_run_changes_is_not_read(project: Project) -> None:
+    write_skill(project.folder / ".agents/skills/pdf")
+    for is_marked, expected in ((True, "changed"), (False, EVIL)):
+        write_skill(project.folder / ".agents/skills/pdf")
+
+        def change(request: Request) -> Reply:
+            marks = TrustMarks(project.home.data / "trust-marks")
+            mark = marks.open_run([project.folder.resolve()] * is_marked, ["AGENTS.md"])  # noqa: B023
+            write_skill(project.folder / ".agents/skills/pdf", body=EVIL)
+            if mark:
+                mark.close()
+            return wire.calls(("read_skill", {"name": "pdf"}))
+
+        project.server.reply(change, wire.says("done"))
+        assert project.ask("-m", wire.MODEL, "hi").code == 0
+        result = project.server.requests[-1].json["messages"][-1]["content"]
+        assert expected in result
+        for mark in project.marks:
+            mark.unlink()
+
+
+def test_only_changes_that_were_shown_are_accepted(project: Project) -> None:
+    project.write("sub/x", "x")
+    project.write(".git/HEAD", "ref: refs/heads/main")
+    calls = [("write_file", {"filepath": name, "content": EVIL}) for name in ("AGENTS.md", "sub/AGENTS.md")]
+    project.server.reply(wire.calls(*calls), wire.says("done"), wire.says("done"), wire.says("done"))
+    assert project.ask(*SAFE, "hi").code == 0
+    project.ask.on_terminal("-m", wire.MODEL, "hi", answers=[("from now on?", "y\n")])
+    assert EVIL in project.answer()
+    below = replace(project.ask, cwd=project.folder / "sub")
+    assert "ask context trust" in below("-m", wire.MODEL, "hi").stderr
+    below.on_terminal("-m", wire.MODEL, "hi", answers=[("from now on?", "y\n")])
+    assert not project.marks
 
 
 def test_a_project_that_is_trusted_during_a_run_gets_a_mark(project: Project) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 
-from ask.render.code_rows import CodeHighlighter, highlight_code
+from ask.render import code_rows
+from ask.render.code_rows import CodeHighlighter, LexingTime, highlight_code
 from ask.render.text_layout import Row, get_plain_text
 
 HOSTILE_CODE = [
@@ -17,6 +19,12 @@ HOSTILE_CODE = [
     ("racket", "(" * 1_900),
     ("devicetree", "a," * 950),
 ]
+
+
+@pytest.fixture(autouse=True)
+def full_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(code_rows, "LEXING_TIME", LexingTime())
+    monkeypatch.setattr(code_rows, "SLOW_LEXERS", set())
 
 
 def list_texts(rows: list[Row]) -> list[str]:
@@ -32,6 +40,20 @@ def has_colors(rows: list[Row]) -> bool:
 def test_a_lexer_that_takes_too_long_is_interrupted(language: str, line: str, count: int) -> None:
     rows = highlight_code(f"{line}\n" * count, language)
     assert list_texts(rows) == [line] * count
+
+
+def test_many_blocks_together_take_a_limited_time() -> None:
+    length, taken = 100, 0.0
+    while taken < 0.04:  # until a block takes long, but not too long for a block
+        length = length * 5 // 4
+        start = time.process_time()
+        rows = highlight_code(" " * length, "autoit")
+        taken = time.process_time() - start
+    assert list_texts(rows) == [" " * length]
+    start = time.process_time()
+    for _ in range(150):
+        assert list_texts(highlight_code(" " * length, "autoit")) == [" " * length]
+    assert time.process_time() - start < 4
 
 
 def test_other_languages_stay_highlighted() -> None:

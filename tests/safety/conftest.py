@@ -27,6 +27,7 @@ def sandbox_config(tmp_path: Path) -> SandboxConfig:
     return build_sandbox_config(
         tmp_path / "work",
         config_dir=tmp_path / "config",
+        cache_dir=tmp_path / "cache",
         data_dir=tmp_path / "data",
         overflow_directory=tmp_path / "data/results",
         environment={"PATH": os.environ["PATH"], "HOME": str(tmp_path / "home"), "SECRET": "1"},

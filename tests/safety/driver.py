@@ -44,6 +44,7 @@ def main() -> None:
                 work,
                 [Path(folder) for folder in request["allowed"]],
                 config_dir=Path(request["config"]),
+                cache_dir=Path(request["cache"]),
                 data_dir=data,
                 overflow_directory=data / "results",
                 environment=os.environ,

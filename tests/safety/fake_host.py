@@ -67,6 +67,7 @@ class FakeHost(NamedTuple):
             "work": str(self.work),
             "allowed": [],
             "config": str(self.base / "config/ask"),
+            "cache": str(self.base / "cache/ask"),
             "data": str(self.base / "data/ask"),
             "open": str(self.base / "outside/secret"),
             "timeout": 20,

@@ -44,6 +44,7 @@ class Folders:
             self.base / directory,
             [self.base / name for name in allowed],
             config_dir=self.base / "config",
+            cache_dir=self.base / "cache",
             data_dir=self.base / "data",
             overflow_directory=self.base / "data/results/x",
             environment={"PATH": os.environ["PATH"], "HOME": str(self.home), **environment},

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,11 @@ from ask.errors import FileError
 from ask.safety.approval_store import ApprovalDuration, ApprovalScope, ApprovalStore, list_approvable
 from ask.safety.command_rules import RUNNERS, SHELLS, WRAPPERS
 from ask.safety.policy import PendingToolCall
+from ask.safety.scan_record import ScanRecord, write_scan_record
 from ask.tools.base import ToolContext
+from tests import wire
+from tests.model_server import ModelServer
+from tests.program import Ask, Home
 
 DAMAGED = ["", "{", "5", "{}", "[" * 100_000, "\x00"]
 
@@ -121,3 +127,77 @@ def test_programs_that_run_others_are_not_approved_with_any_arguments(tmp_path: 
     for command in (f"{program} x", f"/usr/bin/{program} x", f"ls && {program} x"):
         assert ApprovalScope.PROGRAM not in list_approvable(pend(tmp_path, command))
     assert ApprovalScope.PROGRAM in list_approvable(pend(tmp_path, "ls x"))
+
+
+@pytest.mark.parametrize(
+    ("answer", "command", "changed", "is_approved"),
+    [
+        ("pf", "./tool", "tool", False),
+        ("ca", "./tool", "tool", False),
+        ("pf", "cd bin && ./tool", "bin/tool", False),
+        ("ca", "cd bin && ./tool", "bin/tool", False),
+        ("ca", "sh bin/tool", "bin/tool", False),
+        ("pa", "awk -f bin/tool notes.txt", "bin/tool", False),
+        ("pf", "./tool", "notes.txt", True),
+        ("pa", "cat notes.txt", "notes.txt", True),
+        ("cf", "cat notes.txt", "notes.txt", True),
+    ],
+)
+def test_a_script_that_a_run_in_safe_mode_has_changed_is_asked_about_again(
+    ask: Ask, home: Home, server: ModelServer, *, command: str, changed: str, is_approved: bool, answer: str
+) -> None:
+    (home.work / "bin").mkdir()
+    for name in ("tool", "bin/tool", "notes.txt"):
+        (home.work / name).write_text("#!/bin/sh\n")
+        (home.work / name).chmod(0o755)
+    options = ("-m", wire.MODEL)
+
+    def call(*words: str, is_safe: bool = False) -> int:
+        write = ("write_file", {"filepath": changed, "content": "#!/bin/sh\necho evil\n"})
+        server.reply(wire.calls(write if is_safe else ("bash", {"command": command})), wire.says("done"))
+        return ask(*options, *words, "go").code
+
+    def approve() -> None:
+        server.reply(wire.calls(("bash", {"command": command})), wire.says("done"))
+        answers = [("y(es)", "a\n"), ("this r(un)", f"{answer}\n")]
+        assert ask.on_terminal(*options, "--confirm", "go", answers=answers).code == 0
+
+    approve()
+    assert call("--confirm") == 0
+    assert call("--safe-files", is_safe=True) == 0
+    assert "evil" in (home.work / changed).read_text()
+    assert call("--confirm") == (0 if is_approved else 8)
+    if not is_approved:
+        approve()
+        assert call("--confirm") == 0
+    (home.data / "safe/scans.json").unlink()
+    (home.work / changed).write_text("#!/bin/sh\necho mine\n")
+    assert call("--confirm") == 0, "where no run in safe mode could write, the user has changed it"
+
+
+@pytest.mark.parametrize(
+    ("script", "is_found"),
+    [
+        ("touch bin/tool", True),
+        ("mv bin/tool bin/x; cp bin/x bin/tool", True),
+        ("cp -r bin b; mv bin c; mv b bin", True),
+        ("mkdir b; cp bin/tool b; mv bin c; ln -s b bin", True),
+        ("cp bin/tool x; ln -sf ../x bin/tool", True),
+        ("touch -d 2001-01-01 bin/tool", True),
+        ("touch other", False),
+    ],
+)
+def test_every_way_to_change_a_script_is_noticed(
+    store: ApprovalStore, tmp_path: Path, *, script: str, is_found: bool
+) -> None:
+    work = tmp_path / "work"
+    (work / "bin").mkdir(parents=True)
+    (work / "bin/tool").write_text("x")
+    write_scan_record(store.path.parent / "safe", [work], ScanRecord((), (), ()))
+    store.add(pend(work, "bin/tool"), ApprovalScope.PROGRAM, ApprovalDuration.ALWAYS)
+    later = ApprovalStore(store.path)
+    assert later.find(pend(work, "bin/tool -v"))
+    time.sleep(0.05)  # the clock of the file system is coarse
+    subprocess.run(["sh", "-c", script], cwd=work, check=True)
+    assert bool(later.find(pend(work, "bin/tool -v"))) is not is_found
+    assert later.find(pend(work, "bin/tool -v", level="sandbox"))

@@ -45,6 +45,7 @@ class Monorepo:
             self.work,
             [self.work / name for name in allowed],
             config_dir=self.base / "config",
+            cache_dir=self.base / "cache",
             data_dir=self.base / "data",
             overflow_directory=self.base / "data/results",
             environment={"PATH": os.environ["PATH"], "HOME": str(self.base / "home")},

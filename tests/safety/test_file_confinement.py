@@ -55,6 +55,7 @@ class Host:
             self.work,
             allowed,
             config_dir=self.base / "config",
+            cache_dir=self.base / "cache",
             data_dir=self.base / "data",
             overflow_directory=self.base / "data/results/x",
             environment={"PATH": os.environ["PATH"], "HOME": str(self.base / "home")},

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ask.config.symbolic_links import resolve_links
 from ask.errors import SafetyError
 from ask.safety import folder_scan
 from ask.safety.folder_scan import (
@@ -17,7 +18,7 @@ from ask.safety.folder_scan import (
     FolderScan,
     find_private_paths,
 )
-from ask.safety.protected_paths import PROTECTED_NAME_SET, PROTECTED_NAMES, ProtectedPaths, resolve_links
+from ask.safety.protected_paths import PROTECTED_NAME_SET, PROTECTED_NAMES, ProtectedPaths
 from ask.safety.scan_record import ScanRecord, read_scan_record, write_scan_record
 from tests.safety.scanned_folders import NOTHING_BEFORE, Folders
 
@@ -504,7 +505,11 @@ def test_the_record_of_a_folder_is_deleted_after_a_thousand_others(tmp_path: Pat
         folder.mkdir()
 
     def record(*scanned: Path) -> None:
-        write_scan_record(state, scanned, ScanRecord(hidden=tuple(f"{folder}/secret" for folder in scanned)))
+        write_scan_record(
+            state,
+            scanned,
+            ScanRecord(protected=(), repositories=(), hidden=tuple(f"{folder}/secret" for folder in scanned)),
+        )
 
     first, *others, last = folders
     record(first)

@@ -30,6 +30,7 @@ def confined(home: Path, directory: Path, *allowed: Path, path: str = "/usr/bin"
         directory,
         allowed,
         config_dir=home / ".config/ask",
+        cache_dir=home / ".cache/ask",
         data_dir=data,
         overflow_directory=data / "results",
         **{"environment": {"HOME": str(home), "PATH": path, "TERM": "xterm", "KEY": "1", "CI": "2"}, **more},
@@ -58,6 +59,8 @@ def test_paths_are_resolved_once(home: Path, tmp_path: Path) -> None:
         ("HOME/.config/ask", "ask's own configuration"),
         ("HOME/.local/share", "ask's own data"),
         ("HOME/.local/share/ask/results", "ask's own data"),
+        ("HOME/.cache", "ask's own cache"),
+        ("HOME/.cache/ask/mcp", "ask's own cache"),
         (str(Path(__file__).parents[2]), "ask's own code|Python loads ask's modules"),
         (str(Path(__file__).parents[2] / "ask/tools"), "ask's own code"),
         (str(Path(__file__).parents[2] / "providers"), "ask's own code"),
@@ -70,6 +73,7 @@ def test_paths_are_resolved_once(home: Path, tmp_path: Path) -> None:
 def test_folders_that_cannot_be_confined_are_refused(home: Path, name: str, why: str) -> None:
     (home / "file").touch()
     (home / ".local/share/ask/results").mkdir()
+    (home / ".cache/ask/mcp").mkdir(parents=True)
     folder = Path(name.replace("HOME", str(home)))
     for directory, allowed in ((folder, []), (home / "work", [folder])):
         with pytest.raises(SafetyError, match=why) as caught:
@@ -177,7 +181,7 @@ def test_a_link_of_an_earlier_run_makes_no_project_a_toolchain(
 def test_a_folder_of_an_earlier_run_in_a_subfolder_makes_no_project_a_toolchain(home: Path, tmp_path: Path) -> None:
     for name in ("bin", "lib/node_modules"):
         (tmp_path / "project" / name).mkdir(parents=True)
-    record = ScanRecord(protected=(f"{tmp_path}/project/lib/.git",))
+    record = ScanRecord(hidden=(), repositories=(), protected=(f"{tmp_path}/project/lib/.git",))
     write_scan_record(home / ".local/share/ask/safe", [tmp_path / "project/lib"], record)
     readable = confined(home, home / "work", path=f"{tmp_path}/project/bin").readable_folders
     assert [path for path in readable if path.is_relative_to(tmp_path)] == [tmp_path / "project/bin"]

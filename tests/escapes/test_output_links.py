@@ -1,0 +1,87 @@
+"""Links that a call leaves in the folder, on the way to a file that the user names as the output of a later command."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests import program, wire
+from tests.escapes.safe_runs import bash, build_environment, run
+from tests.model_server import ModelServer, Reply, Request
+from tests.safety.fake_host import TOKEN, FakeHost
+from tests.safety.installation import as_user, installation
+
+pytestmark = pytest.mark.needs("bwrap")
+COMMANDS = {
+    "record": ("--record", "{}", "hi"),
+    "map": ("map", "Say {{line}}", "-O", "{}", "--fresh", "in.txt"),
+    "export": ("history", "export", "--all", "-o", "{}"),
+}
+LINKS = {
+    "a file": ("ln -s ../outside/secret.jsonl out.jsonl", "out.jsonl"),
+    "a new file": ("ln -s ../outside/new.jsonl out.jsonl", "out.jsonl"),
+    "a chain": ("ln -s ../outside/new.jsonl b; ln -s $PWD/b out.jsonl", "out.jsonl"),
+    "a folder": ("ln -s ../outside recs", "recs/secret.jsonl"),
+    "a folder below": ("mkdir a; ln -s ../../outside a/recs", "notes/../a/recs/new.jsonl"),
+    "a link inside": ("mkdir a; ln -s a recs", "recs/new.jsonl"),
+}
+
+
+@pytest.fixture(autouse=True)
+def files(host: FakeHost) -> None:
+    (host.base / "outside/secret.jsonl").write_text(TOKEN)
+    (host.work / "in.txt").write_text("a\nb\n")
+    (host.work / "notes").mkdir()
+    host.change_owner()
+
+
+def answer(request: Request) -> Reply:
+    return wire.whole_reply(wire.answer("Hi.")) if not request.json.get("stream") else wire.says("Hi.")
+
+
+def write_output(host: FakeHost, command: str, output: str) -> program.Result:
+    with ModelServer() as server:
+        server.reply(answer)
+        words = [output if word == "{}" else word for word in COMMANDS[command]]
+        prefix = [*as_user(host.user), installation(host.user).ask]
+        return program.run([*prefix, *words], env=build_environment(host, server), cwd=host.work)
+
+
+def read_outside(host: FakeHost) -> dict[str, str]:
+    return {path.name: path.read_text() for path in (host.base / "outside").iterdir() if path.is_file()}
+
+
+@pytest.mark.parametrize("name", LINKS)
+def test_no_output_follows_a_link_that_a_call_has_left(host: FakeHost, name: str) -> None:
+    script, output = LINKS[name]
+    assert run(host, bash(script), "--safe").result.code == 0
+    before = read_outside(host)
+    for command in COMMANDS:
+        result = write_output(host, command, output)
+        assert result.code == 9, result.stderr
+        assert "symbolic link" in result.stderr
+    assert read_outside(host) == before
+    assert not list(Path(host.work, "a").glob("*.jsonl"))
+
+
+@pytest.mark.parametrize("name", LINKS)
+def test_where_no_call_could_write_links_are_followed(host: FakeHost, name: str) -> None:
+    assert run(host, [], "--safe", directory=host.base / "work_evil").result.code == 0
+    script, output = LINKS[name]
+    subprocess.run([*as_user(host.user), "bash", "-c", script], cwd=host.work, check=True)
+    contents = {TOKEN}
+    for command in COMMANDS:
+        result = write_output(host, command, output)
+        assert result.code == 0, result.stderr
+        contents.add((host.work / output).resolve().read_text())
+    assert len(contents) == 1 + len(COMMANDS)
+
+
+def test_a_call_of_the_same_run_cannot_redirect_a_recording(host: FakeHost) -> None:
+    (host.work / "recs").mkdir()
+    host.change_owner()
+    done = run(host, bash("mv recs r; ln -s ../outside recs"), "--safe", "--record", "recs/new.jsonl")
+    assert done.result.code == 9, done.result.stderr
+    assert "new.jsonl" not in read_outside(host)
