@@ -504,7 +504,7 @@ def test_the_record_of_a_folder_is_deleted_after_a_thousand_others(tmp_path: Pat
         folder.mkdir()
 
     def record(*scanned: Path) -> None:
-        write_scan_record(state, scanned, ScanRecord(hidden=tuple(f"{folder}/secret" for folder in scanned)))
+        write_scan_record(state, scanned, ScanRecord((), tuple(f"{folder}/secret" for folder in scanned), ()))
 
     first, *others, last = folders
     record(first)
