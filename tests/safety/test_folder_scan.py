@@ -19,7 +19,7 @@ from ask.safety.folder_scan import (
     find_private_paths,
 )
 from ask.safety.protected_paths import PROTECTED_NAME_SET, PROTECTED_NAMES, ProtectedPaths
-from ask.safety.scan_record import ScanRecord, read_scan_record, write_scan_record
+from ask.safety.scan_record import ScanRecord, forget_paths, read_scan_record, write_scan_record
 from tests.safety.scanned_folders import NOTHING_BEFORE, Folders
 
 # Names
@@ -505,11 +505,7 @@ def test_the_record_of_a_folder_is_deleted_after_a_thousand_others(tmp_path: Pat
         folder.mkdir()
 
     def record(*scanned: Path) -> None:
-        write_scan_record(
-            state,
-            scanned,
-            ScanRecord(protected=(), repositories=(), hidden=tuple(f"{folder}/secret" for folder in scanned)),
-        )
+        write_scan_record(state, scanned, ScanRecord((), tuple(f"{folder}/secret" for folder in scanned), ()))
 
     first, *others, last = folders
     record(first)
@@ -517,6 +513,15 @@ def test_the_record_of_a_folder_is_deleted_after_a_thousand_others(tmp_path: Pat
     assert read_scan_record(state, [first]).hidden == (f"{first}/secret",)
     record(last)
     assert read_scan_record(state, folders).hidden == tuple(f"{folder}/secret" for folder in (*others, last))
+
+
+def test_a_path_is_forgotten_in_the_records_of_all_folders(tmp_path: Path) -> None:
+    state, outer, inner = tmp_path / "state", tmp_path / "work", tmp_path / "work/sub"
+    for folder in (state, outer, inner):
+        folder.mkdir()
+        write_scan_record(state, [folder], ScanRecord((), (f"{inner}/secret",), (f"{inner}/repository",)))
+    assert forget_paths(state, inner) == 2
+    assert read_scan_record(state, [tmp_path]) == ScanRecord((), (), ())
 
 
 def test_a_folder_whose_name_begins_like_another_has_its_own_record(folders: Folders) -> None:

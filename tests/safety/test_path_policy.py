@@ -181,7 +181,7 @@ def test_a_link_of_an_earlier_run_makes_no_project_a_toolchain(
 def test_a_folder_of_an_earlier_run_in_a_subfolder_makes_no_project_a_toolchain(home: Path, tmp_path: Path) -> None:
     for name in ("bin", "lib/node_modules"):
         (tmp_path / "project" / name).mkdir(parents=True)
-    record = ScanRecord(hidden=(), repositories=(), protected=(f"{tmp_path}/project/lib/.git",))
+    record = ScanRecord((f"{tmp_path}/project/lib/.git",), (), ())
     write_scan_record(home / ".local/share/ask/safe", [tmp_path / "project/lib"], record)
     readable = confined(home, home / "work", path=f"{tmp_path}/project/bin").readable_folders
     assert [path for path in readable if path.is_relative_to(tmp_path)] == [tmp_path / "project/bin"]
