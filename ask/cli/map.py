@@ -45,7 +45,15 @@ from ask.errors import RowsFailedError, RunInterruptedError, UsageError
 from ask.map.engine import Engine, Progress
 from ask.map.job import Job, JobOptions, RowPrompt, RowTask, TaskResult, identify_rows, prepare_job
 from ask.map.ledger import Ledger
-from ask.map.output import OUTPUT_SUFFIXES, TABLE_DELIMITERS, ColumnNames, FileWriter, RowWriter, StdoutWriter
+from ask.map.output import (
+    OUTPUT_SUFFIXES,
+    TABLE_DELIMITERS,
+    ColumnNames,
+    FileWriter,
+    RowWriter,
+    StdoutWriter,
+    list_output_files,
+)
 from ask.map.rate_limit import MAX_CONCURRENCY, RateLimiter
 from ask.map.rows import (
     INPUT_FORMATS,
@@ -458,7 +466,8 @@ class MapCommand:
         folder = Path(template).absolute() if template else None
         if folder and not folder.is_dir():
             raise UsageError(f"there is no folder {folder}", "name an existing one with --workdir-template")
-        return AgentOptions(folder, options)
+        output = self.job.output
+        return AgentOptions(folder, options, list_output_files(output, self.job.id) if output else ())
 
     def _announce_earlier_answers(self) -> None:
         """Print how many rows were answered in earlier runs."""

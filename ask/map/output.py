@@ -113,7 +113,7 @@ class FileWriter:
         self._path = Path(os.path.realpath(path))
         self.names = names
         self._delimiter = TABLE_DELIMITERS.get(path.suffix.lower())
-        self._temporary_path: Path | None = self._path.with_name(f".{self._path.name}.{job}.tmp")
+        self._temporary_path: Path | None = get_temporary_path(self._path, job)
         with convert_write_errors(path):
             self._temporary_path.unlink(missing_ok=True)  # of a killed run, or a link, which must not be followed
             self._descriptor = os.open(self._temporary_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o666)
@@ -166,6 +166,17 @@ class FileWriter:
 
 
 RowWriter = StdoutWriter | FileWriter
+
+
+def get_temporary_path(path: Path, job: str) -> Path:
+    """Return the file that a job writes before it replaces the output file, which is no link."""
+    return path.with_name(f".{path.name}.{job}.tmp")
+
+
+def list_output_files(path: Path, job: str) -> tuple[Path, ...]:
+    """Return the output file of a job, which may be a link, and the files that it writes in its place."""
+    resolved = Path(os.path.realpath(path))
+    return path, resolved, get_temporary_path(resolved, job)
 
 
 def format_cell(value: Any) -> Any:

@@ -569,6 +569,50 @@ def test_rows_with_tools_have_a_working_copy_each(
     assert (template / "note.txt").read_text() == "old\n"
 
 
+@pytest.mark.needs("jq", "patch")
+@pytest.mark.parametrize("options", [("--safe-files",), ("--workdir-template", ".")], ids=["files", "template"])
+def test_a_patch_has_only_the_changes_of_its_row(
+    ask: Ask, server: ModelServer, home: Home, options: tuple[str, ...]
+) -> None:
+    def change_folder_then_write(request: Request) -> Reply:
+        if request.json["messages"][-1]["role"] != "tool":
+            (home.work / "doc.txt").write_text("changed by the user\n")
+            (home.work / "new.txt").write_text("new\n")
+            (home.work / "old.txt").unlink(missing_ok=True)
+        return write_file(request)
+
+    server.reply(change_folder_then_write)
+    for name in ("doc.txt", "old.txt", "out.jsonl"):
+        (home.work / name).write_text("original\n")
+    file = write_rows(home.work, *make_rows(4))
+    result = ask.process(*COMMAND, file, "-j", "1", "--fresh", "-O", "out.jsonl", "--tools", *options, timeout=60)
+    assert result.code == 0, result.stderr
+    for number, row in enumerate(read_output(home.work / "out.jsonl")):
+        added = [line for line in row["patch"].splitlines() if line.startswith(("-", "+"))]
+        assert [line.split("\t")[0] for line in added] == ["--- a/note.txt", "+++ b/note.txt", f"+Say word {number}"]
+    applied = ask.shell("jq -r .patch out.jsonl | head -n 5 | patch -p1")
+    assert (applied.code, (home.work / "note.txt").read_text()) == (0, "Say word 0\n")
+
+
+def test_copies_leave_out_the_output_file(ask: Ask, server: ModelServer, home: Home) -> None:
+    def list_results(request: Request) -> Reply:
+        if request.json["messages"][-1]["role"] == "tool":
+            return wire.says("done")
+        return wire.calls(("list_dir", {"dirpath": "results"}))
+
+    server.reply(list_results)
+    folder = home.work / "results"
+    folder.mkdir()
+    (folder / "other.txt").touch()
+    (folder / "out.jsonl").write_text("earlier\n")
+    (home.work / "link").symlink_to("results")
+    command = (*COMMAND, write_rows(home.work, *make_rows(2)), "-O", "link/out.jsonl", "--tools", "--safe-files")
+    result = ask.process(*command, "--fresh", timeout=60)
+    assert result.code == 0, result.stderr
+    results = [each.json["messages"][-1]["content"] for each in server.requests if len(each.json["messages"]) > 2]
+    assert all("other.txt" in text and "out.jsonl" not in text for text in results)
+
+
 HUGE_CHANGES = {
     "text": "yes | head -c 30000000 > big",
     "memory": "yes | head -c 900000000 > big",
