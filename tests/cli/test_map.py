@@ -613,6 +613,47 @@ def test_copies_leave_out_the_output_file(ask: Ask, server: ModelServer, home: H
     assert all("other.txt" in text and "out.jsonl" not in text for text in results)
 
 
+@pytest.mark.parametrize(
+    ("config", "env"),
+    [
+        pytest.param("", {"ASK_SAFE": "1"}, marks=pytest.mark.needs("bwrap"), id="variable"),
+        pytest.param("[safe]\nenabled = true\n", {}, marks=pytest.mark.needs("bwrap"), id="enabled"),
+        pytest.param('[safe]\nlevel = "files"\n', {}, id="level"),
+    ],
+)
+def test_rows_have_copies_however_safe_mode_is_enabled(
+    ask: Ask, server: ModelServer, home: Home, config: str, env: dict[str, str]
+) -> None:
+    server.reply(write_file)
+    (home.config / "config.toml").write_text(config)
+    file = write_rows(home.work, *make_rows(2))
+    before = sorted(home.work.rglob("*"))
+    result = ask.process(*COMMAND, file, "--tools", env=env, timeout=60)
+    assert result.code == 0, result.stderr
+    for number, row in enumerate(parse(result)):
+        added = [line for line in row["patch"].splitlines() if line.startswith("+")]
+        assert [line.split("\t")[0] for line in added] == ["+++ b/note.txt", f"+Say word {number}"]
+    assert sorted(home.work.rglob("*")) == before
+
+
+def test_safe_mode_without_tools_changes_nothing(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(echo)
+    file = write_rows(home.work, *make_rows(2))
+    assert ask(*COMMAND, file, "-O", "out.jsonl").code == 0
+    result = ask(*COMMAND, file, "-O", "out.jsonl", env={"ASK_SAFE": "1"})
+    assert (result.code, len(server.requests)) == (0, 2)
+    assert "patch" not in read_output(home.work / "out.jsonl")[0]
+
+
+@pytest.mark.parametrize(
+    "options", [("--safe",), ("--safe-files",), ("--context",), ("--workdir-template", "."), ("--max-rounds", "3")]
+)
+def test_options_for_tools_need_tools(ask: Ask, server: ModelServer, home: Home, options: tuple[str, ...]) -> None:
+    result = ask(*COMMAND, write_rows(home.work, *make_rows(1)), *options)
+    assert (result.code, server.requests) == (2, [])
+    assert f"{options[0]} needs --tools" in result.stderr
+
+
 HUGE_CHANGES = {
     "text": "yes | head -c 30000000 > big",
     "memory": "yes | head -c 900000000 > big",
