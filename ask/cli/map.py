@@ -466,6 +466,7 @@ class MapCommand:
             as_json=True,
             no_save=True,
             no_stdin=True,
+            is_row=True,
         )
         # Safe rows always run in a copy, because rows that run at the same time must not share files.
         template = flags["workdir_template"] or ("." if safe_option else None)

@@ -654,6 +654,33 @@ def test_options_for_tools_need_tools(ask: Ask, server: ModelServer, home: Home,
     assert f"{options[0]} needs --tools" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("config", "call", "setting"),
+    [
+        ("[tools]\nconfirm = true\n", ("write_file", {"filepath": "new.txt", "content": "x"}), "tools.allow"),
+        ('[safe]\nlevel = "files"\n', ("fetch_url", {"url": "http://example.org/"}), "safe.allow_hosts"),
+        ("", ("bash", {"command": "rm -rf /"}), "dangerous command"),
+    ],
+    ids=["confirm", "host", "dangerous"],
+)
+def test_a_call_that_needs_approval_fails_only_its_row(
+    ask: Ask, server: ModelServer, home: Home, *, config: str, call: tuple[str, dict[str, Any]], setting: str
+) -> None:
+    def reply(request: Request) -> Reply:
+        messages = request.json["messages"]
+        is_first = any(message["content"] == "Say word 0" for message in messages)
+        return wire.calls(call) if is_first and messages[-1]["role"] != "tool" else wire.says("done")
+
+    server.reply(reply)
+    (home.config / "config.toml").write_text(config)
+    file = write_rows(home.work, *make_rows(3))
+    result = ask.process(*COMMAND, file, "-O", "out.jsonl", "--tools", "-j", "1", timeout=60)
+    rows = read_output(home.work / "out.jsonl")
+    assert (result.code, [row["answer"] for row in rows]) == (12, [None, "done", "done"])
+    assert setting in rows[0]["error"]
+    assert not any(option in result.stderr for option in ("--yes", "--confirm", "--allow-host", "on a terminal"))
+
+
 HUGE_CHANGES = {
     "text": "yes | head -c 30000000 > big",
     "memory": "yes | head -c 900000000 > big",
