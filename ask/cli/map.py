@@ -119,7 +119,7 @@ def parse_engine(text: str) -> str:
 parse_rate = make_amount_parser("requests or tokens a minute", MAX_RATE)
 
 
-OPTIONS = select_options("provider", "base_url", "key", "system", "options", "variables", "plain", "quiet")
+OPTIONS = select_options("provider", "base_url", "key", "system", "options", "variables", "plain", "quiet", "record")
 
 
 @subcommand("map", OPTIONS)
@@ -445,6 +445,7 @@ class MapCommand:
         safe_option = get_safe_option(request.settings)
         schema = request.response_schema
         parameters, configured = request.settings.options, self.app.config.options
+        record = request.settings.record
         # The others are read from config.toml, too, so that a model that refuses one goes on without it.
         parameter_options = [
             f"{name}={json.dumps(value)}"
@@ -466,6 +467,7 @@ class MapCommand:
             as_json=True,
             no_save=True,
             no_stdin=True,
+            record=str(Path(record).absolute()) if record else None,  # rows run in other folders
             is_row=True,
         )
         # Safe rows always run in a copy, because rows that run at the same time must not share files.
