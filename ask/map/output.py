@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +20,8 @@ from ask.map.ledger import RowResult
 TABLE_DELIMITERS = {".csv": ",", ".tsv": "\t"}
 OUTPUT_SUFFIXES = (".jsonl", *TABLE_DELIMITERS)
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+NUMBER_PATTERN = re.compile(r"[+-](?:[0-9]+(?: [0-9]+)*(?:[.,][0-9]+)*|[.,][0-9]+)(?:[eE][+-]?[0-9]+)?%?")
+"""A number or a phone number: nothing to calculate, and other programs read the first as a number."""
 ANSWER = "answer"
 encode_json = json.JSONEncoder(ensure_ascii=False).encode
 RESULT_COLUMNS = ("model", "finish_reason", "input_tokens", "output_tokens", "cost", "error")
@@ -186,12 +189,13 @@ def format_cell(value: Any) -> Any:
 
 
 def escape_formula(value: Any) -> Any:
-    """Return a value for a table, with an apostrophe before text that a spreadsheet would calculate.
+    """Return a value for a table, with an apostrophe before text other than numbers that a spreadsheet would calculate.
 
     https://owasp.org/www-community/attacks/CSV_Injection
     """
     cell = format_cell(value)
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA_STARTS) else cell
+    is_formula = isinstance(cell, str) and cell.startswith(FORMULA_STARTS) and not NUMBER_PATTERN.fullmatch(cell)
+    return f"'{cell}" if is_formula else cell
 
 
 def check_output_path(path: str) -> Path:
