@@ -21,8 +21,8 @@ _ask_about() {  # COMMAND: what it takes
             rest='conversation' ;;
         compare)
             commands=''
-            options='-p --provider -s --system -f --file -o --option --plain -q --quiet --no-stdin --timeout -m --model --race --judge --combine --json -h --help'
-            values='-p=provider --provider=provider -s=system --system=system -f=attachment --file=attachment -o=parameter --option=parameter --timeout=nothing -m=model --model=model --judge=model --combine=model'
+            options='-p --provider -s --system -f --file -o --option --plain -q --quiet --record --no-stdin --timeout -m --model --race --judge --combine --json -h --help'
+            values='-p=provider --provider=provider -s=system --system=system -f=attachment --file=attachment -o=parameter --option=parameter --record=file --timeout=nothing -m=model --model=model --judge=model --combine=model'
             rest='nothing' ;;
         config)
             commands='list get set unset path edit'
@@ -156,8 +156,8 @@ _ask_about() {  # COMMAND: what it takes
             rest='provider' ;;
         map)
             commands=''
-            options='-p --provider --base-url --key -s --system -o --option --var --plain -q --quiet -O --output -m --model -f --file -t --template --schema --input-format -0 --null --files -j --jobs --rpm --tpm --csv-safe --unordered --limit --sample --dry-run --retry-failed --fresh --max-cost --max-failures --tools --safe --context --safe-files --workdir-template --max-rounds --batch --detach --cancel --poll-interval --engine --timeout --no-save --list --forget -h --help'
-            values='-p=provider --provider=provider --base-url=nothing --key=nothing -s=system --system=system -o=parameter --option=parameter --var=nothing -O=file --output=file -m=model --model=model -f=attachment --file=attachment -t=prompt --template=prompt --schema=file --input-format=choice:jsonl,csv,tsv,lines,nul,files -j=nothing --jobs=nothing --rpm=nothing --tpm=nothing --limit=nothing --sample=nothing --max-cost=nothing --max-failures=nothing --workdir-template=directory --max-rounds=nothing --poll-interval=nothing --engine=choice:dask --timeout=nothing --forget=conversation'
+            options='-p --provider --base-url --key -s --system -o --option --var --plain -q --quiet --record -O --output -m --model -f --file -t --template --schema --input-format -0 --null --files -j --jobs --rpm --tpm --csv-safe --unordered --limit --sample --dry-run --retry-failed --fresh --max-cost --max-failures --tools --safe --context --safe-files --workdir-template --max-rounds --batch --detach --cancel --poll-interval --engine --timeout --no-save --list --forget -h --help'
+            values='-p=provider --provider=provider --base-url=nothing --key=nothing -s=system --system=system -o=parameter --option=parameter --var=nothing --record=file -O=file --output=file -m=model --model=model -f=attachment --file=attachment -t=prompt --template=prompt --schema=file --input-format=choice:jsonl,csv,tsv,lines,nul,files -j=nothing --jobs=nothing --rpm=nothing --tpm=nothing --limit=nothing --sample=nothing --max-cost=nothing --max-failures=nothing --workdir-template=directory --max-rounds=nothing --poll-interval=nothing --engine=choice:dask --timeout=nothing --forget=conversation'
             rest='file' ;;
         mcp)
             commands='list resources prompts add remove login logout test'

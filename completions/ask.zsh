@@ -151,6 +151,7 @@ _ask_arguments() {  # COMMAND
         '(--plain)--plain[No color, layout or animation]' \
         '(-q --quiet)-q[Print nothing to stderr except the final error]' \
         '(-q --quiet)--quiet[Print nothing to stderr except the final error]' \
+        '(--record)--record=[Append requests and answers to this file, for ASK_REPLAY]:FILE:_files' \
         '(--no-stdin)--no-stdin[Do not read stdin]' \
         '(--timeout)--timeout=[Stop if no text arrives for this many seconds (300; 900 for xai)]:S:' \
         '*-m+[Model to ask; repeat to ask several]:NAME:_ask_model' \
@@ -346,6 +347,7 @@ _ask_arguments() {  # COMMAND
         '(--plain)--plain[No color, layout or animation]' \
         '(-q --quiet)-q[Print nothing to stderr except the final error]' \
         '(-q --quiet)--quiet[Print nothing to stderr except the final error]' \
+        '(--record)--record=[Append requests and answers to this file, for ASK_REPLAY]:FILE:_files' \
         '(-O --output)-O+[Write a .jsonl, .csv or .tsv file instead of JSONL to stdout]:FILE:_files' \
         '(-O --output)--output=[Write a .jsonl, .csv or .tsv file instead of JSONL to stdout]:FILE:_files' \
         '*-m+[Ask this model; repeat to ask several]:NAME:_ask_model' \

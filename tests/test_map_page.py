@@ -86,7 +86,7 @@ def stack() -> Iterator[ExitStack]:
             recipe,
             id=recipe.title,
             marks=[pytest.mark.slow] * (recipe.title in SLOW)
-            + [pytest.mark.needs("jq", *["bwrap"] * (recipe.title == AGENT))],
+            + [pytest.mark.needs("jq", *["bwrap", "patch"] * (recipe.title == AGENT))],
         )
         for recipe in RECIPES
         if recipe.console

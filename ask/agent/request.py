@@ -142,8 +142,8 @@ def prepare_request(options: RunOptions, app: AppContext) -> PreparedRun:
 def prepare_without_message(options: RunOptions, app: AppContext, *, has_columns: bool = False) -> PreparedRun:
     """Prepare a request without its message.
 
-    `has_columns` says whether the columns of rows fill in the placeholders of a template that have no value. Raises the
-    errors of `prepare_request`.
+    `has_columns` says whether the request is one for many rows: their columns fill in the placeholders of a template
+    that have no value, and safe mode is opened where a row runs tools. Raises the errors of `prepare_request`.
     """
     directory, toolset = get_working_directory(), Toolset(app, options.function_tools)
     conversation, template, response_schema = ResumedConversation(generate_conversation_id()), None, None
@@ -190,14 +190,16 @@ def prepare_without_message(options: RunOptions, app: AppContext, *, has_columns
     for message in request.opening_messages:
         check_attachments_supported(message.attachments, endpoint)
     prepared = PreparedRun(request, toolset, template, conversation.unanswered)
-    request = apply_settings(prepared, settings, options, app)
+    request = apply_settings(prepared, settings, options, app, opens_safe_mode=not has_columns)
     if not endpoint.model:
         model = fetch_first_model(endpoint, app.console.print_notice, settings)
         request = request._replace(endpoint=endpoint._replace(model=model))
     return prepared._replace(request=continue_conversation(request, conversation))
 
 
-def apply_settings(prepared: PreparedRun, settings: Settings, options: RunOptions, app: AppContext) -> RunRequest:
+def apply_settings(
+    prepared: PreparedRun, settings: Settings, options: RunOptions, app: AppContext, *, opens_safe_mode: bool = True
+) -> RunRequest:
     """Return the request with these settings and the tools that they allow. Opens safe mode if they require it.
 
     Raises:
@@ -218,7 +220,7 @@ def apply_settings(prepared: PreparedRun, settings: Settings, options: RunOption
 
             toolset.skill_tools = (create_skill_tool(context.skills, context.is_accepted),)
     tools = toolset.select_tools(settings, template)
-    if settings.safe and not safe_mode:
+    if settings.safe and opens_safe_mode and not safe_mode:
         from ask.safety.safe_mode import SafeModeSession
 
         uses_network = bool(request.endpoint.base_url) and not settings.replay

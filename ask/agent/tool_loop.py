@@ -175,7 +175,9 @@ class ToolLoop:
             from ask.safety.policy import NO_TERMINAL
 
             message = f"a tool call was denied by {denial.rule} ({NO_TERMINAL})"
-            result.error = SafetyError(message, denial.hint)
+            # Another row may need no approval, so that the error is not one of all rows.
+            error_type = AskError if self._request.settings.is_row else SafetyError
+            result.error = error_type(message, denial.hint)
         if result.error is not None:
             result.error.redact(self._request.secrets.redact)  # before the error is saved
             self._add_missing_results()

@@ -22,7 +22,7 @@ from ask.console import StandardOutput, StderrConsole, can_redraw
 from ask.errors import UsageError
 from ask.render.live_region import LiveRegion
 
-OPTIONS = select_options("provider", "system", "files", "options", "plain", "quiet", "no_stdin", "timeout")
+OPTIONS = select_options("provider", "system", "files", "options", "plain", "quiet", "record", "no_stdin", "timeout")
 
 
 @subcommand("compare", OPTIONS)

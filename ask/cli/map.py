@@ -43,9 +43,17 @@ from ask.config.settings import UNSET_OPTION
 from ask.console import StderrConsole
 from ask.errors import RowsFailedError, RunInterruptedError, UsageError
 from ask.map.engine import Engine, Progress
-from ask.map.job import Job, JobOptions, RowPrompt, RowTask, TaskResult, identify_rows, prepare_job
+from ask.map.job import Job, JobOptions, RowPrompt, RowTask, TaskResult, get_safe_option, identify_rows, prepare_job
 from ask.map.ledger import Ledger
-from ask.map.output import OUTPUT_SUFFIXES, TABLE_DELIMITERS, ColumnNames, FileWriter, RowWriter, StdoutWriter
+from ask.map.output import (
+    OUTPUT_SUFFIXES,
+    TABLE_DELIMITERS,
+    ColumnNames,
+    FileWriter,
+    RowWriter,
+    StdoutWriter,
+    list_output_files,
+)
 from ask.map.rate_limit import MAX_CONCURRENCY, RateLimiter
 from ask.map.rows import (
     INPUT_FORMATS,
@@ -73,6 +81,10 @@ MAX_OPEN_FILES = 10_240
 """The most that macOS allows."""
 SAMPLE_SEED = 0
 """A fixed seed, so that the same sample is drawn each time."""
+TOOL_OPTIONS = {
+    name: f"--{name.replace('_', '-')}" for name in ("safe", "safe_files", "context", "workdir_template", "max_rounds")
+}
+"""The options that have an effect only with `--tools`, by parameter name."""
 CONTINUE_HINT = "run the same command again to continue"
 
 
@@ -107,7 +119,7 @@ def parse_engine(text: str) -> str:
 parse_rate = make_amount_parser("requests or tokens a minute", MAX_RATE)
 
 
-OPTIONS = select_options("provider", "base_url", "key", "system", "options", "variables", "plain", "quiet")
+OPTIONS = select_options("provider", "base_url", "key", "system", "options", "variables", "plain", "quiet", "record")
 
 
 @subcommand("map", OPTIONS)
@@ -212,15 +224,16 @@ class MapCommand:
         check_inputs(paths)
         if flags["engine"] is not None and flags["key"]:
             raise UsageError("--key does not work with --engine", "set the key in the environment of the workers")
-        # Rows with tools run in processes of their own, which also open the sandbox.
-        run_options = create_run_options(flags, no_tools=True, safe=False, safe_files=False)
+        without_tools = [name for name in TOOL_OPTIONS if flags[name] and not flags["with_tools"]]
+        if without_tools:
+            raise UsageError(f"{TOOL_OPTIONS[without_tools[0]]} needs --tools", "add --tools")
+        run_options = create_run_options(flags, no_tools=True)  # rows with tools run in processes of their own
         options = JobOptions(
             run=run_options,
             prompt="" if has_template else decode_argument(flags["arguments"][0]),
             models=flags["models"],
             output=flags["output"],
             with_tools=flags["with_tools"],
-            safe_option=get_safe_option(flags),
             context=flags["context"],
             directory_template=flags["workdir_template"],
         )
@@ -429,8 +442,10 @@ class MapCommand:
         from ask.map.agent_runner import AgentOptions
 
         flags, request = self.flags, self.job.requests[0]
+        safe_option = get_safe_option(request.settings)
         schema = request.response_schema
         parameters, configured = request.settings.options, self.app.config.options
+        record = request.settings.record
         # The others are read from config.toml, too, so that a model that refuses one goes on without it.
         parameter_options = [
             f"{name}={json.dumps(value)}"
@@ -446,19 +461,22 @@ class MapCommand:
             timeout=flags["timeout"],
             context=flags["context"],
             no_context=not flags["context"],
-            safe=flags["safe"],
-            safe_files=flags["safe_files"],
+            safe=safe_option == "--safe",
+            safe_files=safe_option == "--safe-files",
             fallback=("",),  # the columns of a row name one model
             as_json=True,
             no_save=True,
             no_stdin=True,
+            record=str(Path(record).absolute()) if record else None,  # rows run in other folders
+            is_row=True,
         )
         # Safe rows always run in a copy, because rows that run at the same time must not share files.
-        template = flags["workdir_template"] or ("." if flags["safe"] or flags["safe_files"] else None)
+        template = flags["workdir_template"] or ("." if safe_option else None)
         folder = Path(template).absolute() if template else None
         if folder and not folder.is_dir():
             raise UsageError(f"there is no folder {folder}", "name an existing one with --workdir-template")
-        return AgentOptions(folder, options)
+        output = self.job.output
+        return AgentOptions(folder, options, list_output_files(output, self.job.id) if output else ())
 
     def _announce_earlier_answers(self) -> None:
         """Print how many rows were answered in earlier runs."""
@@ -536,17 +554,6 @@ def lock_job(app: AppContext, job: Job) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-def get_safe_option(flags: Mapping[str, Any]) -> str:
-    """Return the option that turns on safe mode for the rows; "" for none.
-
-    Raises:
-        UsageError: there are two.
-    """
-    if flags["safe"] and flags["safe_files"]:
-        raise UsageError("--safe and --safe-files cannot be combined", "use one of them")
-    return "--safe" if flags["safe"] else "--safe-files" if flags["safe_files"] else ""
 
 
 @contextmanager

@@ -59,6 +59,7 @@ class RunOptions(NamedTuple):
         record: append requests and answers to this file.
         no_stdin: do not read standard input.
         timeout: stop if no text arrives for this time.
+        is_row: this is a row of `ask map`, which has fewer options and no terminal.
     """
 
     words: tuple[str, ...] = ()
@@ -104,6 +105,7 @@ class RunOptions(NamedTuple):
     record: str | None = None
     no_stdin: bool = False
     timeout: float | None = None
+    is_row: bool = False
 
     def to_json(self) -> str:
         """Return the options as JSON, for another process."""

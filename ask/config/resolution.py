@@ -73,6 +73,7 @@ def resolve_settings(
         options={name: value for name, value in parameters.items() if value != UNSET_OPTION},
         given_options=frozenset(given_parameters),
         assume_yes=options.yes,
+        is_row=options.is_row,
         verbose=options.verbose,
         record=record,
         replay=replay,

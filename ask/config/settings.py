@@ -106,6 +106,7 @@ class Settings(NamedTuple):
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     assume_yes: bool = False
+    is_row: bool = False
     stream: bool = True
     timeout: float | None = None
     tries: int = 4

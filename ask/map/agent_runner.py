@@ -1,6 +1,8 @@
 """Answers one row with tools: an `ask` process of its own, in a working copy of its own.
 
-Rows that run at the same time must not share files, and a process per row can be stopped with all that it started.
+Rows that run at the same time must not share files, and a process per row can be stopped with all that it started. The
+folder is copied once, and each row gets a copy of this copy: what others change in the folder meanwhile is not a change
+of the row.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import signal
 import subprocess
 import tempfile
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -49,10 +52,12 @@ class AgentOptions(NamedTuple):
     Attributes:
         directory_template: the folder that each row gets a copy of; None to run in the current folder.
         run: the options of every row, without its provider, model and prompt.
+        left_out: files of that folder that the copies do not have.
     """
 
     directory_template: Path | None
     run: RunOptions
+    left_out: tuple[Path, ...] = ()
 
 
 class AgentRunner:
@@ -71,6 +76,11 @@ class AgentRunner:
         self._requests = requests
         self._options = options
         self._processes: set[subprocess.Popen[bytes]] = set()
+        self._original_lock = threading.Lock()
+        self._original: Path | None = None
+        """The folder of which each row gets a copy; None before the first row."""
+        self._original_parent = tempfile.mkdtemp(prefix="ask-map-") if options.directory_template else ""
+        self._remove_original = weakref.finalize(self, remove_folder, self._original_parent)
 
     def run(self, task: RowTask) -> TaskResult:
         """Answer a row."""
@@ -94,19 +104,37 @@ class AgentRunner:
                 return self._run_process(options, Path.cwd())
             copies = folder / "copies"
             copies.mkdir()
-            original, copy = copies / "a", copies / "b"
-            original.symlink_to(template)
             try:
-                copy_folder(template, copy)
+                original = self._copy_template(template)
+                copy_folder(original, copies / "b")
             except FileError as error:
                 return TaskResult(None, error, Usage())
-            outcome = self._run_process(options, copy)
+            outcome = self._run_process(options, copies / "b")
             if outcome.result is None:
                 return outcome
             try:
+                (copies / "a").symlink_to(original)
                 return outcome._replace(result=outcome.result._replace(patch=make_patch(copies)))
             except AskError as error:
                 return TaskResult(None, error, outcome.usage)
+
+    def _copy_template(self, template: Path) -> Path:
+        """Copy the template, unless an earlier row did; return the copy.
+
+        Raises:
+            FileError: it cannot be copied.
+        """
+        with self._original_lock:
+            if self._original is None:
+                copy = Path(self._original_parent, "original")
+                try:
+                    copy_folder(template, copy)
+                except FileError:  # a file may have been deleted meanwhile
+                    remove_folder(str(copy))
+                    copy_folder(template, copy)
+                remove_copied_files(template, copy, self._options.left_out)
+                self._original = copy
+            return self._original
 
     def _run_process(self, options: RunOptions, directory: Path) -> TaskResult:
         process = subprocess.Popen(
@@ -151,6 +179,8 @@ class AgentRunner:
     def stop(self) -> None:
         """End the processes of rows, with everything that they started."""
         stop_processes(list(self._processes))
+        with self._original_lock:
+            self._remove_original()
 
 
 def stop_processes(processes: Sequence[subprocess.Popen[bytes]]) -> None:
@@ -173,17 +203,22 @@ def end_with_parent() -> None:
 
 @contextmanager
 def create_temporary_folder() -> Iterator[Path]:
-    """Create a folder that is deleted afterward, whatever tools have made in it.
-
-    Python's own functions fail if folders are nested too deeply, and programs do not.
-    """
+    """Create a folder that is deleted afterward."""
     folder = tempfile.mkdtemp(prefix="ask-map-")
     try:
         yield Path(folder)
     finally:
-        if run_quietly("rm", "-rf", folder).returncode:  # a folder is read-only
-            run_quietly("chmod", "-R", "u+rwX", folder)
-            run_quietly("rm", "-rf", folder)
+        remove_folder(folder)
+
+
+def remove_folder(folder: str) -> None:
+    """Delete a folder, if there is one, whatever tools have made in it.
+
+    Python's own functions fail if folders are nested too deeply, and programs do not.
+    """
+    if folder and run_quietly("rm", "-rf", folder).returncode:  # a folder is read-only
+        run_quietly("chmod", "-R", "u+rwX", folder)
+        run_quietly("rm", "-rf", folder)
 
 
 def copy_folder(source: Path, target: Path) -> None:
@@ -197,6 +232,15 @@ def copy_folder(source: Path, target: Path) -> None:
     if copying.returncode:
         problem = format_one_line(copying.stderr[:1_000].decode("utf-8", "replace"))
         raise FileError(f"{source} cannot be copied ({problem})")
+
+
+def remove_copied_files(source: Path, copy: Path, files: Sequence[Path]) -> None:
+    """Delete the copies of files in a copied folder."""
+    root = os.path.realpath(source)
+    for file in files:
+        path = Path(os.path.realpath(file.parent), file.name)
+        if path.is_relative_to(root):
+            (copy / path.relative_to(root)).unlink(missing_ok=True)
 
 
 def run_quietly(*command: str) -> subprocess.CompletedProcess[bytes]:

@@ -22,6 +22,7 @@ from ask.agent.toolset import Toolset
 from ask.app import AppContext
 from ask.client.run_costs import require_price
 from ask.config.options import RunOptions
+from ask.config.settings import SANDBOX_LEVEL, Settings
 from ask.errors import AskError, UsageError
 from ask.map.ledger import Ledger, RowKey, RowResult
 from ask.map.output import check_output_path
@@ -228,7 +229,6 @@ class JobOptions(NamedTuple):
         models: the models to ask; () for the default one.
         output: the output file; None for standard output.
         with_tools: whether the model may call tools.
-        safe_option: the option that turns on safe mode for the rows; "" for none.
         context: whether rows with tools get the project's instructions and skills.
         directory_template: the folder that each row gets a copy of; None to run in the current folder.
     """
@@ -238,7 +238,6 @@ class JobOptions(NamedTuple):
     models: Sequence[str]
     output: str | None
     with_tools: bool
-    safe_option: str
     context: bool
     directory_template: str | None
 
@@ -271,6 +270,7 @@ def prepare_job(options: JobOptions, app: AppContext) -> Job:
         for request in requests:
             if not request.endpoint.provider.info.reports_cost:
                 require_price(app, request.endpoint, request.settings)
+    safe_option = get_safe_option(first.settings) if options.with_tools else ""
     identity = [
         prompt_text,
         options.run.files,
@@ -280,11 +280,18 @@ def prepare_job(options: JobOptions, app: AppContext) -> Job:
         [[each.endpoint.provider_name, each.endpoint.model] for each in requests],
         sorted(first.settings.options.items(), key=lambda item: item[0]),
         first.response_schema.value if first.response_schema else None,
-        [options.with_tools, options.safe_option, options.context, options.directory_template or ""],
+        [options.with_tools, safe_option, options.context, options.directory_template or ""],
         str(output or ""),
     ]
     digest = blake2b(json.dumps(identity, sort_keys=True, default=str).encode("utf-8", "replace"), digest_size=6)
     return Job(prompt, requests, system_prompts, prepared.toolset, output, digest.hexdigest(), app)
+
+
+def get_safe_option(settings: Settings) -> str:
+    """Return the option for the level of safe mode; "" without safe mode."""
+    if not settings.safe:
+        return ""
+    return "--safe" if settings.safe_level == SANDBOX_LEVEL else "--safe-files"
 
 
 def identify_rows(job: Job, ledger: Ledger, rows: Iterable[Row | None]) -> Iterator[RowTask | None]:

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -23,6 +24,8 @@ TABLE_DELIMITERS = {".csv": ",", ".tsv": "\t"}
 OUTPUT_SUFFIXES = (".jsonl", *TABLE_DELIMITERS)
 FORMULA_SIGNS = frozenset("=+-@\u2212")
 """The characters with which a formula begins, in their compatibility form: a full-width equals sign is "=", too."""
+NUMBER_PATTERN = re.compile(r"[+-](?:[0-9]+(?: [0-9]+)*(?:[.,][0-9]+)*|[.,][0-9]+)(?:[eE][+-]?[0-9]+)?%?")
+"""A number or a phone number: nothing to calculate, and other programs read the first as a number."""
 ANSWER = "answer"
 encode_json = json.JSONEncoder(ensure_ascii=False).encode
 RESULT_COLUMNS = ("model", "finish_reason", "input_tokens", "output_tokens", "cost", "error")
@@ -117,7 +120,7 @@ class FileWriter:
         self._path = Path(os.path.realpath(path))
         self.names = names
         self._delimiter = TABLE_DELIMITERS.get(path.suffix.lower())
-        self._temporary_path: Path | None = self._path.with_name(f".{self._path.name}.{job}.tmp")
+        self._temporary_path: Path | None = get_temporary_path(self._path, job)
         with convert_write_errors(path):
             self._temporary_path.unlink(missing_ok=True)  # of a killed run, or a link, which must not be followed
             self._descriptor = os.open(self._temporary_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o666)
@@ -172,6 +175,17 @@ class FileWriter:
 RowWriter = StdoutWriter | FileWriter
 
 
+def get_temporary_path(path: Path, job: str) -> Path:
+    """Return the file that a job writes before it replaces the output file, which is no link."""
+    return path.with_name(f".{path.name}.{job}.tmp")
+
+
+def list_output_files(path: Path, job: str) -> tuple[Path, ...]:
+    """Return the output file of a job, which may be a link, and the files that it writes in its place."""
+    resolved = Path(os.path.realpath(path))
+    return path, resolved, get_temporary_path(resolved, job)
+
+
 def format_cell(value: Any) -> Any:
     """Return a value for a table: numbers and text as they are, null as nothing, anything else as JSON."""
     is_plain = value is None or (isinstance(value, str | int | float) and not isinstance(value, bool))
@@ -179,12 +193,13 @@ def format_cell(value: Any) -> Any:
 
 
 def escape_formula(value: Any) -> Any:
-    """Return a value for a table, with an apostrophe before text that a spreadsheet could calculate.
+    """Return a value for a table, with an apostrophe before text other than numbers that a spreadsheet would calculate.
 
     https://owasp.org/www-community/attacks/CSV_Injection
     """
     cell = format_cell(value)
-    return f"'{cell}" if isinstance(cell, str) and could_be_formula(cell) else cell
+    is_formula = isinstance(cell, str) and could_be_formula(cell) and not NUMBER_PATTERN.fullmatch(cell)
+    return f"'{cell}" if is_formula else cell
 
 
 def could_be_formula(text: str) -> bool:

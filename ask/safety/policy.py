@@ -63,6 +63,8 @@ class ToolPolicy(NamedTuple):
     """Names of tools that may run in safe mode although they are not sandboxed."""
     safe_option: str = "--safe"
     """The option for the level of safe mode, as the rule in the log of tool calls."""
+    is_row: bool = False
+    """The run is a row of `ask map`: hints name settings, because it has no options for approval."""
 
     @staticmethod
     def from_settings(settings: Settings) -> ToolPolicy:
@@ -71,7 +73,7 @@ class ToolPolicy(NamedTuple):
         Raises:
             ConfigError: an entry of `tools.allow` or `tools.deny` is not valid.
         """
-        policy = ToolPolicy(confirm=settings.confirm, assume_yes=settings.assume_yes)
+        policy = ToolPolicy(confirm=settings.confirm, assume_yes=settings.assume_yes, is_row=settings.is_row)
         if not (settings.allow or settings.deny):
             return policy
         from ask.safety.command_rules import parse_rules
@@ -113,7 +115,7 @@ class ToolPolicy(NamedTuple):
 
             rule = rule or find_deny_rule(self.deny, command)
             if not rule and (danger := find_dangerous_command(command)):
-                hint = "run it yourself, or approve it on a terminal"
+                hint = "run it yourself" if self.is_row else "run it yourself, or approve it on a terminal"
                 return Decision(Verdict.ASK, f"dangerous command: {danger}", hint=hint, danger=danger)
             if tool_name == COMMAND_TOOL:
                 allowing = allowing or find_allow_rules(self.allow, command)
@@ -121,6 +123,9 @@ class ToolPolicy(NamedTuple):
             return Decision(Verdict.DENY, f"deny: {rule}", f"not run: the user has forbidden {rule!r} (tools.deny)")
         if allowing:
             return Decision(Verdict.ALLOW, f"allow: {', '.join(allowing)}")
+        if self.is_row:
+            hint = f"add {tool_name if command is None else 'the command'} to tools.allow in config.toml"
+            return Decision(Verdict.ASK, "tools.confirm", hint=hint)
         return Decision(Verdict.ASK, "--confirm", hint="use --yes")
 
     def _decide_host_access(
@@ -133,7 +138,8 @@ class ToolPolicy(NamedTuple):
             return Decision(Verdict.DENY, "no host", str(error))
         if host in self.allowed_hosts:
             return Decision(Verdict.ALLOW, "--allow-host")
-        return Decision(Verdict.ASK, f"host {host}", hint=f"use --allow-host {host}", host=host)
+        hint = f"add {host} to safe.allow_hosts in config.toml" if self.is_row else f"use --allow-host {host}"
+        return Decision(Verdict.ASK, f"host {host}", hint=hint, host=host)
 
 
 class PendingToolCall(NamedTuple):

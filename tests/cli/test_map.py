@@ -569,6 +569,118 @@ def test_rows_with_tools_have_a_working_copy_each(
     assert (template / "note.txt").read_text() == "old\n"
 
 
+@pytest.mark.needs("jq", "patch")
+@pytest.mark.parametrize("options", [("--safe-files",), ("--workdir-template", ".")], ids=["files", "template"])
+def test_a_patch_has_only_the_changes_of_its_row(
+    ask: Ask, server: ModelServer, home: Home, options: tuple[str, ...]
+) -> None:
+    def change_folder_then_write(request: Request) -> Reply:
+        if request.json["messages"][-1]["role"] != "tool":
+            (home.work / "doc.txt").write_text("changed by the user\n")
+            (home.work / "new.txt").write_text("new\n")
+            (home.work / "old.txt").unlink(missing_ok=True)
+        return write_file(request)
+
+    server.reply(change_folder_then_write)
+    for name in ("doc.txt", "old.txt", "out.jsonl"):
+        (home.work / name).write_text("original\n")
+    file = write_rows(home.work, *make_rows(4))
+    result = ask.process(*COMMAND, file, "-j", "1", "--fresh", "-O", "out.jsonl", "--tools", *options, timeout=60)
+    assert result.code == 0, result.stderr
+    for number, row in enumerate(read_output(home.work / "out.jsonl")):
+        added = [line for line in row["patch"].splitlines() if line.startswith(("-", "+"))]
+        assert [line.split("\t")[0] for line in added] == ["--- a/note.txt", "+++ b/note.txt", f"+Say word {number}"]
+    applied = ask.shell("jq -r .patch out.jsonl | head -n 5 | patch -p1")
+    assert (applied.code, (home.work / "note.txt").read_text()) == (0, "Say word 0\n")
+
+
+def test_copies_leave_out_the_output_file(ask: Ask, server: ModelServer, home: Home) -> None:
+    def list_results(request: Request) -> Reply:
+        if request.json["messages"][-1]["role"] == "tool":
+            return wire.says("done")
+        return wire.calls(("list_dir", {"dirpath": "results"}))
+
+    server.reply(list_results)
+    folder = home.work / "results"
+    folder.mkdir()
+    (folder / "other.txt").touch()
+    (folder / "out.jsonl").write_text("earlier\n")
+    (home.work / "link").symlink_to("results")
+    command = (*COMMAND, write_rows(home.work, *make_rows(2)), "-O", "link/out.jsonl", "--tools", "--safe-files")
+    result = ask.process(*command, "--fresh", timeout=60)
+    assert result.code == 0, result.stderr
+    results = [each.json["messages"][-1]["content"] for each in server.requests if len(each.json["messages"]) > 2]
+    assert all("other.txt" in text and "out.jsonl" not in text for text in results)
+
+
+@pytest.mark.parametrize(
+    ("config", "env"),
+    [
+        pytest.param("", {"ASK_SAFE": "1"}, marks=pytest.mark.needs("bwrap"), id="variable"),
+        pytest.param("[safe]\nenabled = true\n", {}, marks=pytest.mark.needs("bwrap"), id="enabled"),
+        pytest.param('[safe]\nlevel = "files"\n', {}, id="level"),
+    ],
+)
+def test_rows_have_copies_however_safe_mode_is_enabled(
+    ask: Ask, server: ModelServer, home: Home, config: str, env: dict[str, str]
+) -> None:
+    server.reply(write_file)
+    (home.config / "config.toml").write_text(config)
+    file = write_rows(home.work, *make_rows(2))
+    before = sorted(home.work.rglob("*"))
+    result = ask.process(*COMMAND, file, "--tools", env=env, timeout=60)
+    assert result.code == 0, result.stderr
+    for number, row in enumerate(parse(result)):
+        added = [line for line in row["patch"].splitlines() if line.startswith("+")]
+        assert [line.split("\t")[0] for line in added] == ["+++ b/note.txt", f"+Say word {number}"]
+    assert sorted(home.work.rglob("*")) == before
+
+
+def test_safe_mode_without_tools_changes_nothing(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(echo)
+    file = write_rows(home.work, *make_rows(2))
+    assert ask(*COMMAND, file, "-O", "out.jsonl").code == 0
+    result = ask(*COMMAND, file, "-O", "out.jsonl", env={"ASK_SAFE": "1"})
+    assert (result.code, len(server.requests)) == (0, 2)
+    assert "patch" not in read_output(home.work / "out.jsonl")[0]
+
+
+@pytest.mark.parametrize(
+    "options", [("--safe",), ("--safe-files",), ("--context",), ("--workdir-template", "."), ("--max-rounds", "3")]
+)
+def test_options_for_tools_need_tools(ask: Ask, server: ModelServer, home: Home, options: tuple[str, ...]) -> None:
+    result = ask(*COMMAND, write_rows(home.work, *make_rows(1)), *options)
+    assert (result.code, server.requests) == (2, [])
+    assert f"{options[0]} needs --tools" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("config", "call", "setting"),
+    [
+        ("[tools]\nconfirm = true\n", ("write_file", {"filepath": "new.txt", "content": "x"}), "tools.allow"),
+        ('[safe]\nlevel = "files"\n', ("fetch_url", {"url": "http://example.org/"}), "safe.allow_hosts"),
+        ("", ("bash", {"command": "rm -rf /"}), "dangerous command"),
+    ],
+    ids=["confirm", "host", "dangerous"],
+)
+def test_a_call_that_needs_approval_fails_only_its_row(
+    ask: Ask, server: ModelServer, home: Home, *, config: str, call: tuple[str, dict[str, Any]], setting: str
+) -> None:
+    def reply(request: Request) -> Reply:
+        messages = request.json["messages"]
+        is_first = any(message["content"] == "Say word 0" for message in messages)
+        return wire.calls(call) if is_first and messages[-1]["role"] != "tool" else wire.says("done")
+
+    server.reply(reply)
+    (home.config / "config.toml").write_text(config)
+    file = write_rows(home.work, *make_rows(3))
+    result = ask.process(*COMMAND, file, "-O", "out.jsonl", "--tools", "-j", "1", timeout=60)
+    rows = read_output(home.work / "out.jsonl")
+    assert (result.code, [row["answer"] for row in rows]) == (12, [None, "done", "done"])
+    assert setting in rows[0]["error"]
+    assert not any(option in result.stderr for option in ("--yes", "--confirm", "--allow-host", "on a terminal"))
+
+
 HUGE_CHANGES = {
     "text": "yes | head -c 30000000 > big",
     "memory": "yes | head -c 900000000 > big",

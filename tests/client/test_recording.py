@@ -74,6 +74,43 @@ def test_a_recording_has_no_secrets_and_the_permissions_of_the_umask(ask: Ask, h
     assert stat.S_IMODE((home.work / FILE).stat().st_mode) == 0o644
 
 
+def test_compare_records_with_the_option(ask: Ask, replay: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("one"), wire.says("two"))
+    command = ("compare", "-m", "v/a", "-m", "v/b", "hi")
+    recorded = ask(*command, "--record", FILE)
+    replayed = replay(*command)
+    assert recorded.code == replayed.code == 0, replayed.stderr
+    first, second = (json.loads(result.text)["answers"] for result in (recorded, replayed))
+    assert [answer["text"] for answer in first] == [answer["text"] for answer in second]
+
+
+@pytest.mark.parametrize("tools", [(), ("--tools",), ("--tools", "--safe-files")], ids=["plain", "tools", "copies"])
+@pytest.mark.parametrize("how", ["option", pytest.param("variable", marks=pytest.mark.slow)])
+def test_rows_are_recorded(
+    ask: Ask, replay: Ask, home: Home, server: ModelServer, *, tools: tuple[str, ...], how: str
+) -> None:
+    server.reply(lambda request: wire.says(request.json["messages"][-1]["content"].upper()))
+    (home.work / "rows.txt").write_text("".join(f"row {number}\n" for number in range(12)))
+    command = ("map", "-m", "v/a", "Say {{line}}", "rows.txt", *tools)
+    options = ("--record", FILE) if how == "option" else ()
+    env = {} if options else {"ASK_RECORD": FILE}
+    recorded = ask.process(*command, "-j", "4", *options, env=env, timeout=120)
+    assert recorded.code == 0, recorded.stderr
+    assert len(read_records(home)) == len(server.requests) == 12
+    replayed = replay.process(*command, "--fresh", timeout=120)
+    assert replayed.code == 0, replayed.stderr
+    assert [json.loads(line)["answer"] for line in replayed.text.splitlines()] == [
+        f"SAY ROW {number}" for number in range(12)
+    ]
+
+
+def test_a_batch_is_not_recorded(ask: Ask, home: Home, server: ModelServer) -> None:
+    (home.work / "rows.txt").write_text("a\n")
+    result = ask("map", "--batch", "-m", "v/a", "Say {{line}}", "rows.txt", "--record", FILE)
+    assert (result.code, server.requests) == (2, [])
+    assert "--record" in result.stderr
+
+
 def test_a_stream_is_replayed_as_a_stream(ask: Ask, replay: Ask, server: ModelServer) -> None:
     answer = "One two\n\n  three."
     server.reply(wire.says(answer))

@@ -17,7 +17,7 @@ def test_the_options_are_those_of_the_command() -> None:
     options = {
         str(option.name) for option in command.params if isinstance(option, click.Option) and option.expose_value
     }
-    assert {*RunOptions._fields} == {*options, "words"}
+    assert {*RunOptions._fields} == {*options, "words", "is_row"}
 
 
 def test_an_option_that_is_not_given_has_the_default_of_the_record() -> None:

@@ -44,7 +44,25 @@ def test_a_link_in_place_of_the_temporary_file_is_not_followed(tmp_path: Path) -
 @pytest.mark.parametrize(
     "value",
     [
-        *("=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", '=HYPERLINK("x")', "\tx", "\n"),
+        *(
+            "=1+1",
+            "+1+1",
+            "-1-1",
+            "-A1",
+            "+",
+            "-1\n",
+            "+49 (30)",
+            "-1e",
+            "-\u0661",
+            "-1:2",
+            "@SUM(A1)",
+            "\t=1",
+            "\r=1",
+            "\n=1",
+            '=HYPERLINK("x")',
+            "\tx",
+            "\n",
+        ),
         *("\uff1d1+1", "\ufe66=1", "\u207a1", "\u22121", "\uff0b1", "\uff0d1", "\uff20x"),
         *(
             f"{start}=1"
@@ -65,6 +83,30 @@ def test_only_with_the_option_formulas_become_text(tmp_path: Path, value: str) -
         assert (row["a"], row["answer"]) == (expected, expected)
 
 
-@pytest.mark.parametrize("value", [-1, 0.5, None, "a=1", "1-1", "", " ", " a", "\xa0(-1)", "\u200b1-1", {"a": "=1"}])
+@pytest.mark.parametrize(
+    "value",
+    [
+        -1,
+        0.5,
+        "-5",
+        "+49",
+        "-5.25",
+        "-.5",
+        "-1,5",
+        "+1e-9",
+        "-5%",
+        "-1,234,567.89",
+        "+49 123 456",
+        None,
+        "a=1",
+        "1-1",
+        "",
+        " ",
+        " a",
+        "\xa0(-1)",
+        "\u200b1-1",
+        {"a": "=1"},
+    ],
+)
 def test_other_values_stay_unchanged(value: object) -> None:
     assert escape_formula(value) == format_cell(value)
