@@ -117,12 +117,11 @@ def _scan_folders(config: SandboxConfig, scan: FolderScan, protected_paths: Prot
     for folder in config.writable_folders:
         if not scan.scan(folder):
             is_complete = False
-            new = (
-                "new .env files and repositories"
-                if by_mounts
-                else "new repositories, and the targets of new .env links,"
+            missed = ".env files and repositories" if by_mounts else "repositories and targets of .env links"
+            protected_paths.add_warning(
+                f"{folder} is too large to be searched completely: {missed} deep inside it that no earlier run has "
+                "found are not protected; to protect them, start in a subfolder"
             )
-            protected_paths.add_warning(f"{folder} is large: {new} deep inside it are not protected")
     return is_complete
 
 

@@ -127,7 +127,7 @@ def test_a_large_folder_is_scanned_breadth_first_with_a_warning(folders: Folders
             (folders.work / f"many/{folder}/{number}").touch()
     folders.scan()
     assert folders.hidden == {"work/.env", "work/z/.env"}
-    assert "is large" in folders.warnings[0]
+    assert "is too large" in folders.warnings[0]
 
 
 def test_the_first_two_levels_are_scanned_completely_or_refused(
