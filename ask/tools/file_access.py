@@ -31,6 +31,8 @@ _MAX_NAMES_READ = 1_000
 _MAX_NAMES_LISTED = 20
 _OPEN_FOLDER_FLAGS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 """macOS has no O_PATH."""
+HIDDEN_REASON = "is hidden in safe mode: it may contain secrets"
+"""Why safe mode does not allow access to a file, after its path."""
 _FILE_TYPE_DESCRIPTIONS = {
     stat.S_IFDIR: "a directory; use list_dir",
     stat.S_IFIFO: "a pipe (FIFO), not a file",
@@ -199,6 +201,8 @@ def open_target(path: Path, context: ToolContext, *, for_writing: bool = False) 
         if not target.missing_folders:
             with suppress(FileNotFoundError):
                 status = os.stat(target.name, dir_fd=target.dir_fd, follow_symlinks=False)
+        if context.hides_files and status and _is_null_device(status) and target.path != Path(os.devnull):
+            raise ToolError(f"{escape_for_display(str(target.path))} {HIDDEN_REASON}")
         is_hidden_file = context.confinement.is_hidden_file if context.confinement else None
         yield target._replace(stat_result=status, is_hidden_file=is_hidden_file)
     finally:
@@ -430,6 +434,10 @@ def escape_for_display(name: str) -> str:
     """Return a file name on one line, with control characters and invalid UTF-8 escaped."""
     text = os.fsencode(name).decode("utf-8", "backslashreplace")
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _is_null_device(status: os.stat_result) -> bool:
+    return stat.S_ISCHR(status.st_mode) and status.st_rdev == os.stat(os.devnull).st_rdev
 
 
 def _require_regular_file(display_name: str, status: os.stat_result) -> None:
