@@ -174,7 +174,7 @@ class ToolLoop:
         if denial and not isinstance(result.error, RunInterruptedError):
             from ask.safety.policy import NO_TERMINAL
 
-            message = f"a tool call was denied by {denial.rule} ({NO_TERMINAL})"
+            message = f"a tool call was denied: {NO_TERMINAL} (rule: {denial.rule})"
             result.error = SafetyError(message, denial.hint)
         if result.error is not None:
             result.error.redact(self._request.secrets.redact)  # before the error is saved

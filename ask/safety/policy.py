@@ -130,7 +130,7 @@ class ToolPolicy(NamedTuple):
         try:
             host = extract_host(arguments)
         except ToolError as error:
-            return Decision(Verdict.DENY, "no host", str(error))
+            return Decision(Verdict.DENY, "host refused", str(error))
         if host in self.allowed_hosts:
             return Decision(Verdict.ALLOW, "--allow-host")
         return Decision(Verdict.ASK, f"host {host}", hint=f"use --allow-host {host}", host=host)

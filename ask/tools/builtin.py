@@ -37,6 +37,19 @@ def _get_host(url: str) -> str:
     return parse_url(url).host
 
 
+def _get_public_host(url: str) -> str:
+    """Return the host of an http(s) URL if its name does not already show that it is not public.
+
+    Raises:
+        ToolError: The URL is invalid or ambiguous, or its host is not public.
+    """
+    from ask.tools.network_policy import check_public_host
+
+    host = _get_host(url)
+    check_public_host(host)
+    return host
+
+
 _STRING_SCHEMA = {"type": "string"}
 
 READ_FILE = Tool(
@@ -114,7 +127,7 @@ FETCH_URL = Tool(
     ),
     _load_on_call("fetch_url", "run_fetch_url"),
     has_side_effects=False,
-    get_host=lambda arguments: _get_host(arguments["url"]),
+    get_host=lambda arguments: _get_public_host(arguments["url"]),
     is_sandboxed=False,
 )
 
