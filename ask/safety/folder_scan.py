@@ -20,7 +20,7 @@ from ask.safety.crowded_folders import cover_paths, limit_mounts
 from ask.safety.git_paths import GitReader, find_git
 from ask.safety.home_links import find_linked_paths
 from ask.safety.outer_repository import REPOSITORY_CONTENT, read_gitfile
-from ask.safety.path_policy import SYSTEM_FOLDERS
+from ask.safety.path_policy import SYSTEM_FOLDERS, format_folder_hint
 from ask.safety.protected_paths import (
     PROTECTED_NAME_SET,
     SHOWN_ONCE,
@@ -181,7 +181,7 @@ def _protect_git_paths(
         if repository.git_dir and folder in config.writable_folders and folder.is_relative_to(repository.git_dir):
             raise SafetyError(
                 f"safe mode protects nothing in {folder}: it belongs to the git repository {repository.git_dir}",
-                "start in the project's own folder",
+                format_folder_hint(folder, config.working_directory),
             )
         if repository.error:
             is_complete = False
