@@ -17,7 +17,7 @@ from ask.text import find_similar
 from ask.tools.base import ApprovedFile, FolderConfinement, ToolContext, ToolError
 from ask.tools.file_names import find_equivalent_path
 
-MAX_FILE_SIZE = 10 * 1024 * 1024
+MAX_FILE_SIZE = 10_000_000
 """Largest file that is read or written, in bytes."""
 
 _MAX_PATH_LENGTH = 4_096
@@ -33,6 +33,7 @@ _OPEN_FOLDER_FLAGS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_
 """macOS has no O_PATH."""
 HIDDEN_REASON = "is hidden in safe mode: it may contain secrets"
 """Why safe mode does not allow access to a file, after its path."""
+_PDF_START = b"%PDF-"
 _FILE_TYPE_DESCRIPTIONS = {
     stat.S_IFDIR: "a directory; use list_dir",
     stat.S_IFIFO: "a pipe (FIFO), not a file",
@@ -167,13 +168,15 @@ class FileTarget(NamedTuple):
             if self.is_hidden_file and self.is_hidden_file(status):
                 raise ToolError(f"{display_name} is another name of a file that is hidden in safe mode")
             # Files in /proc report size 0, and any file may be growing.
-            data = file.read(MAX_FILE_SIZE + 1) or b"" if status.st_size <= MAX_FILE_SIZE else b""
+            data = file.read(MAX_FILE_SIZE + 1 if status.st_size <= MAX_FILE_SIZE else len(_PDF_START)) or b""
         size = max(status.st_size, len(data))
         if size > MAX_FILE_SIZE:
-            raise ToolError(
-                f"{display_name}: {size:,} bytes, over the limit of {MAX_FILE_SIZE:,}; read a part of it with grep, "
-                "head, tail or sed -n in bash"
-            )
+            advice = "read a part of it with grep, head, tail or sed -n in bash"
+            if data.startswith(_PDF_START):
+                advice = "the user can attach it with -f FILE, or pdftotext can convert it"
+            elif self.is_hidden_file:  # there is no bash
+                advice = "the user can attach it, or a part of it, with -f FILE"
+            raise ToolError(f"{display_name}: {size:,} bytes, over the limit of {MAX_FILE_SIZE:,}; {advice}")
         return data
 
     def require_name(self) -> str:
