@@ -138,7 +138,14 @@ def list_config_keys() -> list[ConfigKeyReference]:
 
 def format_type(kind: type) -> str:
     """Name a Python type in the terms of TOML."""
-    words = {str: "text", Literal: "text", bool: "true or false", int: "whole number", float: "number", list: "list of texts"}
+    words = {
+        str: "text",
+        Literal: "text",
+        bool: "true or false",
+        int: "whole number",
+        float: "number",
+        list: "list of texts",
+    }
     return words[settings.get_kind(kind)]
 
 

@@ -196,9 +196,12 @@ def _protect_git_paths(
             protected_paths.protect(path.path, path.placeholder_type, used_by="git")
     if commands := list(dict.fromkeys(unclear_commands)):
         more = f"; and {len(commands) - _MAX_NAMED_COMMANDS} more" if len(commands) > _MAX_NAMED_COMMANDS else ""
+        has_python = any("python" in command for command in commands)
+        advice = "; with python3 -I, modules in the folder are not imported" if has_python else ""
         protected_paths.add_warning(
-            f"git runs commands whose files may be unprotected ({'; '.join(commands[:_MAX_NAMED_COMMANDS])}{more}): "
-            f"after a run, look for new files of theirs before you use git {SHOWN_ONCE}"
+            f"git runs commands whose files the model may be able to change or create "
+            f"({'; '.join(commands[:_MAX_NAMED_COMMANDS])}{more}): after a run, read its changes with ask undo -n before "
+            f"you use git, even git status{advice} {SHOWN_ONCE}"
         )
     return is_complete
 

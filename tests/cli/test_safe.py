@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from ask.safety.protected_paths import SHOWN_ONCE
 from tests import wire
 from tests.escapes.safe_runs import build_environment, create_ask_host
 from tests.escapes.test_failing_closed import ANOTHER, HIDDEN, build_changed_host_command
@@ -121,3 +122,13 @@ def test_a_remembered_path_is_forgotten_on_request(ask: Ask, home: Home, server:
     (notice,) = [line for line in ask("--safe-files", "go").stderr.splitlines() if "as in an earlier run" in line]
     assert "1 path stays" in notice
     assert f"{home.work}/other" in notice
+
+
+def test_commands_of_git_are_always_named(home: Home) -> None:
+    ask = Ask(home.env, home.work)
+    assert ask.shell("git init -q && git config alias.go '!python3 -m go'").code == 0
+    for _ in range(2):
+        rows = json.loads(ask("safe", "--files", "--json").text)
+        [found] = [row["found"] for row in rows if "alias.go" in row["found"]]
+        assert not found.endswith(SHOWN_ONCE)
+        assert "python3 -I" in found
