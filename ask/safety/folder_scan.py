@@ -145,9 +145,12 @@ def _add_earlier_secrets(
     hidden = frozenset(scan.hidden_paths)
     names = [str(path) for path in earlier if hidden.isdisjoint((path, *path.parents))] if is_complete else []
     if names:
-        count = f"{len(names):,} paths stay" if len(names) > 1 else "1 path stays"
+        from shlex import quote
+
+        count, them = (f"{len(names):,} paths stay", "the first one") if len(names) > 1 else ("1 path stays", "it")
         protected_paths.add_warning(
-            f"{count} hidden, as in an earlier run: {join_names(names, 3)}; ask safe --forget PATH makes it readable"
+            f"{count} hidden, as in an earlier run: {join_names(names, 3)}; to make {them} readable: ask safe --forget "
+            f"{quote(names[0])}"
         )
     return list(dict.fromkeys((*scan.hidden_paths, *earlier)))
 
@@ -200,8 +203,8 @@ def _protect_git_paths(
         advice = "; with python3 -I, modules in the folder are not imported" if has_python else ""
         protected_paths.add_warning(
             f"git runs commands whose files the model may be able to change or create "
-            f"({'; '.join(commands[:_MAX_NAMED_COMMANDS])}{more}): after a run, read its changes with ask undo -n before "
-            f"you use git, even git status{advice} {SHOWN_ONCE}"
+            f"({'; '.join(commands[:_MAX_NAMED_COMMANDS])}{more}): after a run, read its changes with ask undo -n "
+            f"before you use git, even git status{advice} {SHOWN_ONCE}"
         )
     return is_complete
 

@@ -116,12 +116,14 @@ def test_a_remembered_path_is_forgotten_on_request(ask: Ask, home: Home, server:
     assert "3 paths" in notice
     assert "--forget" in notice
     result = ask("safe", "--forget", "secrets")
-    assert (result.code, result.text) == (0, f"Forgot 2 paths in {home.work}/secrets.\n")
-    assert ask("safe", "--forget", "secrets").code == 2
+    assert (result.code, result.text) == (0, f"Forgot 2 paths in {home.work}/secrets: a, b.\n")
+    unknown = ask("safe", "--forget", "secrets")
+    assert unknown.code == 2
+    assert f"{home.work}/other" in unknown.stderr
     assert ask("safe", "--forget", "other", "--json").code == 2
     (notice,) = [line for line in ask("--safe-files", "go").stderr.splitlines() if "as in an earlier run" in line]
     assert "1 path stays" in notice
-    assert f"{home.work}/other" in notice
+    assert f"ask safe --forget {home.work}/other" in notice
 
 
 def test_commands_of_git_are_always_named(home: Home) -> None:
