@@ -459,6 +459,10 @@ def probe_safe_mode(settings: Settings, directory: Path, app: AppContext) -> Ite
     except SafetyError as error:
         yield problem("sandbox" if is_sandbox else "file tools", error.message, error.hint)
         return
+    for repository in () if settings.allow_git else sandbox_config.outer_repositories:
+        reason = repository.reason or f"its repository is outside ({repository.paths[0]})"
+        fix = "" if repository.reason else "--allow-git makes it readable"
+        yield warning("git", f"does not work in {repository.folder}: {reason}", fix)
     yield ok("can be written", ", ".join(map(str, sandbox_config.writable_folders)))
     yield ok("can be fetched from", f"{hosts}; other hosts after asking" if hosts else "any host, after asking")
     option = "--safe" if is_sandbox else "--safe-files"

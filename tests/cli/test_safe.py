@@ -134,3 +134,12 @@ def test_commands_of_git_are_always_named(home: Home) -> None:
         [found] = [row["found"] for row in rows if "alias.go" in row["found"]]
         assert not found.endswith(SHOWN_ONCE)
         assert "python3 -I" in found
+
+
+@pytest.mark.needs("bwrap")
+def test_a_repository_around_the_folder_is_reported(home: Home) -> None:
+    ask = Ask(home.env, home.work)
+    assert ask.shell("git init -q && mkdir sub").code == 0
+    rows = json.loads(replace(ask, cwd=home.work / "sub")("safe", "--json").text)
+    [fix] = [row["fix"] for row in rows if row["check"] == "git"]
+    assert "--allow-git" in fix
