@@ -167,8 +167,8 @@ def are_changes_accepted(
     if answer is None:
         names, have = format_paths([change.path for change in changes], root), "has" if len(changes) == 1 else "have"
         app.console.print_notice(
-            f"no instructions are sent, because {names} {have} changed since a run in safe mode began: check this, then "
-            "run ask context trust"
+            f"no instructions are sent, because {names} {have} changed since a run in safe mode began: check this, "
+            "then run ask context trust"
         )
         return False
     if answer:
