@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import nullcontext, suppress
 from itertools import islice
 from pathlib import Path
+from shlex import quote
 
 from ask.errors import SafetyError
 from ask.safety.crowded_folders import cover_paths, limit_mounts
@@ -145,8 +146,6 @@ def _add_earlier_secrets(
     hidden = frozenset(scan.hidden_paths)
     names = [str(path) for path in earlier if hidden.isdisjoint((path, *path.parents))] if is_complete else []
     if names:
-        from shlex import quote
-
         count, them = (f"{len(names):,} paths stay", "the first one") if len(names) > 1 else ("1 path stays", "it")
         protected_paths.add_warning(
             f"{count} hidden, as in an earlier run: {join_names(names, 3)}; to make {them} readable: ask safe --forget "

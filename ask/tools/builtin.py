@@ -26,27 +26,17 @@ def _load_on_call(module: str, function: str) -> Callable[..., Any]:
     return call
 
 
-def _get_host(url: str) -> str:
+def _get_host(url: str, *, must_be_public: bool = False) -> str:
     """Return the host of an http(s) URL.
 
     Raises:
-        ToolError: The URL is invalid or ambiguous.
+        ToolError: The URL is invalid or ambiguous, or its host is evidently not public, but must be.
     """
-    from ask.tools.network_policy import parse_url
+    from ask.tools.network_policy import check_public_host, parse_url
 
-    return parse_url(url).host
-
-
-def _get_public_host(url: str) -> str:
-    """Return the host of an http(s) URL if its name does not already show that it is not public.
-
-    Raises:
-        ToolError: The URL is invalid or ambiguous, or its host is not public.
-    """
-    from ask.tools.network_policy import check_public_host
-
-    host = _get_host(url)
-    check_public_host(host)
+    host = parse_url(url).host
+    if must_be_public:
+        check_public_host(host)
     return host
 
 
@@ -127,7 +117,7 @@ FETCH_URL = Tool(
     ),
     _load_on_call("fetch_url", "run_fetch_url"),
     has_side_effects=False,
-    get_host=lambda arguments: _get_public_host(arguments["url"]),
+    get_host=lambda arguments: _get_host(arguments["url"], must_be_public=True),
     is_sandboxed=False,
 )
 
