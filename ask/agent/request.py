@@ -371,7 +371,8 @@ def read_settings(
     )
     for name in ("allow_dirs", "allow_git", "allow_hosts", "allow_tools"):
         if getattr(options, name) and not settings.safe:
-            raise UsageError(f"--{name.replace('_', '-').rstrip('s')} needs --safe", "add --safe or --safe-files")
+            hint = "add --safe" if name == "allow_git" else "add --safe or --safe-files"
+            raise UsageError(f"--{name.replace('_', '-').rstrip('s')} needs --safe", hint)
     if options.allow_git and settings.safe_level == FILES_LEVEL:
         raise UsageError("--allow-git has no effect with --safe-files, which runs no commands", "use --safe")
     return settings

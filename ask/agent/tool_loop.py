@@ -174,7 +174,7 @@ class ToolLoop:
         if denial and not isinstance(result.error, RunInterruptedError):
             from ask.safety.policy import NO_TERMINAL
 
-            message = f"a tool call was denied by {denial.rule} ({NO_TERMINAL})"
+            message = f"a tool call was denied: {NO_TERMINAL} (rule: {denial.rule})"
             # Another row may need no approval, so that the error is not one of all rows.
             error_type = AskError if self._request.settings.is_row else SafetyError
             result.error = error_type(message, denial.hint)

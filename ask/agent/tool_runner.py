@@ -232,7 +232,7 @@ class ToolRunner:
         response = self._request_approval(pending_call)
         if response is None:
             self.unattended_denial = decision
-            self._on_event(Notice(f"{tool.spec.name} was denied by {decision.rule}: {NO_TERMINAL}"))
+            self._on_event(Notice(f"{tool.spec.name} was denied: {NO_TERMINAL} (rule: {decision.rule})"))
             raise ToolCallRejectedError(f"{decision.rule}: no terminal", f"denied: {NO_TERMINAL}")
         from ask.safety.approval import ApprovalChoice
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -14,7 +15,7 @@ from ask.config.resolution import resolve_settings
 from ask.errors import UsageError
 from ask.project.instructions import find_project_root
 from ask.project.trust import TrustStore
-from ask.project.trust_marks import TrustMarks
+from ask.project.trust_marks import InstructionSearch, TrustMarks
 from ask.render.amounts import format_since
 from ask.render.table import write_table
 from ask.text import decode_argument
@@ -28,16 +29,32 @@ def command() -> None:
 @command.command("list", short_help="List the projects that you were asked about.")
 @JSON_OPTION
 def list_command(*, as_json: bool) -> None:
-    """List the projects that you were asked about, and whether their AGENTS.md and skills are sent."""
-    rows = [
-        {
-            "project": decode_argument(str(root)),
-            "trusted": decision.is_trusted if as_json else "yes" if decision.is_trusted else "no",
-            "since": format_since(decision.time, as_json=as_json),
-        }
-        for root, decision in TrustStore(AppContext().app_dirs.trust_file).read().items()
-    ]
+    """List the projects that you were asked about, and whether their AGENTS.md and skills are sent.
+
+    "changed" means that a run in safe mode may have changed them, so that you are asked again.
+    """
+    app = AppContext()
+    names = resolve_settings(RunOptions(), app.environment, app.config).context_files
+    marks = TrustMarks(app.app_dirs.trust_marks)
+    rows = []
+    for root, decision in TrustStore(app.app_dirs.trust_file).read().items():
+        is_changed = decision.is_trusted and bool(marks.find_changes(root, _find_folders(root, names), names))
+        trusted = "changed" if is_changed else "yes" if decision.is_trusted else "no"
+        rows.append(
+            {
+                "project": decode_argument(str(root)),
+                "trusted": decision.is_trusted if as_json else trusted,
+                **({"changed": is_changed} if as_json else {}),
+                "since": format_since(decision.time, as_json=as_json),
+            }
+        )
     write_table(rows, as_json=as_json)
+
+
+def _find_folders(root: Path, names: Sequence[str]) -> Iterator[Path]:
+    """Yield the folders of a project that have instructions. They are searched for only when they are needed."""
+    yield root
+    yield from {path.parent for path in InstructionSearch(root, names).search_project().paths}
 
 
 @command.command("trust", short_help="Trust a project with its current instructions.")

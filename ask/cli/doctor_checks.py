@@ -54,6 +54,7 @@ from ask.safety.approval_store import ApprovalStore
 from ask.safety.bubblewrap import find_bubblewrap, read_bubblewrap_version
 from ask.safety.file_confinement import FileConfinement
 from ask.safety.policy import ToolPolicy
+from ask.safety.protected_paths import SHOWN_ONCE
 from ask.safety.safe_mode import parse_allowed_host, prepare_sandbox_config
 from ask.safety.sandbox import Sandbox
 from ask.safety.sandbox_config import SandboxConfig
@@ -458,6 +459,10 @@ def probe_safe_mode(settings: Settings, directory: Path, app: AppContext) -> Ite
     except SafetyError as error:
         yield problem("sandbox" if is_sandbox else "file tools", error.message, error.hint)
         return
+    for repository in () if settings.allow_git else sandbox_config.outer_repositories:
+        reason = repository.reason or f"its repository is outside ({repository.paths[0]})"
+        fix = "" if repository.reason else "--allow-git makes it readable"
+        yield warning("git", f"does not work in {repository.folder}: {reason}", fix)
     yield ok("can be written", ", ".join(map(str, sandbox_config.writable_folders)))
     yield ok("can be fetched from", f"{hosts}; other hosts after asking" if hosts else "any host, after asking")
     option = "--safe" if is_sandbox else "--safe-files"
@@ -467,7 +472,7 @@ def probe_safe_mode(settings: Settings, directory: Path, app: AppContext) -> Ite
 def _probe_sandbox(config: SandboxConfig) -> Iterator[CheckResult]:
     with Sandbox(config) as sandbox:
         yield from (ok(result.name, "blocked (verified)") for result in sandbox.self_test_results)
-        yield from (warning("protected files", text) for text in sandbox.warnings)
+        yield from _report_gaps(sandbox.warnings)
 
 
 def _probe_confinement(config: SandboxConfig) -> Iterator[CheckResult]:
@@ -482,7 +487,11 @@ def _probe_confinement(config: SandboxConfig) -> Iterator[CheckResult]:
             if not is_prevented:
                 raise SafetyError(f"path checks do not work here: {name} succeeded", "use --no-tools")
             yield ok(name, "blocked (verified)")
-        yield from (warning("protected files", text) for text in confinement.warnings)
+        yield from _report_gaps(confinement.warnings)
+
+
+def _report_gaps(warnings: Iterable[str]) -> Iterator[CheckResult]:
+    return (warning("protected files", text.removesuffix(SHOWN_ONCE).rstrip()) for text in warnings)
 
 
 def check_shell(app: AppContext) -> Iterator[CheckResult]:

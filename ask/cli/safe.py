@@ -14,8 +14,11 @@ from ask.config.options import RunOptions
 from ask.config.resolution import resolve_settings
 from ask.config.settings import FILES_LEVEL
 from ask.errors import SafetyError, UsageError
-from ask.safety.scan_record import forget_paths
-from ask.text import decode_argument
+from ask.safety.scan_record import forget_paths, read_hidden_paths
+from ask.text import decode_argument, format_one_line, join_names
+
+MAX_NAMES = 10
+"""Maximum number of paths that a message names."""
 
 
 @subcommand("safe")
@@ -48,8 +51,12 @@ def command(*, files: bool, forget: str | None, as_json: bool) -> None:
 def _forget(app: AppContext, path: Path) -> str:
     """Forget what safe mode remembers about a path and the paths in it, and describe that."""
     path = Path(os.path.realpath(path))
-    name = decode_argument(str(path))
-    count = forget_paths(app.app_dirs.scan_record.parent, path)
-    if not count:
-        raise UsageError(f"safe mode remembers nothing about {name}", "ask safe names some of what it remembers")
-    return f"Forgot {count:,} {'path' if count == 1 else 'paths'} in {name}."
+    name, state_folder = decode_argument(str(path)), app.app_dirs.scan_record.parent
+    forgotten = forget_paths(state_folder, path)
+    if not forgotten:
+        hidden = list(map(format_one_line, map(decode_argument, read_hidden_paths(state_folder))))
+        hint = f"it has hidden {join_names(hidden, MAX_NAMES)}" if hidden else "it has hidden nothing"
+        raise UsageError(f"safe mode remembers nothing about {name}", hint)
+    names = [format_one_line(decode_argument(os.path.relpath(each, path))) for each in forgotten if each != str(path)]
+    shown = f": {join_names(names, MAX_NAMES)}" if names else ""
+    return f"Forgot {len(forgotten):,} {'path' if len(forgotten) == 1 else 'paths'} in {name}{shown}."

@@ -34,7 +34,9 @@ def read_url(url: str, readers: InputReaders) -> PromptInputs:
         if response.is_error:
             raise FileError(f"cannot read {name} ({format_one_line(response.status_line)})", "check the address")
         if response.truncation_reason and len(response.body) >= MAX_BODY_SIZE:
-            raise FileError(f"{name} is larger than {MAX_BODY_SIZE} bytes", "save it, and attach a part of it")
+            raise FileError(
+                f"{name} is larger than {MAX_BODY_SIZE} bytes", "save it, and attach the file or a part of it"
+            )
         if response.truncation_reason:
             raise NetworkError(f"{name} is incomplete ({response.truncation_reason})", NETWORK_HINT)
         if detect_media_type(response.body):

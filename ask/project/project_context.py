@@ -142,7 +142,8 @@ def is_project_trusted(
     if answer is None:
         names = ", ".join([*(file.name for file in files), *(f"the skill {skill.name}" for skill in skills)])
         app.console.print_notice(
-            f"not sent, because this project is not trusted: {format_one_line(names)} (see --context)"
+            f"not sent, because this project is not trusted: {format_one_line(names)}; check it, then run ask context "
+            "trust, or add --context for this run"
         )
         return False
     try:
@@ -176,10 +177,10 @@ def are_changes_accepted(
     title = "These instructions have changed since a run in safe mode began:"
     answer = confirm(f"ask: {title}\n{shown}\nSend them, here and from now on?")
     if answer is None:
-        names = format_paths([change.path for change in changes], root)
+        names, have = format_paths([change.path for change in changes], root), "has" if len(changes) == 1 else "have"
         app.console.print_notice(
-            f"no instructions are sent, because {names} has changed since a run in safe mode began: check it, then run "
-            "ask context trust"
+            f"no instructions are sent, because {names} {have} changed since a run in safe mode began: check this, "
+            "then run ask context trust"
         )
         return False
     if answer:

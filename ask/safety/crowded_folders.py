@@ -26,6 +26,7 @@ MAX_POSSIBLE_MOUNTS = 2_500
 _HIDDEN_FOLDER_MOUNTS = 2
 """Mounts that hide a folder: an empty one, which is then made read-only."""
 _MAX_NAMES = 3
+_WAY_OUT = "start in it, or add --allow-dir with it"
 
 
 def limit_mounts(filesystem: HostFilesystem, writable_folders: Sequence[Path]) -> tuple[HostFilesystem, list[str]]:
@@ -44,7 +45,10 @@ def limit_mounts(filesystem: HostFilesystem, writable_folders: Sequence[Path]) -
     warnings = []
     if hidden:
         names = _format_counts(frozenset(hidden), (*filesystem.hidden_files, *filesystem.hidden_folders))
-        warnings.append(f"hidden in this run, because of too many files for secrets: {names}")
+        warnings.append(
+            f"hidden in this run, because of too many files for secrets in total: {names}; to use one of these "
+            f"folders, {_WAY_OUT}"
+        )
         filesystem = cover_paths(filesystem._replace(hidden_folders=(*filesystem.hidden_folders, *hidden)))
 
     hidden_paths = (*filesystem.hidden_files, *filesystem.hidden_folders)
@@ -55,8 +59,8 @@ def limit_mounts(filesystem: HostFilesystem, writable_folders: Sequence[Path]) -
     if crowded:
         names = _format_counts(frozenset(crowded), (*filesystem.protected_paths, *hidden_paths))
         warnings.append(
-            f"read-only in this run, because of too many protected files: {names}; to change something there, start "
-            "in a subfolder"
+            f"read-only in this run, because of too many protected files in total: {names}; to change one of these "
+            f"folders, {_WAY_OUT}"
         )
         filesystem = filesystem._replace(crowded_folders=(*filesystem.crowded_folders, *crowded))
         read_only, pinned = _select_read_only(filesystem, writable_folders)

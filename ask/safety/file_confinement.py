@@ -21,11 +21,10 @@ from ask.safety.folder_scan import inspect_filesystem, is_virtual_environment
 from ask.safety.protected_paths import PROTECTED_NAME_SET
 from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
 from ask.tools.base import FolderConfinement, ToolContext, ToolError
-from ask.tools.file_access import open_target
+from ask.tools.file_access import HIDDEN_REASON, open_target
 from ask.tools.secret_files import can_contain_secrets
 
 _PROTECTED = "is read-only in safe mode: other programs run it or trust it"
-_SECRET = "is hidden in safe mode: it may contain secrets"  # noqa: S105
 
 
 class FileConfinement:
@@ -70,7 +69,7 @@ class FileConfinement:
             if normalized_path in self._hidden_paths or (
                 can_contain_secrets(normalized) and not is_virtual_environment(current)
             ):
-                return _SECRET
+                return HIDDEN_REASON
             if for_writing and (normalized in PROTECTED_NAME_SET or normalized_path in self._protected_paths):
                 return _PROTECTED
         return ""

@@ -14,13 +14,14 @@ from collections.abc import Iterable, Sequence
 from contextlib import nullcontext, suppress
 from itertools import islice
 from pathlib import Path
+from shlex import quote
 
 from ask.errors import SafetyError
 from ask.safety.crowded_folders import cover_paths, limit_mounts
 from ask.safety.git_paths import GitReader, find_git
 from ask.safety.home_links import find_linked_paths
 from ask.safety.outer_repository import REPOSITORY_CONTENT, read_gitfile
-from ask.safety.path_policy import SYSTEM_FOLDERS
+from ask.safety.path_policy import SYSTEM_FOLDERS, format_folder_hint
 from ask.safety.protected_paths import (
     PROTECTED_NAME_SET,
     SHOWN_ONCE,
@@ -117,12 +118,11 @@ def _scan_folders(config: SandboxConfig, scan: FolderScan, protected_paths: Prot
     for folder in config.writable_folders:
         if not scan.scan(folder):
             is_complete = False
-            new = (
-                "new .env files and repositories"
-                if by_mounts
-                else "new repositories, and the targets of new .env links,"
+            missed = ".env files and repositories" if by_mounts else "repositories and targets of .env links"
+            protected_paths.add_warning(
+                f"{folder} is too large to be searched completely: {missed} deep inside it that no earlier run has "
+                "found are not protected; to protect them, start in a subfolder"
             )
-            protected_paths.add_warning(f"{folder} is large: {new} deep inside it are not protected")
     return is_complete
 
 
@@ -146,9 +146,10 @@ def _add_earlier_secrets(
     hidden = frozenset(scan.hidden_paths)
     names = [str(path) for path in earlier if hidden.isdisjoint((path, *path.parents))] if is_complete else []
     if names:
-        count = f"{len(names):,} paths stay" if len(names) > 1 else "1 path stays"
+        count, them = (f"{len(names):,} paths stay", "the first one") if len(names) > 1 else ("1 path stays", "it")
         protected_paths.add_warning(
-            f"{count} hidden, as in an earlier run: {join_names(names, 3)}; ask safe --forget PATH makes it readable"
+            f"{count} hidden, as in an earlier run: {join_names(names, 3)}; to make {them} readable: ask safe --forget "
+            f"{quote(names[0])}"
         )
     return list(dict.fromkeys((*scan.hidden_paths, *earlier)))
 
@@ -182,7 +183,7 @@ def _protect_git_paths(
         if repository.git_dir and folder in config.writable_folders and folder.is_relative_to(repository.git_dir):
             raise SafetyError(
                 f"safe mode protects nothing in {folder}: it belongs to the git repository {repository.git_dir}",
-                "start in the project's own folder",
+                format_folder_hint(folder, config.working_directory),
             )
         if repository.error:
             is_complete = False
@@ -197,9 +198,12 @@ def _protect_git_paths(
             protected_paths.protect(path.path, path.placeholder_type, used_by="git")
     if commands := list(dict.fromkeys(unclear_commands)):
         more = f"; and {len(commands) - _MAX_NAMED_COMMANDS} more" if len(commands) > _MAX_NAMED_COMMANDS else ""
+        has_python = any("python" in command for command in commands)
+        advice = "; with python3 -I, modules in the folder are not imported" if has_python else ""
         protected_paths.add_warning(
-            f"git runs commands whose files may be unprotected ({'; '.join(commands[:_MAX_NAMED_COMMANDS])}{more}): "
-            f"after a run, look for new files of theirs before you use git {SHOWN_ONCE}"
+            f"git runs commands whose files the model may be able to change or create "
+            f"({'; '.join(commands[:_MAX_NAMED_COMMANDS])}{more}): after a run, read its changes with ask undo -n "
+            f"before you use git, even git status{advice} {SHOWN_ONCE}"
         )
     return is_complete
 

@@ -175,16 +175,22 @@ def _list_code_folders() -> list[Path]:
     return [_resolve(path) for path in folders]
 
 
+def format_folder_hint(folder: Path, working_directory: Path) -> str:
+    """Say what to do about a writable folder that safe mode refuses."""
+    if folder == working_directory:
+        return "start in the project's own folder"
+    return "choose a smaller folder for --allow-dir (or safe.allow_dirs)"
+
+
 def _check_folders(folders: Sequence[Path], homes: Sequence[Path], own_folders: Sequence[Path]) -> None:
     """Refuse writable folders that would defeat the sandbox."""
     for folder in folders:
-        _check_folder(folder, homes, own_folders)
+        _check_folder(folder, format_folder_hint(folder, folders[0]), homes, own_folders)
     _check_mounts(folders)
 
 
-def _check_folder(folder: Path, homes: Sequence[Path], own_folders: Sequence[Path]) -> None:
-    """Refuse a writable folder that would defeat the sandbox."""
-    hint = "start in the project's own folder"
+def _check_folder(folder: Path, hint: str, homes: Sequence[Path], own_folders: Sequence[Path]) -> None:
+    """Refuse a writable folder that would defeat the sandbox, with a hint for the user."""
     if any(_resolve(path).is_relative_to(folder) for path in _HOST_FOLDERS):
         raise SafetyError(f"safe mode protects nothing in {folder}: it contains the system", hint)
     if any(home.is_relative_to(folder) for home in homes):

@@ -135,7 +135,7 @@ class ToolPolicy(NamedTuple):
         try:
             host = extract_host(arguments)
         except ToolError as error:
-            return Decision(Verdict.DENY, "no host", str(error))
+            return Decision(Verdict.DENY, "host refused", str(error))
         if host in self.allowed_hosts:
             return Decision(Verdict.ALLOW, "--allow-host")
         hint = f"add {host} to safe.allow_hosts in config.toml" if self.is_row else f"use --allow-host {host}"

@@ -162,7 +162,10 @@ class SafeModeSession:
         changed = self._mark.close() if self._mark else ()
         if changed:
             names = format_paths(changed, self._directory)
-            self._notify(f"{names} was changed in this run: you will be asked before it is sent to a model")
+            was, it_is = ("was", "it is") if len(changed) == 1 else ("were", "they are")
+            self._notify(
+                f"{names} {was} created or changed in this run: you will be asked before {it_is} sent to a model"
+            )
 
     def __enter__(self) -> Self:
         return self

@@ -74,8 +74,17 @@ def write_scan_record(state_folder: Path, folders: Sequence[Path], found: ScanRe
                 records[folder] = record
 
 
-def forget_paths(state_folder: Path, path: Path) -> int:
-    """Forget what is stored for a path and for everything in it; return the number of paths.
+def read_hidden_paths(state_folder: Path) -> list[str]:
+    """Return all paths that runs have hidden.
+
+    Raises:
+        SafetyError: the file cannot be read.
+    """
+    return list(dict.fromkeys(name for record in _read_records(state_folder).values() for name in record.hidden))
+
+
+def forget_paths(state_folder: Path, path: Path) -> list[str]:
+    """Forget what is stored for a path and for everything in it; return these paths.
 
     Raises:
         SafetyError: the file cannot be read or written.
@@ -87,7 +96,7 @@ def forget_paths(state_folder: Path, path: Path) -> int:
             records[folder] = ScanRecord._make(
                 tuple(name for name in names if name not in forgotten) for names in record
             )
-    return len(forgotten)
+    return sorted(forgotten)
 
 
 @contextmanager

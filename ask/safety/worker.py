@@ -96,6 +96,7 @@ def _serve_calls(frames: Iterator[tuple[bytes, bytes]], replies: int, start_mess
             placeholders=frozenset(map(Path, settings["placeholders"])),
             approved_file=approved_file,
             keep_hard_links=False,  # another name of the file may be outside the writable folders
+            hides_files=True,
         )
         result = _execute_call(tools.get(call["tool"]), call["arguments"], context, monitor)
         send_frame(worker_channel.DONE, _encode_result(result))

@@ -75,6 +75,7 @@ class ToolContext(NamedTuple):
         keep_hard_links: Rewrite a file with several hard links in place; otherwise the path written gets its own copy.
         placeholders: Files and folders that safe mode creates for a run; they are not listed while they are empty.
         confinement: The folders that the file tools can access; None allows all that the process can access.
+        hides_files: Whether files that are hidden appear as the null device, as in the sandbox.
     """
 
     directory: Path
@@ -91,6 +92,7 @@ class ToolContext(NamedTuple):
     keep_hard_links: bool = True
     placeholders: Collection[Path] = frozenset()
     confinement: FolderConfinement | None = None
+    hides_files: bool = False
 
 
 class ToolResult(NamedTuple):

@@ -26,15 +26,18 @@ def _load_on_call(module: str, function: str) -> Callable[..., Any]:
     return call
 
 
-def _get_host(url: str) -> str:
+def _get_host(url: str, *, must_be_public: bool = False) -> str:
     """Return the host of an http(s) URL.
 
     Raises:
-        ToolError: The URL is invalid or ambiguous.
+        ToolError: The URL is invalid or ambiguous, or its host is evidently not public, but must be.
     """
-    from ask.tools.network_policy import parse_url
+    from ask.tools.network_policy import check_public_host, parse_url
 
-    return parse_url(url).host
+    host = parse_url(url).host
+    if must_be_public:
+        check_public_host(host)
+    return host
 
 
 _STRING_SCHEMA = {"type": "string"}
@@ -114,7 +117,7 @@ FETCH_URL = Tool(
     ),
     _load_on_call("fetch_url", "run_fetch_url"),
     has_side_effects=False,
-    get_host=lambda arguments: _get_host(arguments["url"]),
+    get_host=lambda arguments: _get_host(arguments["url"], must_be_public=True),
     needs_sandbox=False,
 )
 

@@ -36,9 +36,7 @@ _HTML_START_PATTERN = re.compile(rf"\s*(?:<\?xml[^>]*>\s*)?(?:<!--|<(?:{_HTML_TA
 _BODY_TIME_SHARE = 0.8
 """Share of the timeout for receiving the body; the rest is for parsing it."""
 _PDF_TYPE = "application/pdf"
-PDF_NOTE = (
-    "[a PDF, not shown; the user can attach it with -f URL, or download it in bash and convert it with pdftotext]"
-)
+PDF_NOTE = "[a PDF, not shown; the user can save it and attach it with -f FILE, or convert it with pdftotext]"
 BINARY_CONTENT_NOTE = "[binary content, not shown]"
 _SNIFF_LENGTH = 4_096
 """Bytes at the start of a body that are searched for its encoding."""

@@ -17,7 +17,7 @@ from ask.text import find_similar
 from ask.tools.base import ApprovedFile, FolderConfinement, ToolContext, ToolError
 from ask.tools.file_names import find_equivalent_path
 
-MAX_FILE_SIZE = 10 * 1024 * 1024
+MAX_FILE_SIZE = 10_000_000
 """Largest file that is read or written, in bytes."""
 
 _MAX_PATH_LENGTH = 4_096
@@ -31,6 +31,9 @@ _MAX_NAMES_READ = 1_000
 _MAX_NAMES_LISTED = 20
 _OPEN_FOLDER_FLAGS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 """macOS has no O_PATH."""
+HIDDEN_REASON = "is hidden in safe mode: it may contain secrets"
+"""Why safe mode does not allow access to a file, after its path."""
+_PDF_START = b"%PDF-"
 _FILE_TYPE_DESCRIPTIONS = {
     stat.S_IFDIR: "a directory; use list_dir",
     stat.S_IFIFO: "a pipe (FIFO), not a file",
@@ -165,13 +168,15 @@ class FileTarget(NamedTuple):
             if self.is_hidden_file and self.is_hidden_file(status):
                 raise ToolError(f"{display_name} is another name of a file that is hidden in safe mode")
             # Files in /proc report size 0, and any file may be growing.
-            data = file.read(MAX_FILE_SIZE + 1) or b"" if status.st_size <= MAX_FILE_SIZE else b""
+            data = file.read(MAX_FILE_SIZE + 1 if status.st_size <= MAX_FILE_SIZE else len(_PDF_START)) or b""
         size = max(status.st_size, len(data))
         if size > MAX_FILE_SIZE:
-            raise ToolError(
-                f"{display_name}: {size:,} bytes, over the limit of {MAX_FILE_SIZE:,}; read a part of it with grep, "
-                "head, tail or sed -n in bash"
-            )
+            advice = "read a part of it with grep, head, tail or sed -n in bash"
+            if data.startswith(_PDF_START):
+                advice = "the user can attach it with -f FILE, or pdftotext can convert it"
+            elif self.is_hidden_file:  # there is no bash
+                advice = "the user can attach it, or a part of it, with -f FILE"
+            raise ToolError(f"{display_name}: {size:,} bytes, over the limit of {MAX_FILE_SIZE:,}; {advice}")
         return data
 
     def require_name(self) -> str:
@@ -199,6 +204,8 @@ def open_target(path: Path, context: ToolContext, *, for_writing: bool = False) 
         if not target.missing_folders:
             with suppress(FileNotFoundError):
                 status = os.stat(target.name, dir_fd=target.dir_fd, follow_symlinks=False)
+        if context.hides_files and status and _is_null_device(status) and target.path != Path(os.devnull):
+            raise ToolError(f"{escape_for_display(str(target.path))} {HIDDEN_REASON}")
         is_hidden_file = context.confinement.is_hidden_file if context.confinement else None
         yield target._replace(stat_result=status, is_hidden_file=is_hidden_file)
     finally:
@@ -430,6 +437,10 @@ def escape_for_display(name: str) -> str:
     """Return a file name on one line, with control characters and invalid UTF-8 escaped."""
     text = os.fsencode(name).decode("utf-8", "backslashreplace")
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _is_null_device(status: os.stat_result) -> bool:
+    return stat.S_ISCHR(status.st_mode) and status.st_rdev == os.stat(os.devnull).st_rdev
 
 
 def _require_regular_file(display_name: str, status: os.stat_result) -> None:

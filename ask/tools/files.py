@@ -39,7 +39,7 @@ def read_file(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     if (decoded is None or data.startswith(b"%PDF-")) and (result := _read_attachment(name, data)):
         return result
     if decoded is None:
-        raise ToolError(_describe_binary_file(name, data))
+        raise ToolError(_describe_binary_file(name, data, has_bash=not context.confinement))
     lines = _select_lines(decoded.text, arguments.get("offset"), arguments.get("limit"))
     if decoded.encoding == "utf-8":
         return ToolResult(lines)
@@ -186,13 +186,12 @@ def _read_attachment(name: str, data: bytes) -> ToolResult | None:
     return attachment and ToolResult(f"{name}: {len(data):,} bytes\n", attachments=(attachment,))
 
 
-def _describe_binary_file(name: str, data: bytes) -> str:
+def _describe_binary_file(name: str, data: bytes, *, has_bash: bool) -> str:
     from mimetypes import guess_type
 
     media_type = guess_type(name)[0] or "unknown type"
-    return (
-        f"{name} is binary ({media_type}, {len(data):,} bytes), not text; inspect it with file, strings or xxd in bash"
-    )
+    advice = "; inspect it with file, strings or xxd in bash" if has_bash else ""
+    return f"{name} is binary ({media_type}, {len(data):,} bytes), not text{advice}"
 
 
 def _replace_lone_surrogates(text: str) -> tuple[str, str]:

@@ -145,6 +145,17 @@ def resolve_host(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(address[0]) for *_, address in results))
 
 
+def check_public_host(host: str) -> None:
+    """Check the host of an `HttpTarget` without resolving it: nobody has approved yet that its name is looked up.
+
+    Raises:
+        ToolError: It is this machine, or an address that is not public.
+    """
+    is_localhost = host == "localhost" or host.endswith(".localhost")
+    if is_localhost or (is_ip_address(host) and not is_public_address(host)):
+        raise ToolError(f"not fetched: {host} is not public, and safe mode reaches only public hosts")
+
+
 def is_public_remote_address(address: str) -> bool:
     """Check whether an address is public and not this machine's own.
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from ask.safety.protected_paths import SHOWN_ONCE
 from tests import wire
 from tests.escapes.safe_runs import build_environment, create_ask_host
 from tests.escapes.test_failing_closed import ANOTHER, HIDDEN, build_changed_host_command
@@ -115,12 +116,33 @@ def test_a_remembered_path_is_forgotten_on_request(ask: Ask, home: Home, server:
     assert "3 paths" in notice
     assert "--forget" in notice
     result = ask("safe", "--forget", "secrets")
-    assert (result.code, result.text) == (0, f"Forgot 2 paths in {home.work}/secrets.\n")
-    assert ask("safe", "--forget", "secrets").code == 2
+    assert (result.code, result.text) == (0, f"Forgot 2 paths in {home.work}/secrets: a, b.\n")
+    unknown = ask("safe", "--forget", "secrets")
+    assert unknown.code == 2
+    assert f"{home.work}/secrets-2" in unknown.stderr
     assert ask("safe", "--forget", "secrets-2", "--json").code == 2
     (notice,) = [line for line in ask("--safe-files", "go").stderr.splitlines() if "as in an earlier run" in line]
     assert "1 path stays" in notice
-    assert f"{home.work}/secrets-2" in notice
+    assert f"ask safe --forget {home.work}/secrets-2" in notice
+
+
+def test_commands_of_git_are_always_named(home: Home) -> None:
+    ask = Ask(home.env, home.work)
+    assert ask.shell("git init -q && git config alias.go '!python3 -m go'").code == 0
+    for _ in range(2):
+        rows = json.loads(ask("safe", "--files", "--json").text)
+        [found] = [row["found"] for row in rows if "alias.go" in row["found"]]
+        assert not found.endswith(SHOWN_ONCE)
+        assert "python3 -I" in found
+
+
+@pytest.mark.needs("bwrap")
+def test_a_repository_around_the_folder_is_reported(home: Home) -> None:
+    ask = Ask(home.env, home.work)
+    assert ask.shell("git init -q && mkdir sub").code == 0
+    rows = json.loads(replace(ask, cwd=home.work / "sub")("safe", "--json").text)
+    [fix] = [row["fix"] for row in rows if row["check"] == "git"]
+    assert "--allow-git" in fix
 
 
 @pytest.mark.parametrize("option", [pytest.param("--safe", marks=pytest.mark.needs("bwrap")), "--safe-files"])

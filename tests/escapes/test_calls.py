@@ -73,16 +73,16 @@ def test_keys_in_files_and_command_output_are_not_sent(host: FakeHost) -> None:
 
 
 REFUSED = {
-    "http://2130706433:{port}/": "!no host",
-    "http://0x7f000001:{port}/": "!no host",
-    "http://allowed.test@127.0.0.1:{port}/": "!no host",
-    "http://127.0.0.1%00.allowed.test:{port}/": "!no host",
-    "http://[::1%25lo]:{port}/": "!no host",
+    "http://2130706433:{port}/": "!host refused",
+    "http://0x7f000001:{port}/": "!host refused",
+    "http://allowed.test@127.0.0.1:{port}/": "!host refused",
+    "http://127.0.0.1%00.allowed.test:{port}/": "!host refused",
+    "http://[::1%25lo]:{port}/": "!host refused",
     "http://allowed.test.evil.test:{port}/": "!host allowed.test.evil.test: no terminal",
     "http://sub.allowed.test:{port}/": "!host sub.allowed.test: no terminal",
     "http://notallowed.test:{port}/": "!host notallowed.test: no terminal",
     "http://evil.test/allowed.test": "!host evil.test: no terminal",
-    "file:///etc/passwd": "!no host",
+    "file:///etc/passwd": "!host refused",
 }
 """URLs that are refused before anything is looked up, and the rule by which they are."""
 NOT_PUBLIC = ("127.0.0.1", "[::ffff:127.0.0.1]", "localhost", "169.254.169.254", "[::1]", "0.0.0.0", "10.0.0.1")

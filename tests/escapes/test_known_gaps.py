@@ -153,7 +153,7 @@ def test_deep_folders_of_a_huge_folder_are_not_protected_with_a_warning(host: Fa
             (host.work / f"many/{folder}/{number}").touch()
     host.change_owner()
     done = run(host, bash("cat z/deep/er/.env; echo x > z/deep/er/.git/hooks/pre-commit"), "--safe")
-    assert " is large: " in done.result.stderr
+    assert " is too large " in done.result.stderr
     assert TOKEN in done.outputs[0]
     assert (deep / ".git/hooks/pre-commit").exists()
 

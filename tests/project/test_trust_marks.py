@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import time
 from dataclasses import replace
@@ -76,6 +77,23 @@ def test_a_change_that_is_undone_leaves_no_mark(project: Project) -> None:
     project.server.reply(wire.calls(*both), wire.says("done"))
     assert project.ask(*SAFE, "hi").code == 0
     assert not project.marks
+
+
+@pytest.mark.parametrize("name", ["AGENTS.md", "sub/AGENTS.md"])
+def test_the_list_shows_changed_projects_until_the_change_is_accepted_or_undone(project: Project, name: str) -> None:
+    def list_state() -> tuple[str, bool]:
+        [row] = json.loads(project.ask("context", "list", "--json").text)
+        return project.ask("context").text.split("\t")[1], row["changed"]
+
+    project.write(name, "Use tabs.")
+    assert list_state() == ("yes", False)
+    project.run_safely(name)
+    assert list_state() == ("changed", True)
+    project.write(name, "Use tabs.")
+    assert list_state() == ("yes", False)
+    project.write(name, EVIL)
+    assert project.ask("context", "trust").code == 0
+    assert list_state() == ("yes", False)
 
 
 def test_changes_in_a_subfolder_are_asked_about_there(project: Project) -> None:

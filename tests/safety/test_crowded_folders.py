@@ -72,8 +72,9 @@ def test_the_folder_of_many_packages_is_read_only_and_the_rest_is_not(monorepo: 
     monorepo.write("tools/{}/.gitattributes", 20)
     monorepo.write("packages/a/code", 1)
     with monorepo.open_sandbox() as (sandbox, run):
-        assert f"read-only in this run, because of too many protected files: {monorepo.work}/packages (1,520);" in str(
-            sandbox.warnings
+        assert (
+            f"read-only in this run, because of too many protected files in total: {monorepo.work}/packages (1,520);"
+            in str(sandbox.warnings)
         )
         run("echo x > packages/3/.gitattributes; echo x > packages/new; mv packages moved; rm -rf packages/a")
         run("mv packages/3 packages/moved; mv tools/3 moved; echo x > tools/3/.gitattributes; echo x > tools/3/new")
@@ -118,8 +119,9 @@ def test_the_folder_of_packages_with_secrets_is_hidden(monorepo: Monorepo) -> No
     monorepo.write("packages/{}/.env", 1_500)
     monorepo.write("tools/{}/.env", 20)
     with monorepo.open_sandbox() as (sandbox, run):
-        assert f"hidden in this run, because of too many files for secrets: {monorepo.work}/packages (1,500)" in str(
-            sandbox.warnings
+        assert (
+            f"hidden in this run, because of too many files for secrets in total: {monorepo.work}/packages (1,500)"
+            in str(sandbox.warnings)
         )
         assert run("ls packages; cat */*/.env; mv packages moved").count(TOKEN) == 0
         run("echo x > tools/new; echo x > packages/new")

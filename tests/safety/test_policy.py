@@ -105,6 +105,14 @@ def test_allowing_a_tool_does_not_allow_its_hosts() -> None:
     assert (decision.verdict, decision.host) == (Verdict.ASK, "host.test")
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "10.0.0.1", "169.254.169.254", "localhost", "api.localhost."])
+def test_no_question_is_asked_about_a_private_host(host: str) -> None:
+    [fetch] = [tool for tool in READING if tool.spec.name == "fetch_url"]
+    decision = ToolPolicy(safe_mode=True).decide(fetch, {"url": f"http://{host}:8000/"})
+    assert (decision.verdict, decision.hint) == (Verdict.DENY, "")
+    assert "public hosts" in decision.reason
+
+
 def test_a_tool_that_is_allowed_by_name_runs_in_safe_mode() -> None:
     safe = ToolPolicy(safe_mode=True, allowed_tools=frozenset({"fetch"}))
     assert safe.decide(STRANGE, {}) == Decision(Verdict.ALLOW, "--allow-tool")

@@ -11,7 +11,7 @@ from ask.safety.policy import PendingToolCall
 from ask.safety.preview import MAX_DIFF_LINES, MAX_LINE_LENGTH, NO_PREVIEW, Preview, build_preview
 from ask.tools.base import ToolContext
 
-LIMIT = 10 * 1024 * 1024
+LIMIT = 10_000_000
 
 
 class Bench:
@@ -121,7 +121,7 @@ def test_files_that_cannot_be_compared_are_explained(bench: Bench) -> None:
     assert bench.write("binary", "x").heading == f"no diff: {bench.folder}/binary is binary, 3 bytes"
     with open(bench.folder / "large", "wb") as file:
         file.truncate(LIMIT + 1)
-    assert "over the limit of 10,485,760" in bench.write("large", "x").heading
+    assert "over the limit of 10,000,000" in bench.write("large", "x").heading
     (bench.folder / "x").write_text("aa")
     assert bench.edit("x", "b", "c").heading.startswith("no diff: old_text was not found")
     assert bench.edit("x", "a", "c").heading.startswith("no diff: old_text occurs 2 times")

@@ -70,6 +70,18 @@ def test_tool_errors_are_passed_on(sandbox: Sandbox, context: ToolContext) -> No
         tools(sandbox)["bash"].run({"command": "a\0b"}, context)
 
 
+def test_a_hidden_file_is_not_described_as_a_device(sandbox_config: SandboxConfig, context: ToolContext) -> None:
+    (context.directory / ".env").write_text("A=1")
+    with Sandbox(sandbox_config) as sandbox:
+        confined = tools(sandbox)
+        calls = {"read_file": {}, "write_file": {"content": ""}, "edit_file": {"old_text": "a", "new_text": "b"}}
+        for name, arguments in calls.items():
+            with pytest.raises(ToolError, match="hidden in safe mode"):
+                confined[name].run({"filepath": ".env", **arguments}, context)
+        with pytest.raises(ToolError, match="a device"):
+            confined["read_file"].run({"filepath": "/dev/null"}, context)
+
+
 @pytest.mark.slow
 def test_large_files_and_unusual_text_are_unchanged(sandbox: Sandbox, context: ToolContext) -> None:
     confined = tools(sandbox)

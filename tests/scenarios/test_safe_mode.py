@@ -117,10 +117,11 @@ def test_hosts_that_are_not_allowed_are_confirmed(ask: Ask, server: ModelServer,
 
 
 def test_options_that_loosen_safe_mode_are_an_error_without_it(ask: Ask, server: ModelServer) -> None:
-    for option in (["--allow-dir", "."], ["--allow-host", "a.test"], ["--allow-tool", "mine"]):
+    for option in (["--allow-dir", "."], ["--allow-git"], ["--allow-host", "a.test"], ["--allow-tool", "mine"]):
         result = ask(*option, "hello")
         assert (result.code, server.requests) == (2, [])
         assert all(name in result.stderr for name in (option[0], "--safe"))
+        assert ("--safe-files" in result.stderr) is (option[0] != "--allow-git")
 
 
 @pytest.mark.parametrize("how", ["ASK_SAFE", "configuration"])

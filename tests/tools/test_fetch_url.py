@@ -147,7 +147,7 @@ def test_an_incomplete_pdf_is_named_with_what_can_be_done(server: ModelServer, u
     server.reply(Reply((b"%PDF-1.7", HOLD), content_type="Application/PDF"))
     text = run(FETCH_URL, url=url)
     assert "PDF" in text
-    assert "-f URL" in text
+    assert "-f FILE" in text
 
 
 def test_the_text_of_an_office_document_is_shown(server: ModelServer, url: str, run: Run) -> None:

@@ -156,11 +156,18 @@ def test_binary_file_is_described_by_type_and_size(refusal: Run, work: Path, nam
 
 def test_a_file_of_ten_megabytes_is_read_and_a_larger_one_refused(run: Run, refusal: Run, work: Path) -> None:
     (work / "f").write_bytes(b"0123456789abcde\n" * (MAX_FILE_SIZE // 16))
-    assert "of 655,360" in run(READ_FILE, filepath="f")
+    assert "of 625,000" in run(READ_FILE, filepath="f")
     with (work / "f").open("ab") as file:
         file.write(b"x")
-    assert "10,485,761 bytes" in refusal(READ_FILE, filepath="f")
+    assert "10,000,001 bytes" in refusal(READ_FILE, filepath="f")
     assert "grep, head, tail or sed" in refusal(EDIT_FILE, filepath="f", old_text="a", new_text="b")
+
+
+def test_a_large_pdf_can_be_attached_by_the_user(refusal: Run, work: Path) -> None:
+    (work / "f").write_bytes(b"%PDF-1.7".ljust(MAX_FILE_SIZE + 1))
+    message = refusal(READ_FILE, filepath="f")
+    assert "-f FILE" in message
+    assert "in bash" not in message
 
 
 def test_a_proc_file_without_a_size_is_read(run: Run) -> None:
