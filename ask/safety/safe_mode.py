@@ -76,7 +76,7 @@ class SafeModeSession:
         """Check whether a warning has not been shown in an earlier run, and remember it."""
         digest = sha256(warning.encode(errors="surrogateescape")).hexdigest()
         marker = self.sandbox_config.state_folder / f"shown-{digest[:32]}"
-        return create_marker_file(marker) or not marker.exists()
+        return not self._app.console.is_quiet and (create_marker_file(marker) or not marker.exists())
 
     def _find_imported_modules(self) -> ImportedModules | None:
         """Find the modules that git's Python commands would import from the folders; None if git runs no such command.
@@ -92,7 +92,7 @@ class SafeModeSession:
         """Print why git does not work in a writable folder: once if `--allow-git` would change that."""
         for repository in self.sandbox_config.outer_repositories:
             if not allow_git and not repository.reason:
-                if create_marker_file(self._app.app_dirs.data / "shown-git"):
+                if not self._app.console.is_quiet and create_marker_file(self._app.app_dirs.data / "shown-git"):
                     self._notify(
                         f"git does not work in {repository.folder}: its repository is outside "
                         f"({repository.paths[0]}); --allow-git makes it readable. (Shown once.)"

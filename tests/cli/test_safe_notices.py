@@ -33,3 +33,11 @@ def test_pythonpath_outside_the_folder_is_accepted(ask: Ask, home: Home, server:
     server.reply(wire.says("Done."))
     result = ask("--safe", "go", env={"PYTHONPATH": str(home.path / "config")})
     assert (result.code, result.text) == (0, "Done.\n")
+
+
+@pytest.mark.needs("bwrap")
+def test_a_notice_that_is_shown_once_is_not_used_up_by_quiet(ask: Ask, server: ModelServer) -> None:
+    server.reply(*[wire.says("Done.")] * 3)
+    assert ask.shell("git init -q && git config alias.go '!python3 -m go'").code == 0
+    shown = ["alias.go" in ask("--safe", *flags, "go").stderr for flags in (["-q"], [], [])]
+    assert shown == [False, True, False]
