@@ -131,13 +131,13 @@ def replace_attachments(message: Message, is_kept: Callable[[str], bool] = lambd
     """Replace attachments by notes, except those of the MIME types to keep in user messages and tool results."""
     can_keep = message.role in ("user", "tool")
     kept = tuple(each for each in message.attachments if can_keep and is_kept(each.media_type))
-    notes = [describe_hidden_file(each) for each in message.attachments if each not in kept]
+    notes = [_describe_hidden_file(each) for each in message.attachments if each not in kept]
     if not notes:
         return message
     return message._replace(content="\n\n".join(filter(None, (message.content, *notes))), attachments=kept)
 
 
-def describe_hidden_file(attachment: Attachment, reason: str = "not shown to this model") -> str:
+def _describe_hidden_file(attachment: Attachment, reason: str = "not shown to this model") -> str:
     """Describe a file to a model that does not get it."""
     group = MEDIA_TYPES.get(attachment.media_type, UNKNOWN_TYPE).group or "file"
     return f"[{group} {format_one_line(attachment.name)}, {len(attachment.data):,} bytes: {reason}]"
@@ -155,11 +155,11 @@ def limit_attachments(attachments: Sequence[Attachment]) -> tuple[tuple[Attachme
         media_type = detect_media_type(file.data)
         max_size = MAX_FILE_BYTES.get(MEDIA_TYPES.get(media_type, UNKNOWN_TYPE).group)
         if max_size is None:
-            notes.append(describe_hidden_file(file, "not shown, because no model reads this type"))
+            notes.append(_describe_hidden_file(file, "not shown, because no model reads this type"))
         elif len(file.data) > max_size or sum(len(each.data) for each in (*kept, file)) > MAX_TOTAL_BYTES:
-            notes.append(describe_hidden_file(file, "not shown, because it is too large"))
+            notes.append(_describe_hidden_file(file, "not shown, because it is too large"))
         elif len(kept) == MAX_RESULT_FILES:
-            notes.append(describe_hidden_file(file, f"not shown, because only {MAX_RESULT_FILES} files are"))
+            notes.append(_describe_hidden_file(file, f"not shown, because only {MAX_RESULT_FILES} files are"))
         else:
             kept.append(file._replace(media_type=media_type))
     return tuple(kept), notes

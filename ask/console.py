@@ -32,12 +32,12 @@ def should_use_color(environment: Mapping[str, str]) -> bool:
     return bool(environment.get("FORCE_COLOR")) or not environment.get("NO_COLOR")
 
 
-def can_use_styles(environment: Mapping[str, str], *, is_terminal: bool) -> bool:
+def _can_use_styles(environment: Mapping[str, str], *, is_terminal: bool) -> bool:
     """Check whether escape sequences for bold, dim and colors can be written."""
     return bool(environment.get("FORCE_COLOR")) or (is_terminal and environment.get("TERM") != "dumb")
 
 
-def remove_colors(text: str) -> str:
+def _remove_colors(text: str) -> str:
     """Remove colors from the escape sequences in a text; keep bold, dim and the like."""
 
     def replace(match: re.Match[str]) -> str:
@@ -92,7 +92,7 @@ def format_hyperlink(text: str, target: str) -> str:
     return f"\x1b]8;;{target}\x1b\\{text}\x1b]8;;\x1b\\"
 
 
-def link_files(text: str, files: Mapping[str, Path]) -> str:
+def _link_files(text: str, files: Mapping[str, Path]) -> str:
     """Link the first occurrence of each file name in an escaped text to its path.
 
     The URL names the host, so that a terminal does not open a local file of that name over SSH.
@@ -151,8 +151,8 @@ class StandardOutput:
             raise FileError("standard output is closed")
         self.is_terminal = sys.stdout.isatty()
         self._is_exclusive = is_exclusive
-        self._stream: BinaryIO = take_standard_output() if is_exclusive else sys.stdout.buffer
-        self._use_styles = environment is not None and can_use_styles(environment, is_terminal=self.is_terminal)
+        self._stream: BinaryIO = _take_standard_output() if is_exclusive else sys.stdout.buffer
+        self._use_styles = environment is not None and _can_use_styles(environment, is_terminal=self.is_terminal)
         self._use_color = environment is not None and should_use_color(environment)
         self._use_hyperlinks = self.is_terminal and environment is not None and can_use_hyperlinks(environment)
         self._at_line_start = True
@@ -172,10 +172,10 @@ class StandardOutput:
         """
         if text:
             self._at_line_start = text.endswith("\n")
-            style = (style if self._use_color else remove_colors(style)) if self._use_styles else ""
+            style = (style if self._use_color else _remove_colors(style)) if self._use_styles else ""
             if self.is_terminal:
                 text = escape_control_characters(text)
-                text = link_files(text, files) if files and self._use_hyperlinks else text
+                text = _link_files(text, files) if files and self._use_hyperlinks else text
             styled = f"{style}{text}{RESET}" if style else text
             if self.is_terminal:
                 self._write_to_stream(styled)
@@ -193,7 +193,7 @@ class StandardOutput:
             AskError: as from `write`.
         """
         sequences = sequences if self._use_hyperlinks else re.sub(HYPERLINK_PATTERN, "", sequences)
-        self._write_to_stream(sequences if self._use_color else remove_colors(sequences))
+        self._write_to_stream(sequences if self._use_color else _remove_colors(sequences))
 
     def end_line(self) -> None:
         """End the current line, if there is one."""
@@ -242,7 +242,7 @@ class StandardOutput:
             raise FileError(f"cannot write to standard output ({error.strerror})") from error
 
 
-def take_standard_output() -> BinaryIO:
+def _take_standard_output() -> BinaryIO:
     """Return a stream to standard output, and redirect its file descriptor to standard error."""
     sys.stdout.flush()
     stream = open(os.dup(1), "wb")  # noqa: SIM115 - open until the process ends
@@ -266,7 +266,7 @@ class StderrConsole:
         self.environment = environment
         self.is_quiet = quiet
         self._status = ""
-        use_styles = not plain and can_use_styles(environment, is_terminal=self.is_terminal)
+        use_styles = not plain and _can_use_styles(environment, is_terminal=self.is_terminal)
         self._dim_start, self._dim_end = (DIM, RESET) if use_styles else ("", "")
         self._use_hyperlinks = self.is_terminal and use_styles and can_use_hyperlinks(environment)
 
@@ -293,7 +293,7 @@ class StderrConsole:
 
     def _format(self, text: str, files: Mapping[str, Path] | None = None) -> str:
         text = escape_control_characters(self.redact(text))
-        return link_files(text, files) if files and self._use_hyperlinks else text
+        return _link_files(text, files) if files and self._use_hyperlinks else text
 
     def _write(self, text: str) -> None:
         if self.is_quiet or sys.stderr is None:

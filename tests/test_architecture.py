@@ -103,6 +103,8 @@ OUTER_PARTS: dict[str, set[str]] = {
 The last entry that matches a file counts.
 """
 FILE_LINES, FUNCTION_LINES = 700, 60
+MAX_KEPT_PUBLIC_NAMES = 18
+"""Functions without an underscore that only their own module uses, most of them in the public API."""
 MAX_LOCAL_IMPORTS = 436
 """Imports inside functions, which exist for start-up time only."""
 
@@ -199,6 +201,24 @@ def test_few_imports_are_inside_functions() -> None:
         node for function in functions for node in ast.walk(function) if isinstance(node, ast.Import | ast.ImportFrom)
     }
     assert len(local) <= MAX_LOCAL_IMPORTS
+
+
+def test_functions_that_a_module_keeps_to_itself_start_with_an_underscore() -> None:
+    """A function counts as offered to others if another file names it: as code, in a string or in CONTRIBUTING.md."""
+    files = [
+        path for folder in ("ask", "providers", "tests", "benchmarks", "examples") for path in python_files(folder)
+    ]
+    words = {path: set(re.findall(r"\w+", path.read_text())) for path in files}
+    guide = set(re.findall(r"\w+", (ROOT / "CONTRIBUTING.md").read_text()))
+    kept: list[str] = []
+    for path in python_files("ask"):
+        for node in ast.parse(path.read_text()).body:
+            # Click commands have decorators.
+            if not isinstance(node, ast.FunctionDef) or node.name.startswith("_") or node.decorator_list:
+                continue
+            if node.name not in guide and not any(node.name in words[other] for other in files if other != path):
+                kept.append(f"{module_name(path)}.{node.name}")
+    assert len(kept) <= MAX_KEPT_PUBLIC_NAMES, "\n".join(kept)
 
 
 def test_third_party_packages_and_the_terminal_are_used_only_in_declared_modules() -> None:

@@ -114,7 +114,7 @@ def shorten_result(message: Message, max_tokens: int) -> Message:
     return message._replace(content=head.decode("utf-8", "ignore") + note + tail.decode("utf-8", "ignore"))
 
 
-def find_result_limit(sizes: Iterable[int], total: int) -> int:
+def _find_result_limit(sizes: Iterable[int], total: int) -> int:
     """Return the limit for each result with which all together have at most `total` tokens; the small ones stay."""
     remaining, ascending = total, sorted(sizes)
     for position, size in enumerate(ascending):
@@ -204,7 +204,7 @@ class ContextWindow:
         excess = sum(sizes.values()) - target_tokens
         if sum(sizes.values()) > max(max_tokens, target_tokens):
             results = [size for index, size in sizes.items() if messages[index].role == "tool"]
-            self._shorten_results(messages, find_result_limit(results, max(sum(results) - excess, 0)))
+            self._shorten_results(messages, _find_result_limit(results, max(sum(results) - excess, 0)))
         return len(removed)
 
     def _shorten_results(self, messages: Sequence[Message], max_tokens: int) -> None:

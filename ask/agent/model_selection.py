@@ -132,7 +132,7 @@ def resolve_provider_and_model(app: AppContext, selection: ModelSelection) -> tu
     conversation_provider, conversation_model = selection.conversation_model
     template_provider, template_model = selection.template_model
     if not template_provider:
-        template_provider, template_model = split_model_name(app, template_model)
+        template_provider, template_model = _split_model_name(app, template_model)
     if template_provider and provider in (None, template_provider):
         # It replaces the conversation's provider, and is otherwise treated alike.
         if conversation_provider != template_provider:
@@ -141,19 +141,19 @@ def resolve_provider_and_model(app: AppContext, selection: ModelSelection) -> tu
     elif not provider and not template_provider:
         model = model or template_model
     if not provider:
-        prefix, model = split_model_name(app, model or "")
+        prefix, model = _split_model_name(app, model or "")
         if prefix:
             return prefix, model
         provider = conversation_provider
     if provider:
         default_model = conversation_model if provider == conversation_provider else ""
         return provider, model or default_model or find_configured_model(app, provider, is_provider_named=True)
-    name = next((name for name, _ in list_default_models(app) if name), "")
-    name = name or find_provider_with_key(app, selection.base_url or "")
+    name = next((name for name, _ in _list_default_models(app) if name), "")
+    name = name or _find_provider_with_key(app, selection.base_url or "")
     return name, model or find_configured_model(app, name, is_provider_named=False)
 
 
-def list_default_models(app: AppContext) -> list[tuple[str, str]]:
+def _list_default_models(app: AppContext) -> list[tuple[str, str]]:
     """Return the provider and model that the environment sets, then those of the configuration; "" where unset.
 
     A model may name its provider, as in provider:model, or be an alias.
@@ -164,12 +164,12 @@ def list_default_models(app: AppContext) -> list[tuple[str, str]]:
         (environment.get("ASK_PROVIDER", ""), environment.get("ASK_MODEL", "")),
         (str(config.get("provider") or ""), str(config.get("model") or "")),
     ):
-        prefix, name = split_model_name(app, model) if model else ("", "")
+        prefix, name = _split_model_name(app, model) if model else ("", "")
         defaults.append((prefix or provider, name))
     return defaults
 
 
-def split_model_name(app: AppContext, model: str) -> tuple[str, str]:
+def _split_model_name(app: AppContext, model: str) -> tuple[str, str]:
     """Split provider:model, or an alias for it. For a model without a provider, return "" and the model.
 
     A first part that is no provider belongs to the model, as in qwen3:4b, unless nothing follows it.
@@ -189,14 +189,14 @@ def find_configured_model(app: AppContext, provider_name: str, *, is_provider_na
     A model applies only to the provider that is set in the same place. A model that is set without a provider applies
     to the default provider, when none is named.
     """
-    for provider, model in list_default_models(app):
+    for provider, model in _list_default_models(app):
         if model and (provider == provider_name or not (provider or is_provider_named)):
             return model
         is_provider_named = is_provider_named or bool(provider)
     return ""
 
 
-def find_provider_with_key(app: AppContext, base_url: str) -> str:
+def _find_provider_with_key(app: AppContext, base_url: str) -> str:
     """Find the first provider with a key, or else one with a local base URL, or else with a key in another variable.
 
     Only the last step, for variables such as GOOGLE_API_KEY that a provider itself names, loads the providers.

@@ -148,14 +148,14 @@ def prepare_without_message(options: RunOptions, app: AppContext, *, has_columns
     directory, toolset = get_working_directory(), Toolset(app, options.function_tools)
     conversation, template, response_schema = ResumedConversation(generate_conversation_id()), None, None
     if options.resume is not None or options.continue_last:
-        conversation = read_conversation(options, app, directory)
+        conversation = _read_conversation(options, app, directory)
     if options.template is not None or options.variables:
-        template = read_template(options, app, toolset, has_columns=has_columns)
+        template = _read_template(options, app, toolset, has_columns=has_columns)
     if options.schema is not None:
         from ask.schemas.response_schema import read_response_schema
 
         response_schema = read_response_schema(options.schema, partial(read_text_file, notify=app.console.print_notice))
-    extra_system_prompt = read_extra_system_prompt(options.system, conversation, template, app.console.print_notice)
+    extra_system_prompt = _read_extra_system_prompt(options.system, conversation, template, app.console.print_notice)
     settings = read_settings(options, extra_system_prompt, app, template)
     for warning in (*app.config.warnings, *app.config.list_skipped("aliases", "providers", "tools.allow")):
         app.console.print_notice(warning)
@@ -214,7 +214,7 @@ def apply_settings(
     request, toolset, template = prepared.request, prepared.toolset, prepared.template
     context, safe_mode = request.project_context, request.safe_mode
     if context is None and settings.tools and (template is None or template.tools):
-        context = read_project_context(options, settings, app, request.directory)
+        context = _read_project_context(options, settings, app, request.directory)
         if context and context.skills:
             from ask.project.skills import create_skill_tool
 
@@ -264,7 +264,7 @@ def add_models(
     return tuple(requests)
 
 
-def read_project_context(
+def _read_project_context(
     options: RunOptions, settings: Settings, app: AppContext, directory: Path
 ) -> ProjectContext | None:
     """Read the instructions of the project and the skills.
@@ -283,7 +283,7 @@ def read_project_context(
     return load_project_context(app, settings.context_files, directory, allowed=allowed, confirm=confirm)
 
 
-def read_conversation(options: RunOptions, app: AppContext, directory: Path) -> ResumedConversation:
+def _read_conversation(options: RunOptions, app: AppContext, directory: Path) -> ResumedConversation:
     """Load the conversation to continue.
 
     Raises:
@@ -308,7 +308,7 @@ def read_conversation(options: RunOptions, app: AppContext, directory: Path) -> 
         return resumed
 
 
-def read_template(options: RunOptions, app: AppContext, toolset: Toolset, *, has_columns: bool) -> Template:
+def _read_template(options: RunOptions, app: AppContext, toolset: Toolset, *, has_columns: bool) -> Template:
     """Return the template selected by -t, which may be a prompt of an MCP server.
 
     `has_columns` says whether the columns of rows fill in the placeholders of its text that have no value.
@@ -328,7 +328,7 @@ def read_template(options: RunOptions, app: AppContext, toolset: Toolset, *, has
     return select_mcp_prompt(name, variables, app, toolset.mcp_servers, has_columns=has_columns)
 
 
-def read_extra_system_prompt(
+def _read_extra_system_prompt(
     option_value: str | None,
     conversation: ResumedConversation,
     template: Template | None,

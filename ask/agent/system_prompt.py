@@ -63,7 +63,7 @@ def build_system_prompt(
     directory, today = request.directory, today or date.today()
     placeholders = request.safe_mode.placeholders if request.safe_mode else ()
     user_prompt = request.settings.system.strip()
-    lines = "\n".join(f"- {tool.name}: {summarize_description(tool.description)}" for tool in tools)
+    lines = "\n".join(f"- {tool.name}: {_summarize_description(tool.description)}" for tool in tools)
     inside = (path.relative_to(directory) if path.is_relative_to(directory) else path for path in sorted(placeholders))
     placeholder_names = ", ".join(format_one_line(_to_utf8(path)) for path in inside)
     uname = os.uname()
@@ -111,7 +111,7 @@ def _to_utf8(path: Path) -> str:
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-def summarize_description(description: str) -> str:
+def _summarize_description(description: str) -> str:
     """Return the first sentence of a description, on one line."""
     paragraph = re.split(r"\n\s*\n", description.strip(), maxsplit=1)[0]
     sentence = format_one_line(paragraph).split(". ")[0].rstrip(".") + "."

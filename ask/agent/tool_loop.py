@@ -257,7 +257,7 @@ class ToolLoop:
             self._model.handle_answer(response.answer.usage)
             has_content = self._add_answer(response, () if is_final else response.tool_calls)
             if response.error is not None:
-                result.is_refused = not has_content and is_refusal(response)
+                result.is_refused = not has_content and _is_refusal(response)
                 raise response.error
             is_done = is_final or (
                 not response.tool_calls and response.answer.finish_reason is not FinishReason.CONTINUE
@@ -477,7 +477,7 @@ class ToolLoop:
         self._on_event(event)
 
 
-def is_refusal(response: RequestResult) -> bool:
+def _is_refusal(response: RequestResult) -> bool:
     """Check whether a provider refused the messages of a request, instead of failing to answer them."""
     from ask.client.error_classification import is_message_refused
 

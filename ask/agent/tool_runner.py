@@ -163,7 +163,7 @@ class ToolRunner:
         except Exception as error:  # noqa: BLE001 - a bug in a tool must not end the conversation
             result = make_error_result(f"the tool failed: {type(error).__name__}: {error}")
         if decided_call.edited_command:
-            result = result._replace(text=format_edited_result(decided_call.edited_command, result.text))
+            result = result._replace(text=_format_edited_result(decided_call.edited_command, result.text))
         return self._finish_call(call, result, decided_call.decision, start_time)
 
     def _normalize_tool_name(self, name: str) -> str:
@@ -249,7 +249,7 @@ class ToolRunner:
         arguments = {**arguments, "command": command}
         decision = self._policy.decide(tool, arguments)
         if decision.verdict is Verdict.DENY:
-            raise ToolCallRejectedError(f"{rule}, {decision.rule}", format_edited_result(command, decision.reason))
+            raise ToolCallRejectedError(f"{rule}, {decision.rule}", _format_edited_result(command, decision.reason))
         return approved._replace(arguments=arguments, edited_command=command)
 
     @contextmanager
@@ -298,6 +298,6 @@ def make_error_result(reason: str) -> ToolResult:
     return ToolResult(f"Error: {reason}", failed=True)
 
 
-def format_edited_result(command: str, result: str) -> str:
+def _format_edited_result(command: str, result: str) -> str:
     """Tell the model that the result is from a command edited by the user."""
     return f"[the user changed the command to: {command}]\n{result}"

@@ -230,7 +230,7 @@ class Toolset:
             elif name in owners:
                 problem = f"{owners[name]} has a tool of the same name"
             else:  # built-in schemas need no check
-                problem = find_schema_problem(tool) if origin != "ask" else ""
+                problem = _find_schema_problem(tool) if origin != "ask" else ""
             if not problem:
                 owners[name] = origin
                 yield tool
@@ -241,7 +241,7 @@ class Toolset:
             self._app.console.print_notice(f"skipping {title}: {problem}")
 
 
-def find_schema_problem(tool: Tool) -> str:
+def _find_schema_problem(tool: Tool) -> str:
     """Return why providers reject a tool's parameters; "" if they do not."""
     from ask.plugin_api.tool_schemas import UnusableToolError, normalize_tool
 

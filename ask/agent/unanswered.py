@@ -17,34 +17,34 @@ if TYPE_CHECKING:
 MAX_EXCERPT_LENGTH = 60
 
 
-def describe_question(question: UnansweredQuestion) -> str:
+def _describe_question(question: UnansweredQuestion) -> str:
     """Describe a question by whether it was refused and the beginning of its text."""
     kind = "refused" if question.is_refused else "unanswered"
     return f"the {kind} question {format_one_line(question.message.content, MAX_EXCERPT_LENGTH)!r}"
 
 
-def describe_left_out(questions: Sequence[UnansweredQuestion], conversation_id: str) -> Iterator[str]:
+def _describe_left_out(questions: Sequence[UnansweredQuestion], conversation_id: str) -> Iterator[str]:
     """Yield notices about the questions that are left out.
 
     `conversation_id` is for the command that sends them; "" if the conversation is not saved.
     """
-    refused = select_refused(questions)
+    refused = _select_refused(questions)
     sendable = [question for question in questions if not question.is_refused]
     if refused:
-        described = describe_question(refused[0]) if len(refused) == 1 else f"{len(refused)} refused questions"
+        described = _describe_question(refused[0]) if len(refused) == 1 else f"{len(refused)} refused questions"
         yield f"continuing without {described}"
     if sendable:
-        described = describe_question(sendable[0]) if len(sendable) == 1 else f"{len(sendable)} unanswered questions"
+        described = _describe_question(sendable[0]) if len(sendable) == 1 else f"{len(sendable)} unanswered questions"
         command = f"; ask --resume {conversation_id} --unanswered sends {'it' if len(sendable) == 1 else 'them'}"
         yield f"continuing without {described}{command if conversation_id else ''}"
 
 
-def confirm_sending(questions: Sequence[UnansweredQuestion], app: AppContext) -> bool | None:
+def _confirm_sending(questions: Sequence[UnansweredQuestion], app: AppContext) -> bool | None:
     """Ask on the terminal whether to send the unanswered questions, too; return None if there is none to ask on."""
     from ask.safety.approval import confirm
 
     for question in questions:
-        app.console.print_notice(f"not sent: {describe_question(question)}")
+        app.console.print_notice(f"not sent: {_describe_question(question)}")
     subject = "the unanswered question" if len(questions) == 1 else f"the {len(questions)} unanswered questions"
     return confirm(f"Send {subject} too?")
 
@@ -64,7 +64,7 @@ def add_unanswered(prepared: PreparedRun) -> PreparedRun:
     [message] = merge_user_messages(messages)
     return prepared._replace(
         request=request._replace(user_message=message),
-        unanswered=select_refused(prepared.unanswered),
+        unanswered=_select_refused(prepared.unanswered),
         replaced_runs=[question.run_number for question in questions if question.run_number is not None],
     )
 
@@ -77,13 +77,13 @@ def confirm_unanswered(prepared: PreparedRun, app: AppContext) -> PreparedRun:
     questions = [question for question in prepared.unanswered if not question.is_refused]
     if not questions:
         return prepared
-    answer = confirm_sending(questions, app)
+    answer = _confirm_sending(questions, app)
     if answer:
         return add_unanswered(prepared)
-    return prepared if answer is None else prepared._replace(unanswered=select_refused(prepared.unanswered))
+    return prepared if answer is None else prepared._replace(unanswered=_select_refused(prepared.unanswered))
 
 
-def select_refused(questions: Sequence[UnansweredQuestion]) -> list[UnansweredQuestion]:
+def _select_refused(questions: Sequence[UnansweredQuestion]) -> list[UnansweredQuestion]:
     return [question for question in questions if question.is_refused]
 
 
@@ -91,11 +91,11 @@ def print_unanswered(questions: Sequence[UnansweredQuestion], app: AppContext) -
     """Print the questions of the conversation that are not sent again by themselves."""
     for question in questions:
         command = "" if question.is_refused else "; --unanswered sends it"
-        app.console.print_notice(f"not sent: {describe_question(question)}{command}")
+        app.console.print_notice(f"not sent: {_describe_question(question)}{command}")
 
 
 def report_left_out(prepared: PreparedRun, on_event: Callable[[Event], None]) -> None:
     """Report the questions of the conversation that this run does not send."""
     request = prepared.request
-    for notice in describe_left_out(prepared.unanswered, request.conversation_id if request.settings.save else ""):
+    for notice in _describe_left_out(prepared.unanswered, request.conversation_id if request.settings.save else ""):
         on_event(Notice(notice))

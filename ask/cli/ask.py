@@ -52,39 +52,39 @@ def parse_command_line(arguments: Sequence[str], names: Mapping[str, bool]) -> P
     Raises:
         UsageError: an option lacks its value, or nothing but options follows `--`.
     """
-    count = count_options(arguments, names)
+    count = _count_options(arguments, names)
     options, rest = tuple(arguments[:count]), tuple(arguments[count:])
     if rest[:1] == ("--",):
-        check_has_prompt_text(rest[1:], names)
+        _check_has_prompt_text(rest[1:], names)
         return ParsedCommandLine(options, rest[1:], explicit=True)
     following = rest[1:]
-    count = count_options(following, names)
+    count = _count_options(following, names)
     trailing_options, more_words = following[:count], following[count:]
     if not more_words or more_words[0] == "--":
         return ParsedCommandLine(options + trailing_options, rest[:1] + more_words[1:])
-    literal_options = tuple(word for word in following if is_known_option(word, names))
+    literal_options = tuple(word for word in following if _is_known_option(word, names))
     misplaced_long = next((word for word in literal_options if word.startswith("--")), "")
     # Other options or a value may be attached to a short one, as in "-qv" or "-pdemo".
-    misplaced_short = next((option for option in trailing_options if is_option(option) and option[:2] in names), "")
+    misplaced_short = next((option for option in trailing_options if _is_option(option) and option[:2] in names), "")
     return ParsedCommandLine(options, rest, literal_options, misplaced_option=misplaced_long or misplaced_short)
 
 
-def count_options(arguments: Sequence[str], names: Mapping[str, bool]) -> int:
+def _count_options(arguments: Sequence[str], names: Mapping[str, bool]) -> int:
     """Count the arguments before the first word of the prompt.
 
     Raises:
         UsageError: an option lacks its value.
     """
     position = 0
-    while position < len(arguments) and is_option(arguments[position]) and arguments[position] != "--":
+    while position < len(arguments) and _is_option(arguments[position]) and arguments[position] != "--":
         option = arguments[position]
-        if not option.startswith("--") and is_known_option(f"-{option}", names):
+        if not option.startswith("--") and _is_known_option(f"-{option}", names):
             raise UsageError(f"{option} needs two dashes", f"write -{option}")
         position += 1
-        if not takes_next_argument(option, names) or position == len(arguments):
+        if not _takes_next_argument(option, names) or position == len(arguments):
             continue
         value = arguments[position]
-        if value == "--" or is_known_option(value, names):
+        if value == "--" or _is_known_option(value, names):
             attached = f"{option}={value}" if option.startswith("--") else f"{option}{value}"
             raise UsageError(
                 f"{option} needs a value, but {value} is an option", f"write {attached} to use it as the value"
@@ -93,21 +93,21 @@ def count_options(arguments: Sequence[str], names: Mapping[str, bool]) -> int:
     return position
 
 
-def check_has_prompt_text(words: Sequence[str], names: Mapping[str, bool]) -> None:
+def _check_has_prompt_text(words: Sequence[str], names: Mapping[str, bool]) -> None:
     """Reject a prompt whose words are all options: in `ask "$task" --safe`, the task itself may be `--`.
 
     Raises:
         UsageError: there are words, and all are options or their values.
     """
-    long_option = next((word for word in words if word.startswith("--") and is_known_option(word, names)), "")
-    if long_option and count_options(words, names) == len(words):
+    long_option = next((word for word in words if word.startswith("--") and _is_known_option(word, names)), "")
+    if long_option and _count_options(words, names) == len(words):
         raise UsageError(
             f"the words after -- are all options, such as {long_option}",
             f'write them before --, or ask a complete question: "what is {long_option}?"',
         )
 
 
-def is_option(argument: str) -> bool:
+def _is_option(argument: str) -> bool:
     """Check whether an argument has the form of an option.
 
     A single dash, or a dash before a space, is text.
@@ -115,12 +115,12 @@ def is_option(argument: str) -> bool:
     return len(argument) > 1 and argument.startswith("-") and not argument[1].isspace()
 
 
-def is_known_option(argument: str, names: Mapping[str, bool]) -> bool:
+def _is_known_option(argument: str, names: Mapping[str, bool]) -> bool:
     """Check whether an argument is one of a command's options, perhaps with "=VALUE"."""
     return argument.partition("=")[0] in names
 
 
-def takes_next_argument(option: str, names: Mapping[str, bool]) -> bool:
+def _takes_next_argument(option: str, names: Mapping[str, bool]) -> bool:
     """Check whether an option's value is the next argument.
 
     It is for "-p demo" and "-qp demo", but not for "-pdemo" or "--key=x".
@@ -188,7 +188,7 @@ class AskCommand(click.Command):
         rest = super().parse_args(ctx, [long_names.get(word, word) for word in parsed.options])
         with_files = ctx.params["files"] or parsed.misplaced_option.startswith(("-f", "--file"))
         if with_files and not parsed.explicit:
-            check_no_stray_files(ctx.params["files"], parsed.words)
+            _check_no_stray_files(ctx.params["files"], parsed.words)
         if ctx.params["as_json"] and ctx.params["as_events"]:
             raise UsageError("--json and --events cannot be combined", "use one of them")
         if parsed.misplaced_option:
@@ -217,7 +217,7 @@ class AskCommand(click.Command):
         formatter.write_text("Options come first, or after a quoted question. -- ends the options.")
 
 
-def find_mistyped_command(words: Sequence[str]) -> str:
+def _find_mistyped_command(words: Sequence[str]) -> str:
     """Find the command that a prompt nearly names; return "" if there is none.
 
     Only a prompt of one word, or of "help" and one word, is checked.
@@ -231,7 +231,7 @@ def find_mistyped_command(words: Sequence[str]) -> str:
     return " ".join(("ask", *before, similar_command)) if similar_command else ""
 
 
-def check_no_stray_files(files: Sequence[str], words: Sequence[str]) -> None:
+def _check_no_stray_files(files: Sequence[str], words: Sequence[str]) -> None:
     """Reject a prompt with file names, from a pattern that the shell has expanded.
 
     `-f *.txt` becomes `-f a.txt b.txt c.txt`, and -f only takes the first file.
@@ -258,12 +258,12 @@ def check_no_stray_files(files: Sequence[str], words: Sequence[str]) -> None:
     )
 
 
-def parse_comma_list(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+def _parse_comma_list(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
     """Split values such as "a,b" at commas."""
     return tuple(name.strip() for part in value for name in part.split(",") if name.strip())
 
 
-def setting_option(
+def _setting_option(
     key: str, *declarations: str, more: str = "", **attributes: Any
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return the decorator for an option that sets a setting for one run, with the description of the setting as help.
@@ -288,10 +288,10 @@ def setting_option(
 @click.command("ask", cls=AskCommand)
 @click.option("-p", "--provider", metavar="NAME", help="Provider to use (see ask providers).")
 @click.option("-m", "--model", metavar="NAME", help="Model to use; without -p also as provider:model.")
-@setting_option("fallback", "--fallback", metavar="MODEL")
+@_setting_option("fallback", "--fallback", metavar="MODEL")
 @click.option("--base-url", metavar="URL", help="Base URL of the provider.")
 @click.option("--key", metavar="KEY", help="API key.")
-@setting_option("system", "-s", "--system", metavar="TEXT", more="@file reads a file")
+@_setting_option("system", "-s", "--system", metavar="TEXT", more="@file reads a file")
 @click.option("-f", "--file", "files", metavar="PATH", multiple=True, help="Attach a file, folder, image, PDF or URL.")
 @click.option(
     "-o", "--option", "options", metavar="KEY=VALUE", multiple=True, help="Model parameter, such as temperature=0.2."
@@ -301,37 +301,37 @@ def setting_option(
 @click.option("-c", "--continue", "continue_last", is_flag=True, help="Continue this terminal's last conversation.")
 @click.option("--resume", metavar="ID", help="Continue a conversation (see ask history).")
 @click.option("--unanswered", is_flag=True, help="With -c or --resume: also send the unanswered question.")
-@setting_option("history.enabled", "--no-save")
-@setting_option("tools.enabled", "--no-tools")
-@setting_option("tools.disabled", "--disable-tool", metavar="A,B", callback=parse_comma_list)
+@_setting_option("history.enabled", "--no-save")
+@_setting_option("tools.enabled", "--no-tools")
+@_setting_option("tools.disabled", "--disable-tool", metavar="A,B", callback=_parse_comma_list)
 @click.option("--context", is_flag=True, help="Send the project's AGENTS.md and skills without asking.")
 @click.option("--no-context", is_flag=True, help="Do not send the project's AGENTS.md and skills.")
 @click.option(
     "--tool", "function_tools", metavar="FILE:FUNCTION", multiple=True, help="Offer a Python function as a tool."
 )
-@setting_option("max_rounds", "--max-rounds", metavar="N", type=parse_max_rounds)
-@setting_option("max_cost", "--max-cost", metavar="USD", type=parse_dollars)
-@setting_option("tools.command_timeout", "--command-timeout", metavar="S", type=parse_seconds)
-@setting_option("tools.confirm", "--confirm")
+@_setting_option("max_rounds", "--max-rounds", metavar="N", type=parse_max_rounds)
+@_setting_option("max_cost", "--max-cost", metavar="USD", type=parse_dollars)
+@_setting_option("tools.command_timeout", "--command-timeout", metavar="S", type=parse_seconds)
+@_setting_option("tools.confirm", "--confirm")
 @click.option("-y", "--yes", is_flag=True, help="Approve everything that --confirm would ask about.")
 @click.option("--safe", is_flag=True, help="Confine tools to this folder, without network.")
 @click.option("--safe-files", is_flag=True, help="Like --safe, but without a sandbox or commands.")
-@setting_option("safe.allow_dirs", "--allow-dir", metavar="DIR")
-@setting_option("safe.allow_git", "--allow-git")
-@setting_option("safe.allow_hosts", "--allow-host", metavar="HOST")
-@setting_option("safe.allow_tools", "--allow-tool", metavar="NAME")
+@_setting_option("safe.allow_dirs", "--allow-dir", metavar="DIR")
+@_setting_option("safe.allow_git", "--allow-git")
+@_setting_option("safe.allow_hosts", "--allow-host", metavar="HOST")
+@_setting_option("safe.allow_tools", "--allow-tool", metavar="NAME")
 @click.option("--cmd", is_flag=True, help="Answer with one shell command, and offer to run it.")
 @click.option("--code", is_flag=True, help="Answer with code only.")
 @click.option("--schema", metavar="S", help='Answer with JSON matching a schema (inline, file, or "name, age int").')
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
 @click.option("--events", "as_events", is_flag=True, help="Print events as JSON lines.")
-@setting_option("stream", "--no-stream")
+@_setting_option("stream", "--no-stream")
 @click.option("--plain", is_flag=True, help="No color, layout or animation.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing to stderr except the final error.")
 @click.option("-v", "--verbose", is_flag=True, help="Show tool results, reasoning and token usage.")
 @click.option("--record", metavar="FILE", help="Append requests and answers to this file, for ASK_REPLAY.")
 @click.option("--no-stdin", is_flag=True, help="Do not read stdin.")
-@setting_option("timeout", "--timeout", metavar="S", type=parse_seconds)
+@_setting_option("timeout", "--timeout", metavar="S", type=parse_seconds)
 @click.version_option(__version__, "-V", "--version", message="ask %(version)s")
 @click.pass_context
 def command(ctx: click.Context, /, **flags: Any) -> int:
@@ -345,7 +345,7 @@ def command(ctx: click.Context, /, **flags: Any) -> int:
     from ask.cli.run import run_prompt
     from ask.text import format_one_line
 
-    if is_on_terminal() and not ctx.meta["ask.explicit"] and (similar := find_mistyped_command(flags["words"])):
+    if is_on_terminal() and not ctx.meta["ask.explicit"] and (similar := _find_mistyped_command(flags["words"])):
         text = format_one_line(" ".join(flags["words"]))
         question = f"ask: {text!r} is not a command; did you mean {similar!r}? Send it as a question?"
         from ask.safety.approval import confirm

@@ -73,10 +73,10 @@ def run_command_line(arguments: Sequence[str]) -> int:
     except click.exceptions.Abort:
         return RunInterruptedError.exit_code
     except click.UsageError as error:
-        raise make_usage_error(error, name, arguments) from None
+        raise _make_usage_error(error, name, arguments) from None
 
 
-def make_usage_error(error: click.UsageError, command_name: str, arguments: Sequence[str]) -> UsageError:
+def _make_usage_error(error: click.UsageError, command_name: str, arguments: Sequence[str]) -> UsageError:
     """Create the error for invalid arguments. For a subcommand, it says how to send them as a prompt instead."""
     hint = f"see {error.ctx.command_path if error.ctx else 'ask'} --help"
     if command_name == "ask":

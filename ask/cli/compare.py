@@ -50,13 +50,13 @@ def command(**flags: Any) -> None:
         raise UsageError("--race keeps one answer, so there is nothing to judge or combine", "leave out --race")
     with open_session(quiet=flags["quiet"], plain=flags["plain"]) as app:
         console = app.console
-        requests, judge, combiner = prepare_requests(flags, app)
-        view = create_view(flags, requests, console)
+        requests, judge, combiner = _prepare_requests(flags, app)
+        view = _create_view(flags, requests, console)
         shows_text = isinstance(view, ColumnComparison)
         requests = tuple(request._replace(shows_text=shows_text) for request in requests)
-        answers = collect_answers(requests, app, view, race=flags["race"])
+        answers = _collect_answers(requests, app, view, race=flags["race"])
         try:
-            complete = select_complete(answers, console)
+            complete = _select_complete(answers, console)
             if len(complete) == 1 and (judge or combiner):
                 console.print_notice("only one model answered, so there is nothing to judge or combine")
                 return
@@ -73,7 +73,7 @@ def command(**flags: Any) -> None:
             view.finish()
 
 
-def prepare_requests(
+def _prepare_requests(
     flags: Mapping[str, Any], app: AppContext
 ) -> tuple[tuple[RunRequest, ...], RunRequest | None, RunRequest | None]:
     """Return the requests to all models, and those to the judge and to the model that combines the answers.
@@ -95,7 +95,7 @@ def prepare_requests(
     return requests, judge, combiner
 
 
-def collect_answers(
+def _collect_answers(
     requests: Sequence[RunRequest], app: AppContext, view: ComparisonView, *, race: bool
 ) -> list[ModelAnswer | None]:
     """Ask all models; return their answers, None for those canceled because another model won the race."""
@@ -115,7 +115,7 @@ def collect_answers(
     return answers
 
 
-def select_complete(answers: Sequence[ModelAnswer | None], console: StderrConsole) -> list[ModelAnswer]:
+def _select_complete(answers: Sequence[ModelAnswer | None], console: StderrConsole) -> list[ModelAnswer]:
     """Return the complete answers, and print why models did not answer.
 
     Raises:
@@ -130,7 +130,7 @@ def select_complete(answers: Sequence[ModelAnswer | None], console: StderrConsol
     return complete
 
 
-def create_view(flags: Mapping[str, Any], requests: Sequence[RunRequest], console: StderrConsole) -> ComparisonView:
+def _create_view(flags: Mapping[str, Any], requests: Sequence[RunRequest], console: StderrConsole) -> ComparisonView:
     """Create the view that the options and the terminal select."""
     output = StandardOutput(console.environment)
     if flags["as_json"] or not output.is_terminal:

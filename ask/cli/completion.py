@@ -64,7 +64,7 @@ def complete(kind: str, word: str, provider: str) -> Iterator[CompletionItem]:
     app_dirs = AppDirs.from_environment(os.environ)
     match kind:
         case "providers":
-            yield from complete_providers(app_dirs)
+            yield from _complete_providers(app_dirs)
         case "models":
             yield from complete_models(app_dirs, os.environ, word, provider)
         case "fallbacks":
@@ -72,17 +72,17 @@ def complete(kind: str, word: str, provider: str) -> Iterator[CompletionItem]:
             if provider:
                 yield from complete_models(app_dirs, os.environ, word, provider)
         case "conversations":
-            yield from complete_conversations(app_dirs)
+            yield from _complete_conversations(app_dirs)
         case "templates":
-            yield from complete_templates(app_dirs)
+            yield from _complete_templates(app_dirs)
         case "prompts":
-            yield from complete_templates(app_dirs)
+            yield from _complete_templates(app_dirs)
             yield from complete_mcp_addresses(app_dirs, "prompts", word)
         case "resources":
             yield from complete_mcp_addresses(app_dirs, "resources", word)
 
 
-def complete_providers(app_dirs: AppDirs) -> Iterator[CompletionItem]:
+def _complete_providers(app_dirs: AppDirs) -> Iterator[CompletionItem]:
     """Yield the installed providers, then those configured in config.toml."""
     try:
         rows = json.loads((app_dirs.cache / "plugins.json").read_bytes())["providers"]  # the last run's index
@@ -93,7 +93,7 @@ def complete_providers(app_dirs: AppDirs) -> Iterator[CompletionItem]:
         entries = find_plugins(app_dirs.cache / "plugins.json").providers.values()
         installed = {entry.name: entry.distribution for entry, *_ in entries}
     yield from sorted(installed.items())
-    for name, table in load_config(app_dirs).providers.items():
+    for name, table in _load_config(app_dirs).providers.items():
         if name not in installed and "base_url" in table:
             yield name, "config.toml"
 
@@ -109,12 +109,12 @@ def complete_models(
     if provider:
         yield from ((model, "") for model in list_model_ids(app_dirs, provider))
         return
-    providers = dict(complete_providers(app_dirs))
+    providers = dict(_complete_providers(app_dirs))
     prefix, colon, _ = incomplete.partition(":")
     if colon and prefix in providers:
         yield from ((f"{prefix}:{model}", "") for model in list_model_ids(app_dirs, prefix))
         return
-    config = load_config(app_dirs)
+    config = _load_config(app_dirs)
     yield from config.aliases.items()
     yield from ((f"{name}:", distribution) for name, distribution in providers.items())
     default_provider = environment.get("ASK_PROVIDER") or config.get("provider")
@@ -129,11 +129,11 @@ def list_model_ids(app_dirs: AppDirs, provider: str) -> list[str]:
     file = find_newest_file(app_dirs.cache, provider)
     cached = read_models(file)
     if cached.age > MODELS_MAX_AGE:
-        refresh_models_in_background(file.with_suffix(".asked"), provider)
+        _refresh_models_in_background(file.with_suffix(".asked"), provider)
     return [model.id for model in cached.models]
 
 
-def refresh_models_in_background(stamp_file: Path, provider: str) -> None:
+def _refresh_models_in_background(stamp_file: Path, provider: str) -> None:
     """Start a process that fetches the models list, unless that was tried recently."""
     with suppress(OSError):
         create_private_folder(stamp_file.parent)
@@ -147,7 +147,7 @@ def refresh_models_in_background(stamp_file: Path, provider: str) -> None:
         Popen(command, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL, start_new_session=True)
 
 
-def complete_conversations(app_dirs: AppDirs) -> Iterator[CompletionItem]:
+def _complete_conversations(app_dirs: AppDirs) -> Iterator[CompletionItem]:
     """Yield the newest conversations with their titles. A locked history is not waited for."""
     from ask.history.store import Store
 
@@ -156,7 +156,7 @@ def complete_conversations(app_dirs: AppDirs) -> Iterator[CompletionItem]:
         yield from ((str(number), str(title)) for number, title in store.fetch_rows(query, (MAX_CONVERSATIONS,)))
 
 
-def complete_templates(app_dirs: AppDirs) -> Iterator[CompletionItem]:
+def _complete_templates(app_dirs: AppDirs) -> Iterator[CompletionItem]:
     """Yield the templates: the user's own and those that come with the program."""
     from ask.templates.template import list_template_files
 
@@ -175,7 +175,7 @@ def complete_mcp_addresses(app_dirs: AppDirs, kind: AddressKind, incomplete: str
     from ask.mcp.server_config import find_servers
 
     with suppress(AskError):
-        for server in find_servers(load_config(app_dirs), app_dirs.config).servers.values():
+        for server in find_servers(_load_config(app_dirs), app_dirs.config).servers.values():
             addresses = read_addresses(app_dirs.cache, server.name, kind)
             prefix = f"{MCP_PREFIX}{server.name}/"
             if not server.enabled or addresses == []:
@@ -186,7 +186,7 @@ def complete_mcp_addresses(app_dirs: AppDirs, kind: AddressKind, incomplete: str
                 yield prefix, "MCP server"
 
 
-def load_config(app_dirs: AppDirs) -> Config:
+def _load_config(app_dirs: AppDirs) -> Config:
     """Return the configuration. If it is invalid, it is empty: the next run reports the error."""
     with suppress(AskError):
         return read_config(app_dirs.config_file)

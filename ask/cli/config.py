@@ -34,7 +34,7 @@ CONFIG_FILE_ORIGIN, DEFAULT_ORIGIN = "config.toml", "default"
 LIST_HINT = "ask config list shows all settings"
 
 
-def read_overriding_variable(app: AppContext, key: str) -> tuple[str, Any]:
+def _read_overriding_variable(app: AppContext, key: str) -> tuple[str, Any]:
     """Return the variable that overrides a key, and its value; ("", None) for none."""
     setting = SETTINGS.get(key)
     variable = setting.variable if setting else ""
@@ -48,10 +48,10 @@ def read_overriding_variable(app: AppContext, key: str) -> tuple[str, Any]:
     return (variable, value) if is_effective else ("", None)
 
 
-def find_effective_value(app: AppContext, parts: tuple[str, ...]) -> tuple[Any, str]:
+def _find_effective_value(app: AppContext, parts: tuple[str, ...]) -> tuple[Any, str]:
     """Return the effective value at a key path, None if there is none, and the variable or file that it is from."""
     key = ".".join(parts)
-    variable, value = read_overriding_variable(app, key)
+    variable, value = _read_overriding_variable(app, key)
     if variable:
         return value, variable
     value = find_value(app.config.values, parts)
@@ -70,7 +70,7 @@ def find_effective_value(app: AppContext, parts: tuple[str, ...]) -> tuple[Any, 
     return default, DEFAULT_ORIGIN
 
 
-def list_settings(app: AppContext) -> Iterator[tuple[tuple[str, ...], str]]:
+def _list_settings(app: AppContext) -> Iterator[tuple[tuple[str, ...], str]]:
     """Yield the key paths of all settings with their descriptions: also aliases, model parameters and providers."""
     yield from ((tuple(key.split(".")), setting.description) for key, setting in SETTINGS.items())
     yield from ((("aliases", name), "the model that -m selects by this name") for name in app.config.aliases)
@@ -78,7 +78,7 @@ def list_settings(app: AppContext) -> Iterator[tuple[tuple[str, ...], str]]:
     for name in sorted({*app.provider_names, *app.config.providers}):
         for key, setting in PROVIDER_KEYS.items():
             parts = ("providers", name, key)
-            if find_effective_value(app, parts)[0] is not None:
+            if _find_effective_value(app, parts)[0] is not None:
                 yield parts, setting.description
 
 
@@ -93,12 +93,12 @@ def change_setting(app: AppContext, parts: tuple[str, ...], value: Any) -> None:
         print_notice(f"comments in {app.app_dirs.config_file} will be lost")
 
 
-def print_change_notices(app: AppContext, key: str) -> None:
+def _print_change_notices(app: AppContext, key: str) -> None:
     """Print notices about surprising effects of a change to config.toml."""
     provider = app.config.get("provider")
     if key == "provider" and provider and provider not in app.provider_names:
         print_notice(f"there is no provider {provider!r} yet (see ask providers)")
-    variable, _ = read_overriding_variable(app, key)
+    variable, _ = _read_overriding_variable(app, key)
     if variable:
         print_notice(f"${variable} is set and takes precedence over config.toml")
     for warning in app.config.warnings:
@@ -176,7 +176,7 @@ def parse_value(key: ConfigKey, text: str) -> Any:
     return value
 
 
-def parse_number(text: str) -> float:
+def _parse_number(text: str) -> float:
     """Parse a number; one without a fraction is an int."""
     try:
         return int(text)
@@ -193,7 +193,7 @@ def parse_list(text: str) -> list[Any]:
 
 VALUE_PARSERS: dict[Any, Callable[[str], Any]] = {
     int: int,
-    float: parse_number,
+    float: _parse_number,
     bool: lambda text: click.BOOL.convert(text, None, None),
     list: parse_list,
 }
@@ -209,12 +209,12 @@ def format_value(dotted_key: str, value: Any) -> str:
     if isinstance(value, list) and not is_parameter:
         if all(isinstance(item, str) and re.fullmatch(r"[^\s,\[](?:[^,]*[^\s,])?", item) for item in value):
             return ",".join(value)
-    elif isinstance(value, str) and not (is_parameter and is_json(value)):
+    elif isinstance(value, str) and not (is_parameter and _is_json(value)):
         return value
     return json.dumps(value, ensure_ascii=False)
 
 
-def is_json(text: str) -> bool:
+def _is_json(text: str) -> bool:
     try:
         json.loads(text)
     except (ValueError, RecursionError):
@@ -230,8 +230,8 @@ def list_command(*, as_json: bool) -> None:
     for warning in app.config.warnings:
         print_notice(warning)
     rows = []
-    for parts, description in list_settings(app):
-        key, (value, origin) = ".".join(parts), find_effective_value(app, parts)
+    for parts, description in _list_settings(app):
+        key, (value, origin) = ".".join(parts), _find_effective_value(app, parts)
         shown_value = value if as_json or value is None else format_value(key, value)
         rows.append({"key": key, "value": shown_value, "from": origin, "meaning": description})
     write_table(rows, as_json=as_json)
@@ -248,7 +248,7 @@ def get_command(*, key: str, as_json: bool) -> None:
     """
     app = AppContext()
     existing_key = () if key in SETTINGS else find_existing_key(app.config.values, key)
-    value, _ = find_effective_value(app, existing_key or parse_key(key).parts)
+    value, _ = _find_effective_value(app, existing_key or parse_key(key).parts)
     if value is None or value == "":
         raise ConfigError(f"{key} is not set", "ask config list shows which settings are set")
     text = json.dumps(value, ensure_ascii=False) if as_json else format_value(key, value)
@@ -271,7 +271,7 @@ def set_command(*, key: str, value: str) -> None:
     """
     app, config_key = AppContext(), parse_key(key)
     change_setting(app, config_key.parts, parse_value(config_key, value))
-    print_change_notices(app, ".".join(config_key.parts))
+    _print_change_notices(app, ".".join(config_key.parts))
 
 
 @command.command("unset", short_help="Remove a setting from config.toml.")
@@ -285,7 +285,7 @@ def unset_command(*, key: str) -> None:
         hint = "ask config list shows where each value comes from"
         raise ConfigError(f"{key} is not set in {app.app_dirs.config_file}", hint)
     change_setting(app, parts, UNSET)
-    print_change_notices(app, key)
+    _print_change_notices(app, key)
 
 
 @command.command("path", short_help="Print the path of config.toml.")

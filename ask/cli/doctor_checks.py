@@ -107,27 +107,27 @@ SWITCH_VARIABLES = tuple(setting.variable for setting in SETTINGS.values() if se
 
 def run_checks(app: AppContext, *, offline: bool) -> list[CheckResult]:
     """Run all checks in the order in which they are shown; redact the results. A check that fails is a problem."""
-    usable_app = leave_out_invalid(app)
+    usable_app = _leave_out_invalid(app)
     usable_app.needs_keys = not offline
     checks: dict[str, Callable[[AppContext], Iterable[CheckResult]]] = {
-        "versions": check_versions,
-        "PATH": check_launcher,
-        "config.toml": lambda _: check_config_file(app),
-        "keys.toml": check_keys,
-        "folders": check_folders,
-        "history": check_history,
-        "map": check_map_jobs,
-        "tools": check_tools,
-        "approvals": check_approvals,
-        "tool plugins": check_tool_plugins,
-        "context": check_context,
-        "mcp": check_mcp_servers,
-        "sign-ins": check_sign_ins,
-        "safe mode": check_safe_mode,
-        "shell": check_shell,
-        "prices": check_prices,
-        "default": check_default,
-        "providers": partial(check_providers, offline=offline),
+        "versions": _check_versions,
+        "PATH": _check_launcher,
+        "config.toml": lambda _: _check_config_file(app),
+        "keys.toml": _check_keys,
+        "folders": _check_folders,
+        "history": _check_history,
+        "map": _check_map_jobs,
+        "tools": _check_tools,
+        "approvals": _check_approvals,
+        "tool plugins": _check_tool_plugins,
+        "context": _check_context,
+        "mcp": _check_mcp_servers,
+        "sign-ins": _check_sign_ins,
+        "safe mode": _check_safe_mode,
+        "shell": _check_shell,
+        "prices": _check_prices,
+        "default": _check_default,
+        "providers": partial(_check_providers, offline=offline),
     }
     results: list[CheckResult] = []
     for name, check in checks.items():
@@ -140,7 +140,7 @@ def run_checks(app: AppContext, *, offline: bool) -> list[CheckResult]:
     return [result._replace(found=redact(result.found), fix=redact(result.fix)) for result in results]
 
 
-def leave_out_invalid(app: AppContext) -> AppContext:
+def _leave_out_invalid(app: AppContext) -> AppContext:
     """Return a context without the settings and saved keys that are invalid, which have checks of their own."""
     environment = dict(app.environment)
     for variable in SWITCH_VARIABLES:
@@ -160,7 +160,7 @@ def leave_out_invalid(app: AppContext) -> AppContext:
     return usable_app
 
 
-def check_versions(_: AppContext) -> Iterator[CheckResult]:
+def _check_versions(_: AppContext) -> Iterator[CheckResult]:
     """Report the versions that bug reports should include; check SQLite for FTS5."""
     import sqlite3
     from importlib.metadata import requires, version
@@ -177,7 +177,7 @@ def check_versions(_: AppContext) -> Iterator[CheckResult]:
     yield ok("packages", ", ".join(f"{name} {version(name)}" for name in names))
 
 
-def check_launcher(_: AppContext) -> Iterator[CheckResult]:
+def _check_launcher(_: AppContext) -> Iterator[CheckResult]:
     """Check that a shell finds this `ask`."""
     own_launcher, launcher_on_path = find_launcher(), shutil.which("ask")
     if launcher_on_path is None:
@@ -189,7 +189,7 @@ def check_launcher(_: AppContext) -> Iterator[CheckResult]:
         yield ok("PATH", f"ask is {launcher_on_path}")
 
 
-def check_config_file(app: AppContext) -> Iterator[CheckResult]:
+def _check_config_file(app: AppContext) -> Iterator[CheckResult]:
     """Check config.toml and the on/off variables."""
     fix = "correct it with ask config edit"
     try:
@@ -208,14 +208,14 @@ def check_config_file(app: AppContext) -> Iterator[CheckResult]:
             yield problem(variable, error.message, error.hint)
 
 
-def report_private_file(check: str, found: str, path: Path, hint: str = "") -> CheckResult:
+def _report_private_file(check: str, found: str, path: Path, hint: str = "") -> CheckResult:
     """Report a file that only the user should be able to access."""
     if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         return warning(check, f"{found}; other users can read it", f"run chmod 600 {path}")
     return ok(check, found, hint)
 
 
-def check_keys(app: AppContext) -> Iterator[CheckResult]:
+def _check_keys(app: AppContext) -> Iterator[CheckResult]:
     """Check that keys.toml is valid and private."""
     path = app.app_dirs.keys_file
     try:
@@ -227,7 +227,7 @@ def check_keys(app: AppContext) -> Iterator[CheckResult]:
         in_keyring = [*saved_keys.values()].count(None)
         keyring_count = f"; {format_count(in_keyring, 'key')} in {KEYRING}" if in_keyring else ""
         found = f"{format_count(len(saved_keys) - in_keyring, 'key')} in {path}{keyring_count}"
-        yield report_private_file("keys.toml", found, path)
+        yield _report_private_file("keys.toml", found, path)
     else:
         yield ok("keys.toml", "no saved keys", "ask keys set PROVIDER saves one")
     for name in sorted(saved_keys.keys() - {*app.provider_names, *KEYED_ENGINES}):
@@ -245,7 +245,7 @@ MIN_FREE_BYTES = 10_000_000
 """Free bytes on a disk below which it counts as full."""
 
 
-def check_folders(app: AppContext) -> Iterator[CheckResult]:
+def _check_folders(app: AppContext) -> Iterator[CheckResult]:
     """Check that the folders can be written or created."""
     for name, (state, consequence) in UNWRITABLE_FOLDER_RESULTS.items():
         folder: Path = getattr(app.app_dirs, name)
@@ -265,7 +265,7 @@ HISTORY_LOCK_TIMEOUT = 1.0
 """Time to wait for another process that has locked the history, in seconds."""
 
 
-def check_history(app: AppContext) -> Iterator[CheckResult]:
+def _check_history(app: AppContext) -> Iterator[CheckResult]:
     """Check that the saved conversations can be read, and only by the user."""
     path = app.app_dirs.history_file
     if not path.exists():
@@ -274,10 +274,10 @@ def check_history(app: AppContext) -> Iterator[CheckResult]:
     with Store(path, create=False, lock_timeout=HISTORY_LOCK_TIMEOUT) as store:
         [(count,)] = store.fetch_rows("SELECT count(*) FROM conversations")
     found = f"{format_count(count, 'conversation')} in {format_compact_number(path.stat().st_size)} bytes"
-    yield report_private_file("history", found, path)
+    yield _report_private_file("history", found, path)
 
 
-def check_map_jobs(app: AppContext) -> Iterator[CheckResult]:
+def _check_map_jobs(app: AppContext) -> Iterator[CheckResult]:
     """Check that the jobs of `ask map` can be read, if there are any."""
     path = app.app_dirs.ledger_file
     if not path.exists():
@@ -288,7 +288,7 @@ def check_map_jobs(app: AppContext) -> Iterator[CheckResult]:
     yield ok("map", found, "ask map --list shows them" if jobs else "")
 
 
-def check_tools(app: AppContext) -> Iterator[CheckResult]:
+def _check_tools(app: AppContext) -> Iterator[CheckResult]:
     """Check which tools a model is offered, and whether they work."""
     settings = resolve_settings(RunOptions(), app.environment, app.config)
     engine = find_search_engine(app, settings.search_engine)
@@ -301,7 +301,7 @@ def check_tools(app: AppContext) -> Iterator[CheckResult]:
     # A name with two underscores may be a tool of an MCP server, and no server is started here.
     unknown_names = {name for name in settings.disabled_tools.difference(names) if "__" not in name}
     if unknown_names:
-        loaded = [tools for tools in load_tool_plugins(app).values() if not isinstance(tools, PluginLoadError)]
+        loaded = [tools for tools in _load_tool_plugins(app).values() if not isinstance(tools, PluginLoadError)]
         unknown_names -= {tool.spec.name for tools in loaded for tool in tools}
     for name in sorted(unknown_names):
         yield warning("tools", f"tools.disabled contains the unknown tool {name}", "ask tools lists them")
@@ -316,7 +316,7 @@ def check_tools(app: AppContext) -> Iterator[CheckResult]:
         yield problem("tools", "bash is not installed", "install it, or use --disable-tool bash")
 
 
-def check_approvals(app: AppContext) -> Iterator[CheckResult]:
+def _check_approvals(app: AppContext) -> Iterator[CheckResult]:
     """Check the allowlist, the denylist and the remembered approvals, if there are any."""
     policy = ToolPolicy.from_settings(resolve_settings(RunOptions(), app.environment, app.config))
     path = app.app_dirs.approvals_file
@@ -325,14 +325,14 @@ def check_approvals(app: AppContext) -> Iterator[CheckResult]:
         return
     found = f"{len(policy.allow)} allowed, {len(policy.deny)} denied, {len(remembered)} remembered"
     if remembered:
-        yield report_private_file("approvals", found, path, "ask tools approvals lists them")
+        yield _report_private_file("approvals", found, path, "ask tools approvals lists them")
     else:
         yield ok("approvals", found)
 
 
-def check_tool_plugins(app: AppContext) -> Iterator[CheckResult]:
+def _check_tool_plugins(app: AppContext) -> Iterator[CheckResult]:
     """Check each package with tools."""
-    loaded = load_tool_plugins(app)
+    loaded = _load_tool_plugins(app)
     if not loaded:
         yield ok("tool plugins", "none installed")
     for distribution, tools in loaded.items():
@@ -343,7 +343,7 @@ def check_tool_plugins(app: AppContext) -> Iterator[CheckResult]:
             yield ok(distribution, f"tools: {names}" if names else "it has no tools")
 
 
-def check_context(app: AppContext) -> Iterator[CheckResult]:
+def _check_context(app: AppContext) -> Iterator[CheckResult]:
     """Check the projects that the user was asked about, and the skills, if there are any."""
     decisions = TrustStore(app.app_dirs.trust_file).read()
     if decisions:
@@ -358,7 +358,7 @@ def check_context(app: AppContext) -> Iterator[CheckResult]:
         yield ok("skills", usable_names)
 
 
-def load_tool_plugins(app: AppContext) -> dict[str, Sequence[Tool] | PluginLoadError]:
+def _load_tool_plugins(app: AppContext) -> dict[str, Sequence[Tool] | PluginLoadError]:
     """Load the tools of each package; return them, or why they cannot be loaded, by distribution."""
     settings = resolve_settings(RunOptions(), app.environment, app.config)
     distributions = {format_origin(distribution): distribution for distribution in app.plugins.tools}
@@ -366,7 +366,7 @@ def load_tool_plugins(app: AppContext) -> dict[str, Sequence[Tool] | PluginLoadE
         return {distributions[origin]: loaded for origin, loaded in load_plugin_tools(app, settings)}
 
 
-def check_mcp_servers(app: AppContext) -> Iterator[CheckResult]:
+def _check_mcp_servers(app: AppContext) -> Iterator[CheckResult]:
     """Check which MCP servers are configured, and that their variables and programs exist."""
     check, server_index = "mcp", find_servers(app.config, app.app_dirs.config)
     for text in server_index.warnings:
@@ -398,7 +398,7 @@ def check_mcp_servers(app: AppContext) -> Iterator[CheckResult]:
     yield ok(check, f"{format_count(len(servers), 'server')}: {names}", "ask mcp test starts them")
 
 
-def check_sign_ins(app: AppContext) -> Iterator[CheckResult]:
+def _check_sign_ins(app: AppContext) -> Iterator[CheckResult]:
     """Check that each sign-in is to a configured MCP server."""
     servers = find_servers(app.config, app.app_dirs.config).servers
     for path in sorted(app.app_dirs.sign_ins.glob("*.json")):
@@ -407,7 +407,7 @@ def check_sign_ins(app: AppContext) -> Iterator[CheckResult]:
             yield warning("sign-ins", found, f"delete {path}")
 
 
-def check_prices(app: AppContext) -> Iterator[CheckResult]:
+def _check_prices(app: AppContext) -> Iterator[CheckResult]:
     """Report the source of prices for providers that report no cost."""
     from importlib.metadata import version
 
@@ -419,7 +419,7 @@ def check_prices(app: AppContext) -> Iterator[CheckResult]:
     yield ok("prices", found, format_install_command(PRICES_EXTRA))
 
 
-def check_safe_mode(app: AppContext) -> Iterator[CheckResult]:
+def _check_safe_mode(app: AppContext) -> Iterator[CheckResult]:
     """Check that safe mode works at its level, in an empty folder with a temporary data folder.
 
     A failure is a problem only if safe mode is on for every run.
@@ -494,7 +494,7 @@ def _report_gaps(warnings: Iterable[str]) -> Iterator[CheckResult]:
     return (warning("protected files", text.removesuffix(SHOWN_ONCE).rstrip()) for text in warnings)
 
 
-def check_shell(app: AppContext) -> Iterator[CheckResult]:
+def _check_shell(app: AppContext) -> Iterator[CheckResult]:
     """Check whether the integration is on in this shell, and that its completions are installed and up to date."""
     shell, is_integrated = Path(app.environment.get("SHELL", "")).name, bool(app.environment.get("ASK_SESSION"))
     if is_integrated:
@@ -519,7 +519,7 @@ def check_shell(app: AppContext) -> Iterator[CheckResult]:
         yield ok("completions", f"not installed for {shell}", f"{fix} installs them")
 
 
-def check_default(app: AppContext) -> Iterator[CheckResult]:
+def _check_default(app: AppContext) -> Iterator[CheckResult]:
     """Check the provider, model and fallbacks that are used if the command line names none."""
     endpoint = resolve_endpoint(app, ModelSelection())
     fallbacks = resolve_fallbacks(app, app.config.get("fallback", ()), endpoint)
@@ -531,16 +531,16 @@ PROVIDER_READ_TIMEOUT, ALL_PROVIDERS_TIMEOUT = 3.0, 3.5
 """Read timeout for each provider, and total time for all of them, in seconds."""
 
 
-def check_providers(app: AppContext, *, offline: bool) -> Iterator[CheckResult]:
+def _check_providers(app: AppContext, *, offline: bool) -> Iterator[CheckResult]:
     """Check each provider; those that can be queried are queried in parallel."""
     results: dict[str, CheckResult] = {}
     without_key, threads = [], []
 
     def query(name: str, loaded: CheckResult, endpoint: ModelEndpoint) -> None:
-        results[name] = query_provider(loaded, endpoint)
+        results[name] = _query_provider(loaded, endpoint)
 
     for name in app.provider_names:
-        result, endpoint = inspect_provider(app, name)
+        result, endpoint = _inspect_provider(app, name)
         if result is None:
             continue
         if result.found.endswith(NO_KEY) and result.state == OK:
@@ -551,7 +551,7 @@ def check_providers(app: AppContext, *, offline: bool) -> Iterator[CheckResult]:
             results[name] = result._replace(state=OK, found=f"{result.found}, not contacted")
         else:
             reason = f"no complete response within {ALL_PROVIDERS_TIMEOUT:g} s"
-            results[name] = add_failure(result, reason, "check the network and the base URL")
+            results[name] = _add_failure(result, reason, "check the network and the base URL")
             # Not an executor: shutting it down would wait for connections that never complete.
             threads.append(threading.Thread(target=query, args=(name, result, endpoint), daemon=True))
     for thread in threads:
@@ -564,7 +564,7 @@ def check_providers(app: AppContext, *, offline: bool) -> Iterator[CheckResult]:
         yield ok("other providers", f"{', '.join(without_key)}{NO_KEY}", "ask keys set PROVIDER saves one")
 
 
-def inspect_provider(app: AppContext, name: str) -> tuple[CheckResult | None, ModelEndpoint | None]:
+def _inspect_provider(app: AppContext, name: str) -> tuple[CheckResult | None, ModelEndpoint | None]:
     """Check a provider without sending a request; return also how to query it, or None.
 
     There is no result for another name of a provider. The state is `PROBLEM` if a query must not fail, because the user
@@ -600,7 +600,7 @@ def inspect_provider(app: AppContext, name: str) -> tuple[CheckResult | None, Mo
     return result, ModelEndpoint(loaded, "", base_url, key)
 
 
-def query_provider(loaded: CheckResult, endpoint: ModelEndpoint) -> CheckResult:
+def _query_provider(loaded: CheckResult, endpoint: ModelEndpoint) -> CheckResult:
     """Query how many models a provider lists, and add that or the error to its result."""
     try:
         settings = Settings(timeout=PROVIDER_READ_TIMEOUT, tries=1)
@@ -610,12 +610,12 @@ def query_provider(loaded: CheckResult, endpoint: ModelEndpoint) -> CheckResult:
         advice = "-v with a question shows the traceback"
         unforeseen = AskError(f"{type(error).__name__}: {error}", advice)
         ask_error = error if isinstance(error, AskError) else unforeseen
-        return add_failure(loaded, ask_error.summary, ask_error.hint)
+        return _add_failure(loaded, ask_error.summary, ask_error.hint)
     listed = f"lists {format_count(count, 'model')}" if count else "answers"
     return loaded._replace(state=OK, found=f"{loaded.found}, {listed}")
 
 
-def add_failure(loaded: CheckResult, reason: str, advice: str) -> CheckResult:
+def _add_failure(loaded: CheckResult, reason: str, advice: str) -> CheckResult:
     """Add to the result of a provider why it cannot be queried."""
     failure = f", but {reason}" if loaded.state == PROBLEM else f", not running here ({reason})"
     return loaded._replace(found=loaded.found + failure, fix=advice)

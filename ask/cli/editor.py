@@ -26,16 +26,16 @@ def edit_file(path: Path, template: bytes, validate: Callable[[Path], object]) -
         MissingDependencyError: the editor failed.
         FileError: the file cannot be written.
     """
-    old_content = read_current_content(path)
+    old_content = _read_current_content(path)
     with TemporaryDirectory(prefix="ask-") as folder:
         copy = Path(folder, path.name)
         copy.write_bytes(old_content or template)
-        new_content = edit_until_valid(copy, path, validate)
+        new_content = _edit_until_valid(copy, path, validate)
     if new_content == (old_content or template):
         print_notice("no changes were saved")
         return
     with lock_file(path):
-        if read_current_content(path) == old_content:
+        if _read_current_content(path) == old_content:
             replace_file_content(path, new_content)
             return
         saved_copy = path.with_name(f"{path.name}.edited")
@@ -43,7 +43,7 @@ def edit_file(path: Path, template: bytes, validate: Callable[[Path], object]) -
         raise ConfigError(f"{path} was changed by another program", f"your version is in {saved_copy}")
 
 
-def edit_until_valid(copy: Path, path: Path, validate: Callable[[Path], object]) -> bytes:
+def _edit_until_valid(copy: Path, path: Path, validate: Callable[[Path], object]) -> bytes:
     """Open the editor until the copy is valid; return its content.
 
     Errors name `path` instead of the copy.
@@ -72,6 +72,6 @@ def edit_until_valid(copy: Path, path: Path, validate: Callable[[Path], object])
             raise ConfigError("the edited text is not valid", "no changes were saved")
 
 
-def read_current_content(path: Path) -> bytes:
+def _read_current_content(path: Path) -> bytes:
     """Read the file; return b"" if it does not exist."""
     return path.read_bytes() if path.exists() else b""

@@ -50,7 +50,7 @@ def command() -> None:
 
 
 @contextmanager
-def open_history() -> Iterator[Store]:
+def _open_history() -> Iterator[Store]:
     """Open the history for reading in one transaction; it is empty if there is none."""
     history_file = AppDirs.from_environment(os.environ).history_file
     with Store(history_file, create=False) as store, store.read_transaction():
@@ -78,11 +78,11 @@ def list_command(*, limit: int | None, here: bool, as_json: bool) -> None:
     is_terminal = StandardOutput().is_terminal
     max_count = limit if limit is not None else TERMINAL_LIST_LIMIT if is_terminal and not as_json else 0
     directory = decode_argument(str(get_working_directory())) if here else ""
-    with open_history() as store:
+    with _open_history() as store:
         row_limit = max_count + 1 if max_count else NO_LIMIT
         overviews = list_conversations(store, row_limit, directory, include_details=as_json)
     listed = overviews[: max_count or None]
-    to_row = to_overview_dict if as_json else partial(to_overview_row, is_terminal=is_terminal)
+    to_row = _to_overview_dict if as_json else partial(to_overview_row, is_terminal=is_terminal)
     write_table([to_row(overview) for overview in listed], as_json=as_json, truncated="title")
     if is_terminal and not overviews:
         print_notice("no saved conversations" + (" from this directory" if here else ""))
@@ -91,7 +91,7 @@ def list_command(*, limit: int | None, here: bool, as_json: bool) -> None:
         console.print_dim(f"· the newest {TERMINAL_LIST_LIMIT}; -n 0 lists all\n")
 
 
-def to_overview_dict(overview: ConversationOverview) -> dict[str, Any]:
+def _to_overview_dict(overview: ConversationOverview) -> dict[str, Any]:
     """Convert an overview with all details to a dict for JSON; times are in ISO 8601."""
     fields = overview._asdict()
     names = ("id", "title", "created", "updated", "directory", "provider", "model", "runs", "rounds")
@@ -141,7 +141,7 @@ def show_command(*, conversation_id: str | None, last: int | None, tools: bool, 
     from ask.export.conversation_text import TranscriptWriter
     from ask.history.export_format import ConversationExport, to_json_value
 
-    with open_history() as store:
+    with _open_history() as store:
         if conversation_id is None:
             conversation = find_newest_conversation(store)
         else:
@@ -175,7 +175,7 @@ def search_command(*, words: tuple[str, ...], limit: int, as_json: bool) -> None
     query = parse_query(words)
     if not query.phrases and not query.fragments:
         raise UsageError("a search needs at least one letter, digit or emoji", "see ask history search --help")
-    with open_history() as store:
+    with _open_history() as store:
         hits = search_conversations(store, words, limit or -1)
     if as_json or not output.is_terminal:
         write_table([to_hit_row(hit) for hit in hits], as_json=as_json)
@@ -227,7 +227,7 @@ def export_conversations(ids: Iterable[str], output: str, format_name: str = "",
         FileError: a file cannot be read or written.
     """
     format_name = format_name or FORMATS_BY_SUFFIX.get(Path(output).suffix.lower(), "md")
-    with open_history() as store:
+    with _open_history() as store:
         if everything:
             conversations = query_conversations(store, "ORDER BY number")
         elif ids:
@@ -235,14 +235,14 @@ def export_conversations(ids: Iterable[str], output: str, format_name: str = "",
         else:
             conversations = [find_newest_conversation(store)]
         unreadable: list[FileError] = []
-        write_output(output, format_export(format_name, store, conversations, unreadable))
+        _write_output(output, _format_export(format_name, store, conversations, unreadable))
         for error in unreadable:
             print_notice(error.message)
     if unreadable:
         raise FileError(f"{format_count(len(unreadable), 'conversation')} could not be exported")
 
 
-def write_output(output: str, chunks: Iterable[str]) -> None:
+def _write_output(output: str, chunks: Iterable[str]) -> None:
     """Write text to a file, which is replaced only after everything is written, or to standard output for "-".
 
     A symbolic link is followed, unless a tool call may have left it. A path that is not a regular file, such as
@@ -273,7 +273,7 @@ def write_output(output: str, chunks: Iterable[str]) -> None:
         raise FileError(f"cannot write {output} ({error.strerror})") from error
 
 
-def format_export(
+def _format_export(
     format_name: str, store: Store, conversations: list[Conversation], unreadable: list[FileError]
 ) -> Iterator[str]:
     """Return the chunks of an export.
@@ -322,22 +322,22 @@ def import_command(*, files: tuple[str, ...], as_new: bool, as_json: bool) -> No
     if (STDIN in files or not files) and (sys.stdin is None or sys.stdin.isatty()):
         raise UsageError("no file given", "pass a file written by ask history export --json")
     with ExitStack() as cleanup:
-        copies = [copy_import_file(name, cleanup.enter_context(TemporaryFile())) for name in files or (STDIN,)]
+        copies = [_copy_import_file(name, cleanup.enter_context(TemporaryFile())) for name in files or (STDIN,)]
         problems: list[FileError] = []
-        count = sum(1 for _ in read_imported_conversations(copies, problems))
+        count = sum(1 for _ in _read_imported_conversations(copies, problems))
         if problems and not count:
             raise problems[0]  # nothing is created or locked for an invalid file
         with Store(AppDirs.from_environment(os.environ).history_file) as store:
             generate_id = generate_conversation_id if as_new else None
-            results = import_conversations(store, read_imported_conversations(copies, []), generate_id)
-    print_import_results(results, as_json=as_json)
+            results = import_conversations(store, _read_imported_conversations(copies, []), generate_id)
+    _print_import_results(results, as_json=as_json)
     for problem in problems[:MAX_LISTED]:
         print_notice(str(problem))
     if problems:
         raise FileError(f"{format_count(len(problems), 'conversation')} could not be imported")
 
 
-def copy_import_file(name: str, copy: BinaryIO) -> ImportFile:
+def _copy_import_file(name: str, copy: BinaryIO) -> ImportFile:
     """Copy a file, or standard input, which cannot be read twice; return the copy with its name for errors."""
     from shutil import copyfileobj
 
@@ -346,7 +346,9 @@ def copy_import_file(name: str, copy: BinaryIO) -> ImportFile:
     return "stdin" if name == STDIN else decode_argument(name), copy
 
 
-def read_imported_conversations(files: Sequence[ImportFile], problems: list[FileError]) -> Iterator[ConversationExport]:
+def _read_imported_conversations(
+    files: Sequence[ImportFile], problems: list[FileError]
+) -> Iterator[ConversationExport]:
     """Yield the conversations in the files; add the reasons why others cannot be read to `problems`."""
     from ask.history.export_format import read_exports
 
@@ -355,7 +357,7 @@ def read_imported_conversations(files: Sequence[ImportFile], problems: list[File
         yield from read_exports(file, name, problems)
 
 
-def print_import_results(results: Sequence[ImportResult], *, as_json: bool) -> None:
+def _print_import_results(results: Sequence[ImportResult], *, as_json: bool) -> None:
     """Print what was done with each conversation."""
     from ask.history.importer import ImportStatus
 
@@ -378,7 +380,7 @@ MAX_LISTED = 10
 """Maximum number of conversations that are listed before the confirmation."""
 
 
-def parse_age(text: str) -> float:
+def _parse_age(text: str) -> float:
     """Parse an age such as 30d into seconds.
 
     Raises:
@@ -393,7 +395,7 @@ def parse_age(text: str) -> float:
 @command.command("delete", short_help="Delete conversations.")
 @click.argument("ids", metavar="[ID]...", type=TEXT, nargs=-1)
 @click.option(
-    "--older-than", metavar="AGE", type=parse_age, help="Delete conversations unused for this long: 12h, 30d, 8w, 1y."
+    "--older-than", metavar="AGE", type=_parse_age, help="Delete conversations unused for this long: 12h, 30d, 8w, 1y."
 )
 @click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 @JSON_OPTION
@@ -417,7 +419,7 @@ def delete_command(*, ids: tuple[str, ...], older_than: float | None, yes: bool,
             conversations = list(dict.fromkeys(conversations))
         if conversations:
             if not yes:
-                confirm_deletion(conversations, console)
+                _confirm_deletion(conversations, console)
             delete_conversations(store, conversations)
             delete_backups(app_dirs.data, {conversation.id for conversation in conversations})
     if as_json:
@@ -429,7 +431,7 @@ def delete_command(*, ids: tuple[str, ...], older_than: float | None, yes: bool,
         print_notice("no conversation is that old")
 
 
-def confirm_deletion(conversations: Sequence[Conversation], console: StderrConsole) -> None:
+def _confirm_deletion(conversations: Sequence[Conversation], console: StderrConsole) -> None:
     """Ask for confirmation.
 
     Raises:
@@ -472,7 +474,7 @@ def stats_command(*, days: int, as_json: bool, html_file: str | None) -> None:
         return make_history_pricing(AppContext())
 
     first_day = date.today() - timedelta(days=days - 1)
-    with open_history() as store:
+    with _open_history() as store:
         start = datetime.combine(first_day, datetime.min.time()).timestamp()
         statistics = compute_statistics(store, start, make_pricing, include_details=as_json or html_file is not None)
     if as_json:
@@ -481,7 +483,7 @@ def stats_command(*, days: int, as_json: bool, html_file: str | None) -> None:
     elif html_file is not None:
         from ask.export.usage_html import render_usage_html
 
-        write_output(html_file, render_usage_html(statistics, first_day, date.today()))
+        _write_output(html_file, render_usage_html(statistics, first_day, date.today()))
     elif statistics.total.runs:
         write_charts(statistics, first_day.isoformat())
     elif StandardOutput().is_terminal:

@@ -24,7 +24,7 @@ KEY_PATTERN = re.compile(r"alt-([a-z0-9])|ctrl-([abe-hkln-z])|([a-z0-9])")
 NO_KEY = "none"
 
 
-def parse_keys(text: str) -> str:
+def _parse_keys(text: str) -> str:
     """Parse one or more keys in a row, such as alt-a, ctrl-g or "ctrl-x a"; or none."""
     keys = text.lower().split()
     is_valid = all(KEY_PATTERN.fullmatch(key) for key in keys) and keys and len(keys[0]) > 1
@@ -35,8 +35,8 @@ def parse_keys(text: str) -> str:
 
 @subcommand("init")
 @click.argument("shell", type=click.Choice(SHELLS), metavar="SHELL")
-@click.option("--key", metavar="KEYS", type=parse_keys, help="Key that turns words into a command (alt-a), or none.")
-@click.option("--explain-key", metavar="KEYS", type=parse_keys, help="Key that explains a failure (alt-e), or none.")
+@click.option("--key", metavar="KEYS", type=_parse_keys, help="Key that turns words into a command (alt-a), or none.")
+@click.option("--explain-key", metavar="KEYS", type=_parse_keys, help="Key that explains a failure (alt-e), or none.")
 @click.option("--install", is_flag=True, help="Install completions where the shell finds them.")
 @click.option("--uninstall", is_flag=True, help="Remove installed completions.")
 def command(*, shell: str, key: str | None, explain_key: str | None, install: bool, uninstall: bool) -> None:
@@ -48,14 +48,14 @@ def command(*, shell: str, key: str | None, explain_key: str | None, install: bo
     if install and uninstall:
         raise UsageError("--install and --uninstall cannot be combined; see ask init --help")
     if install:
-        install_completions(shell, os.environ)
+        _install_completions(shell, os.environ)
     elif uninstall:
-        uninstall_completions(shell, os.environ)
+        _uninstall_completions(shell, os.environ)
     else:
-        click.echo(build_integration_script(shell, key, explain_key), nl=False)
+        click.echo(_build_integration_script(shell, key, explain_key), nl=False)
 
 
-def build_integration_script(shell: str, key: str | None, explain_key: str | None) -> str:
+def _build_integration_script(shell: str, key: str | None, explain_key: str | None) -> str:
     """Build the script that a shell evaluates.
 
     A key that is None gets its default, which does not override a binding of the user.
@@ -64,8 +64,8 @@ def build_integration_script(shell: str, key: str | None, explain_key: str | Non
 
     script = Path(str(ask_shell.__file__)).with_name(f"init.{shell}").read_text(encoding="utf-8")
     values = {
-        "key": format_key_sequence(shell, key or "alt-a"),
-        "explain_key": format_key_sequence(shell, explain_key or "alt-e"),
+        "key": _format_key_sequence(shell, key or "alt-a"),
+        "explain_key": _format_key_sequence(shell, explain_key or "alt-e"),
         "key_named": "1" if key else "0",
         "explain_key_named": "1" if explain_key else "0",
         "completions": shlex.quote(str(find_completion_script(shell))),
@@ -74,7 +74,7 @@ def build_integration_script(shell: str, key: str | None, explain_key: str | Non
     return re.sub(r"'\{\{(\w+)\}\}'", lambda match: values[match[1]], script)
 
 
-def format_key_sequence(shell: str, keys: str) -> str:
+def _format_key_sequence(shell: str, keys: str) -> str:
     """Format keys for the shell's `bind` command; return '' in quotes for none."""
     if keys == NO_KEY:
         return "''"
@@ -112,7 +112,7 @@ def is_installed_by_ask(file: Path) -> bool:
     return any(line.startswith(COMPLETIONS_MARKER) for line in file.read_text(errors="replace").splitlines()[:2])
 
 
-def install_completions(shell: str, environment: Mapping[str, str]) -> None:
+def _install_completions(shell: str, environment: Mapping[str, str]) -> None:
     """Install the completions and print their path.
 
     Raises:
@@ -130,7 +130,7 @@ def install_completions(shell: str, environment: Mapping[str, str]) -> None:
     click.echo(f"For the key bindings, add this to {RC_FILES[shell]}: {EVAL_LINES[shell]}", err=True)
 
 
-def uninstall_completions(shell: str, environment: Mapping[str, str]) -> None:
+def _uninstall_completions(shell: str, environment: Mapping[str, str]) -> None:
     """Remove the completions.
 
     Raises:

@@ -33,7 +33,7 @@ def set_key(provider: str, *, keyring: bool) -> None:
         from ask.client.endpoint import load_provider
 
         provider = load_provider(app, provider).info.name
-    text = read_key(f"Key for {provider}").strip()
+    text = _read_key(f"Key for {provider}").strip()
     # The secret of an MCP client may contain anything.
     key, removed = (text, []) if provider.startswith("mcp:") else repair_key(text)
     if not key:
@@ -46,7 +46,7 @@ def set_key(provider: str, *, keyring: bool) -> None:
     click.echo(f"Saved the key for {provider} in {KEYRING if keyring else app.key_store.path}.", err=True)
 
 
-def read_key(prompt: str) -> str:
+def _read_key(prompt: str) -> str:
     """Prompt for a key without echo, or read the first line of piped input."""
     if sys.stdin is None:
         return ""

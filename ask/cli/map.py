@@ -88,7 +88,7 @@ TOOL_OPTIONS = {
 CONTINUE_HINT = "run the same command again to continue"
 
 
-def parse_failure_limit(text: str) -> tuple[float, bool]:
+def _parse_failure_limit(text: str) -> tuple[float, bool]:
     """Parse a number, or a percentage such as "5%"; return whether it is a percentage."""
     try:
         number = float(text.removesuffix("%"))
@@ -99,7 +99,7 @@ def parse_failure_limit(text: str) -> tuple[float, bool]:
     return number, text.endswith("%")
 
 
-def parse_jobs(text: str) -> int | None:
+def _parse_jobs(text: str) -> int | None:
     """Parse a number of requests at a time; None for "auto"."""
     if text == "auto":
         return None
@@ -108,7 +108,7 @@ def parse_jobs(text: str) -> int | None:
     return int(text)
 
 
-def parse_engine(text: str) -> str:
+def _parse_engine(text: str) -> str:
     """Parse "dask" or "dask=ADDRESS" to the scheduler's address; "" to start a cluster on this machine."""
     name, _, address = text.partition("=")
     if name != "dask":
@@ -137,7 +137,7 @@ OPTIONS = select_options("provider", "base_url", "key", "system", "options", "va
 )
 @click.option("--files", "rows_are_files", is_flag=True, help="Treat each INPUT file as one row, even a table.")
 @click.option(
-    "-j", "--jobs", metavar="N", type=parse_jobs, help="Send N requests at a time (auto: adapt to the service)."
+    "-j", "--jobs", metavar="N", type=_parse_jobs, help="Send N requests at a time (auto: adapt to the service)."
 )
 @click.option("--rpm", metavar="N", type=parse_rate, help="Send at most N requests a minute.")
 @click.option("--tpm", metavar="N", type=parse_rate, help="Use at most N tokens a minute.")
@@ -151,7 +151,7 @@ OPTIONS = select_options("provider", "base_url", "key", "system", "options", "va
 @click.option("--retry-failed", is_flag=True, help="Send the failed rows of earlier runs again.")
 @click.option("--fresh", is_flag=True, help="Start over: forget earlier answers and replace the output file.")
 @click.option("--max-cost", metavar="USD", type=parse_dollars, help="Stop once the job has cost this many US dollars.")
-@click.option("--max-failures", metavar="N", type=parse_failure_limit, help="Stop after N failed rows, or N%.")
+@click.option("--max-failures", metavar="N", type=_parse_failure_limit, help="Stop after N failed rows, or N%.")
 @click.option("--tools", "with_tools", is_flag=True, help="Let the model run tools, in a process for each row.")
 @click.option("--safe", is_flag=True, help="With --tools: confine each row to a working copy, without network.")
 @click.option("--context", is_flag=True, help="With --tools: send the project's AGENTS.md and skills to each row.")
@@ -162,7 +162,7 @@ OPTIONS = select_options("provider", "base_url", "key", "system", "options", "va
 @click.option("--detach", is_flag=True, help="With --batch: submit and exit; run again to collect the answers.")
 @click.option("--cancel", is_flag=True, help="With --batch: cancel the batch and keep its answers so far.")
 @click.option("--poll-interval", metavar="S", type=parse_seconds, help="With --batch: check every S seconds (2 to 60).")
-@click.option("--engine", metavar="dask[=ADDRESS]", type=parse_engine, help="Run the rows on a Dask cluster.")
+@click.option("--engine", metavar="dask[=ADDRESS]", type=_parse_engine, help="Run the rows on a Dask cluster.")
 @click.option("--timeout", metavar="S", type=parse_seconds, help="Give up on an answer after S seconds (300).")
 @click.option("--no-save", is_flag=True, help="Delete the saved answers once the job is complete.")
 @click.option("--list", "list_jobs", is_flag=True, help="List jobs.")
@@ -259,19 +259,19 @@ class MapCommand:
             AskError: what stopped it, or that rows failed.
         """
         enable_garbage_collection()
-        raise_open_files_limit()
+        _raise_open_files_limit()
         flags, job, ledger = self.flags, self.job, self.ledger
         reread_rows: Callable[[], Iterator[Row]] = self._read_rows
         if flags["batch"] and self.reads_pipe:
             reread_rows = partial(iter, list(self._read_rows()))  # a pipe can be read only once
-        first_row, rows = peek_row(reread_rows(), job.prompt)
+        first_row, rows = _peek_row(reread_rows(), job.prompt)
         if not first_row.error:
             job.prompt.check(first_row)
         if flags["dry_run"]:
             self._print_estimate(rows)
             return
         check_batch_flags(flags, job, ledger)
-        self.app.cleanup.enter_context(lock_job(self.app, job))
+        self.app.cleanup.enter_context(_lock_job(self.app, job))
         if flags["fresh"]:
             ledger.forget_answers(job.id)
         else:
@@ -294,7 +294,7 @@ class MapCommand:
         self.app.console.show_status("")
         seconds = time.monotonic() - start
         output = flags["output"] if engine.is_published else None
-        self.app.console.print_notice(format_summary(engine.progress, seconds, output, is_announced=is_announced))
+        self.app.console.print_notice(_format_summary(engine.progress, seconds, output, is_announced=is_announced))
         self._finish(engine)
 
     def _finish(self, engine: Engine) -> None:
@@ -317,7 +317,7 @@ class MapCommand:
     def _read_rows(self) -> Iterator[Row]:
         """Read the rows to use, from the first one."""
         rows = itertools.islice(read_rows(self.inputs, self._notify_once), self.flags["limit"])
-        return iter(draw_sample(rows, self.flags["sample"])) if self.flags["sample"] else rows
+        return iter(_draw_sample(rows, self.flags["sample"])) if self.flags["sample"] else rows
 
     def _run_engine(self, rows: Iterator[Row], first_row: Row) -> Engine:
         """Send the rows; return the engine."""
@@ -356,7 +356,7 @@ class MapCommand:
             max_failures=flags["max_failures"],
         )
         available_rows = read_in_background(rows) if self.reads_pipe else rows
-        with stop_on_interrupt(engine, self.app.console):
+        with _stop_on_interrupt(engine, self.app.console):
             tasks = identify_rows(job, self.ledger, available_rows)
             engine.run(tasks, self._open_progress_bar())
         if names.left_out:
@@ -487,7 +487,7 @@ class MapCommand:
             self.app.console.print_notice(f"{format_count(count, 'row')} answered earlier ({when}); --fresh asks again")
 
 
-def raise_open_files_limit() -> None:
+def _raise_open_files_limit() -> None:
     """Allow a connection for each concurrent request, where the default is low: 256 on macOS."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_OPEN_FILES)
@@ -495,7 +495,7 @@ def raise_open_files_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
-def draw_sample(rows: Iterator[Row], size: int) -> list[Row]:
+def _draw_sample(rows: Iterator[Row], size: int) -> list[Row]:
     """Draw a random sample of the rows, in their order, without keeping all of them in memory."""
     generator = random.Random(SAMPLE_SEED)  # noqa: S311 - not used for cryptography
     sample = heapq.nsmallest(size, enumerate(rows), key=lambda _: generator.random())
@@ -506,7 +506,7 @@ MAX_OTHER_ROWS = 10
 """How many rows without a column of the prompt may come before the first that has it."""
 
 
-def peek_row(rows: Iterator[Row], prompt: RowPrompt) -> tuple[Row, Iterator[Row]]:
+def _peek_row(rows: Iterator[Row], prompt: RowPrompt) -> tuple[Row, Iterator[Row]]:
     """Return the first row that has the columns of the prompt, and all rows.
 
     Without such a row among the first ones, return the first that is valid, or the last of many that are not.
@@ -531,7 +531,7 @@ def peek_row(rows: Iterator[Row], prompt: RowPrompt) -> tuple[Row, Iterator[Row]
 
 
 @contextmanager
-def lock_job(app: AppContext, job: Job) -> Iterator[None]:
+def _lock_job(app: AppContext, job: Job) -> Iterator[None]:
     """Keep other processes from running the same job, or another one with the same output.
 
     Raises:
@@ -557,7 +557,7 @@ def lock_job(app: AppContext, job: Job) -> Iterator[None]:
 
 
 @contextmanager
-def stop_on_interrupt(engine: Engine, console: StderrConsole) -> Iterator[None]:
+def _stop_on_interrupt(engine: Engine, console: StderrConsole) -> Iterator[None]:
     """Handle Ctrl-C: the first one lets the requests in flight finish, the second one ends the process."""
     count = 0
 
@@ -577,7 +577,7 @@ def stop_on_interrupt(engine: Engine, console: StderrConsole) -> Iterator[None]:
         signal.signal(signal.SIGINT, previous)
 
 
-def format_summary(progress: Progress, seconds: float, output: str | None, *, is_announced: bool) -> str:
+def _format_summary(progress: Progress, seconds: float, output: str | None, *, is_announced: bool) -> str:
     """Describe the result of a run on one line; `is_announced` if --fresh was mentioned before."""
     hint = "" if is_announced else "; --fresh asks again"
     parts = [f"{format_count(progress.answered, 'row')} answered"]

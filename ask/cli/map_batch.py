@@ -74,7 +74,7 @@ def run_batches(
             runner.cancel()
             console.print_notice(f"canceled {format_count(runner.pending_batches, 'batch', 'batches')}")
         else:
-            submit_rows(runner, console)
+            _submit_rows(runner, console)
         if flags["detach"]:
             runner.poll()
             if runner.pending_batches:
@@ -83,7 +83,7 @@ def run_batches(
         while runner.pending_batches:
             runner.wait(show_progress, flags["poll_interval"])
             if not flags["cancel"]:
-                submit_rows(runner, console)  # rows of a batch that was not found, and new rows of the input
+                _submit_rows(runner, console)  # rows of a batch that was not found, and new rows of the input
     except KeyboardInterrupt:
         interruption = RunInterruptedError("interrupted")
         interruption.hint = COLLECT_HINT
@@ -96,7 +96,7 @@ def run_batches(
     return runner.finished_earlier or 0
 
 
-def submit_rows(runner: BatchRunner, console: StderrConsole) -> None:
+def _submit_rows(runner: BatchRunner, console: StderrConsole) -> None:
     """Submit rows, and print how many were submitted."""
     before = runner.submitted_rows
     runner.submit()

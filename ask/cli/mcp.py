@@ -48,7 +48,7 @@ def command() -> None:
     """Manage MCP servers, whose tools a model can call. Without a command, list them."""
 
 
-def read_configured_servers(app: AppContext) -> Mapping[str, ServerConfig]:
+def _read_configured_servers(app: AppContext) -> Mapping[str, ServerConfig]:
     """Read all configured servers; print a notice for each invalid one."""
     server_index = find_servers(app.config, app.app_dirs.config)
     for warning in (*app.config.warnings, *server_index.warnings):
@@ -56,14 +56,14 @@ def read_configured_servers(app: AppContext) -> Mapping[str, ServerConfig]:
     return server_index.servers
 
 
-def get_server(servers: Mapping[str, ServerConfig], name: str, problem: str = "unknown MCP server") -> ServerConfig:
+def _get_server(servers: Mapping[str, ServerConfig], name: str, problem: str = "unknown MCP server") -> ServerConfig:
     """Return the server of this name; raise a UsageError if there is none."""
     if name not in servers:
         raise UsageError(f"{problem} {name!r}", format_server_hint(name, servers))
     return servers[name]
 
 
-def select_servers(app: AppContext, names: Sequence[str]) -> list[ServerConfig]:
+def _select_servers(app: AppContext, names: Sequence[str]) -> list[ServerConfig]:
     """Select the servers to start: those with these names, or all that are enabled.
 
     Raises:
@@ -71,9 +71,9 @@ def select_servers(app: AppContext, names: Sequence[str]) -> list[ServerConfig]:
         UsageError: there is no server of a name.
     """
     check_mcp_installed()
-    servers = read_configured_servers(app)
+    servers = _read_configured_servers(app)
     if names:
-        return [get_server(servers, name) for name in names]
+        return [_get_server(servers, name) for name in names]
     return [server for server in servers.values() if server.enabled]
 
 
@@ -85,14 +85,14 @@ def list_command(*, names: tuple[str, ...], tools: bool, as_json: bool) -> None:
     """List the MCP servers and where they are configured. With a name, start that server and list its tools."""
     app = AppContext()
     if tools or names:
-        found = query_servers(app, names, lambda servers, started: collect_server_tools(started, servers, app))
+        found = _query_servers(app, names, lambda servers, started: collect_server_tools(started, servers, app))
         rows = [{**to_tool_row(tool), "server": server.name} for server, tools in found for tool in tools]
     else:
-        rows = [to_server_row(server, as_json=as_json) for server in read_configured_servers(app).values()]
+        rows = [_to_server_row(server, as_json=as_json) for server in _read_configured_servers(app).values()]
     write_table(rows, as_json=as_json)
 
 
-def to_server_row(server: ServerConfig, *, as_json: bool) -> dict[str, Any]:
+def _to_server_row(server: ServerConfig, *, as_json: bool) -> dict[str, Any]:
     """Convert a server to a table row.
 
     Credentials and queries of URLs and the values of variables and headers are left out: they may be secret.
@@ -124,7 +124,7 @@ def resources_command(*, names: tuple[str, ...], as_json: bool) -> None:
     from ask.mcp.resources import list_resources
 
     rows = []
-    for server, listings in request_lists(names, list_resources):
+    for server, listings in _request_lists(names, list_resources):
         addresses = ((each.uri, each.description or each.name) for each in listings)
         write_addresses(AppContext().app_dirs.cache, server.name, "resources", addresses)
         for listing in listings:
@@ -147,7 +147,7 @@ def prompts_command(*, names: tuple[str, ...], as_json: bool) -> None:
     from ask.mcp.prompts import list_prompts
 
     rows = []
-    for server, prompts in request_lists(names, list_prompts):
+    for server, prompts in _request_lists(names, list_prompts):
         addresses = ((each.name, each.description) for each in prompts)
         write_addresses(AppContext().app_dirs.cache, server.name, "prompts", addresses)
         for prompt in prompts:
@@ -162,7 +162,7 @@ def prompts_command(*, names: tuple[str, ...], as_json: bool) -> None:
     write_table(rows, as_json=as_json)
 
 
-def query_servers(
+def _query_servers(
     app: AppContext, names: Sequence[str], query: Callable[[LazyServers, ServerTools], Sequence[T]]
 ) -> list[tuple[ServerConfig, Sequence[T]]]:
     """Start servers, all or those with these names, and return the result of a query to each.
@@ -174,7 +174,7 @@ def query_servers(
     """
     from ask.mcp.connection import RequestError
 
-    configured = select_servers(app, names)
+    configured = _select_servers(app, names)
     results = []
     with app.cleanup:
         servers = create_lazy_servers(app)
@@ -192,7 +192,7 @@ def query_servers(
     return results
 
 
-def request_lists(
+def _request_lists(
     names: Sequence[str], fetch_list: Callable[[Client], Awaitable[Sequence[T]]]
 ) -> list[tuple[ServerConfig, Sequence[T]]]:
     """Start servers and return what `fetch_list` fetches from each."""
@@ -200,7 +200,7 @@ def request_lists(
     def query(servers: LazyServers, started: ServerTools) -> Sequence[T]:
         return servers.request(started.server, fetch_list, started.server.timeout)
 
-    return query_servers(AppContext(), names, query)
+    return _query_servers(AppContext(), names, query)
 
 
 @command.command("add", short_help="Add an MCP server to config.toml.")
@@ -229,9 +229,9 @@ def add_command(*, words: tuple[str, ...], source: str | None, **options: Any) -
     if source is not None:
         if table:
             raise UsageError("--from cannot be combined with other options", "leave out the other options")
-        servers = read_servers_file(Path(source).expanduser(), words)
+        servers = _read_servers_file(Path(source).expanduser(), words)
     else:
-        servers = [parse_server(words, table, app.app_dirs.config_file)]
+        servers = [_parse_server(words, table, app.app_dirs.config_file)]
     for server in servers:
         if server.name in app.config.get("mcp.servers", {}):
             hint = f"run ask mcp remove {server.name} first"
@@ -244,7 +244,7 @@ def add_command(*, words: tuple[str, ...], source: str | None, **options: Any) -
         )
 
 
-def read_servers_file(path: Path, names: Sequence[str]) -> list[ServerConfig]:
+def _read_servers_file(path: Path, names: Sequence[str]) -> list[ServerConfig]:
     """Read all servers of a file, or those with the given names.
 
     Raises:
@@ -257,14 +257,14 @@ def read_servers_file(path: Path, names: Sequence[str]) -> list[ServerConfig]:
     if not names and server_index.warnings:
         raise ConfigError(server_index.warnings[0].removesuffix("; skipping it"), "add the ones you want by name")
     problem = f"{path} contains no MCP servers"
-    return [get_server(server_index.servers, name, problem) for name in names or server_index.servers]
+    return [_get_server(server_index.servers, name, problem) for name in names or server_index.servers]
 
 
 OPTION_NAMES = {"env": "--env", "cwd": "--cwd", "headers": "--header", "oauth": "--oauth", "type": "--sse"}
 """The options that are for a command or for a URL only, by their key in config.toml."""
 
 
-def parse_server(words: Sequence[str], options: Mapping[str, Any], origin: Path) -> ServerConfig:
+def _parse_server(words: Sequence[str], options: Mapping[str, Any], origin: Path) -> ServerConfig:
     """Parse the server that the arguments and options describe.
 
     Raises:
@@ -286,7 +286,7 @@ def parse_server(words: Sequence[str], options: Mapping[str, Any], origin: Path)
         table["args"] = arguments
     for key, separators in (("env", "="), ("headers", "=:"), ("oauth", "=")):
         if key in table:
-            table[key] = parse_pairs(table[key], OPTION_NAMES[key], separators)
+            table[key] = _parse_pairs(table[key], OPTION_NAMES[key], separators)
     try:
         check_server_tables(origin, {name: table})
     except ConfigError as error:
@@ -294,7 +294,7 @@ def parse_server(words: Sequence[str], options: Mapping[str, Any], origin: Path)
     return parse_server_table(name, table, origin)
 
 
-def parse_pairs(values: Sequence[str], option: str, separators: str) -> dict[str, str]:
+def _parse_pairs(values: Sequence[str], option: str, separators: str) -> dict[str, str]:
     """Parse names and values such as K=V.
 
     Raises:
@@ -314,12 +314,12 @@ def parse_pairs(values: Sequence[str], option: str, separators: str) -> dict[str
 def remove_command(*, name: str) -> None:
     """Remove an MCP server from config.toml."""
     app = AppContext()
-    server = get_server(read_configured_servers(app), name)
+    server = _get_server(_read_configured_servers(app), name)
     if name not in app.config.get("mcp.servers", {}):
         raise UsageError(f"the MCP server {name} is configured in {server.origin}", "remove it there")
     change_setting(app, ("mcp", "servers", name), UNSET)
     open_tool_list_cache(app).delete(name)
-    sign_out(app, name)
+    _sign_out(app, name)
     click.echo(f"Removed {name} from {app.app_dirs.config_file}.", err=True)
 
 
@@ -333,7 +333,7 @@ def login_command(*, name: str, no_browser: bool) -> None:
     URL on any machine and paste the URL to which the browser is redirected; that page need not load.
     """
     app = AppContext()
-    [server] = select_servers(app, [name])
+    [server] = _select_servers(app, [name])
     if not server.url or uses_client_credentials(server):
         problem = "uses client credentials" if server.url else "is a local command"
         raise UsageError(f"{server.name} {problem} and needs no sign-in", f"ask mcp test {server.name} starts it")
@@ -375,12 +375,12 @@ def logout_command(*, name: str) -> None:
     """Delete the sign-in to a remote MCP server, and revoke its tokens if the server offers that."""
     app = AppContext()
     open_tool_list_cache(app).delete(name)
-    if not sign_out(app, name):
+    if not _sign_out(app, name):
         raise UsageError(f"not signed in to {name!r}", f"ask mcp login {name} signs in")
     click.echo(f"Signed out of {name}.", err=True)
 
 
-def sign_out(app: AppContext, name: str) -> bool:
+def _sign_out(app: AppContext, name: str) -> bool:
     """Delete the sign-in to a server and revoke its tokens; return whether there was one."""
     record = open_sign_ins(app).delete(name)
     if "tokens" not in record:
@@ -401,7 +401,7 @@ def test_command(*, names: tuple[str, ...], as_json: bool) -> None:
     Exit code 4 means that one of them cannot be used.
     """
     app = AppContext()
-    servers = select_servers(app, names)
+    servers = _select_servers(app, names)
     if not servers:
         raise UsageError("no MCP servers are configured", ADD_SERVER_HINT)
     with app.cleanup:

@@ -42,7 +42,7 @@ def run_prompt(options: RunOptions, literal_options: Sequence[str] = ()) -> int:
             from ask.cli.first_run import warn_on_first_run
 
             warn_on_first_run(prepared.request, app)
-        if prepared.unanswered and is_on_terminal(app):
+        if prepared.unanswered and _is_on_terminal(app):
             from ask.agent.unanswered import confirm_unanswered
 
             prepared = confirm_unanswered(prepared, app)
@@ -78,7 +78,7 @@ def run_prompt(options: RunOptions, literal_options: Sequence[str] = ()) -> int:
         return exec_in_shell(command, request.secrets.build_child_environment())
 
 
-def is_on_terminal(app: AppContext) -> bool:
+def _is_on_terminal(app: AppContext) -> bool:
     """Check whether a person reads the output. Standard input may be a pipe that is part of the question."""
     return sys.stdout is not None and sys.stdout.isatty() and app.console.is_terminal and not app.console.is_quiet
 

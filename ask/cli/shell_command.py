@@ -38,7 +38,7 @@ def offer_command(command: str, request: RunRequest, run_follow_up: Callable[[Ru
     `request` continues the conversation, and `run_follow_up` runs and shows a request.
     """
     with suppress(NoTerminalError), Terminal() as terminal:
-        prompt, remaining_attempts = print_command(terminal, command), MAX_ATTEMPTS
+        prompt, remaining_attempts = _print_command(terminal, command), MAX_ATTEMPTS
         while remaining_attempts:
             choice = (terminal.read_line(prompt) or "").strip().lower()
             if choice in RUN_ANSWERS:
@@ -48,16 +48,16 @@ def offer_command(command: str, request: RunRequest, run_follow_up: Callable[[Ru
             if choice in EDIT_ANSWERS:
                 command = edit_command(terminal, command) or command
             elif choice in EXPLAIN_ANSWERS:
-                explain_command(command, terminal, request, run_follow_up)
+                _explain_command(command, terminal, request, run_follow_up)
             else:
                 remaining_attempts -= 1
                 continue
-            prompt = print_command(terminal, command)
+            prompt = _print_command(terminal, command)
         terminal.write("Not understood; canceled.\n")
     return ""
 
 
-def print_command(terminal: Terminal, command: str) -> str:
+def _print_command(terminal: Terminal, command: str) -> str:
     """Show a command with everything unprintable escaped; return the question to ask."""
     escaped = escape_non_ascii(command)
     if escaped != command:
@@ -68,7 +68,7 @@ def print_command(terminal: Terminal, command: str) -> str:
     return f"All {count:,} lines: {CHOICES}: " if count else f"{CHOICES}: "
 
 
-def explain_command(
+def _explain_command(
     command: str, terminal: Terminal, request: RunRequest, run_follow_up: Callable[[RunRequest], RunResult]
 ) -> None:
     """Let the model explain a command in a follow-up request."""

@@ -45,8 +45,8 @@ def list_command(*, functions: tuple[str, ...], as_json: bool) -> None:
     settings = resolve_settings(RunOptions(), app.environment, app.config)
     with app.cleanup:
         rows = []
-        for tool in load_every_tool(app, settings, functions):
-            name, safe = tool.spec.name, describe_safe_mode(tool, settings.safe_level)
+        for tool in _load_every_tool(app, settings, functions):
+            name, safe = tool.spec.name, _describe_safe_mode(tool, settings.safe_level)
             allowed = not settings.safe or is_offered(tool, settings.safe_level, settings.allow_tools)
             row = to_tool_row(tool)
             if as_json:
@@ -89,7 +89,7 @@ def forget_approvals(*, ids: tuple[str, ...], forget_all: bool) -> None:
     print_text(f"Forgot {format_count(count, 'approval')}.")
 
 
-def load_every_tool(app: AppContext, settings: Settings, functions: Sequence[str]) -> list[Tool]:
+def _load_every_tool(app: AppContext, settings: Settings, functions: Sequence[str]) -> list[Tool]:
     """Load all tools, including those that safe mode leaves out.
 
     MCP servers that safe mode does not allow are not started.
@@ -113,7 +113,7 @@ def load_every_tool(app: AppContext, settings: Settings, functions: Sequence[str
     return tools
 
 
-def describe_safe_mode(tool: Tool, level: str) -> str:
+def _describe_safe_mode(tool: Tool, level: str) -> str:
     """Describe how safe mode restricts a tool at a level."""
     if tool.origin != BUILTIN_ORIGIN:
         return f"only with --allow-tool {tool.spec.name}"

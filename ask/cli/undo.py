@@ -59,7 +59,7 @@ RED, GREEN, CYAN = "\x1b[31m", "\x1b[32m", "\x1b[36m"
 LINE_STYLES = {"-": RED, "+": GREEN, "@": CYAN}
 
 
-def print_diffs(steps: Sequence[RestoreStep], app: AppContext, *, diff_only: bool) -> None:
+def _print_diffs(steps: Sequence[RestoreStep], app: AppContext, *, diff_only: bool) -> None:
     """Print the diffs of restoring the files, including those that need --force.
 
     Raises:
@@ -81,7 +81,7 @@ def print_diffs(steps: Sequence[RestoreStep], app: AppContext, *, diff_only: boo
 def _print_change(output: StandardOutput, change: PathChange) -> None:
     """Print what would change at a path; symbolic links are not followed."""
     current, original = read_current_state(change), change.original_state
-    name = format_change_name(change)
+    name = _format_change_name(change)
     if all(state.is_file or state == ABSENT_STATE for state in (current, original)):
         if current.content != original.content:
             try:
@@ -99,7 +99,7 @@ def _print_file_diff(output: StandardOutput, change: PathChange, *, is_file: boo
     Raises:
         OSError: one of them cannot be read.
     """
-    name = format_change_name(change)
+    name = _format_change_name(change)
     old_path, new_path = change.path if is_file else None, change.copy_path
     sizes = [path.stat().st_size if path else None for path in (old_path, new_path)]
     hunks, reason = None, "too large to show"
@@ -139,7 +139,7 @@ def _describe_state(state: PathState) -> str:
     return f"a {'folder' if state.is_folder else 'file'} with mode {state.mode:03o}"
 
 
-def summarize_steps(steps: Iterable[RestoreStep], suffix: str = "") -> str:
+def _summarize_steps(steps: Iterable[RestoreStep], suffix: str = "") -> str:
     """Count the files and folders to restore and to remove; return "" for none.
 
     The suffix "d" makes it "restored" and "removed".
@@ -152,7 +152,7 @@ def summarize_steps(steps: Iterable[RestoreStep], suffix: str = "") -> str:
     return ", ".join(counts)
 
 
-def format_steps(steps: Iterable[RestoreStep]) -> str:
+def _format_steps(steps: Iterable[RestoreStep]) -> str:
     """Format the files of some steps with their status on one line.
 
     Only the outermost of nested folders that remain is named.
@@ -163,11 +163,11 @@ def format_steps(steps: Iterable[RestoreStep]) -> str:
         if status in REMAINING_FOLDER_STATUSES:
             remaining_folders.add((change.path, status))
         if (change.path.parent, status) not in remaining_folders:
-            names.append(f"{format_change_name(change)} ({status})")
+            names.append(f"{_format_change_name(change)} ({status})")
     return join_names(names, MAX_NAMES)
 
 
-def format_change_name(change: PathChange) -> str:
+def _format_change_name(change: PathChange) -> str:
     """Format the path of a change, with a trailing slash for a folder."""
     return format_path(change.path) + "/" * change.is_folder_change
 
@@ -225,11 +225,11 @@ def command(*, conversation_id: str | None, **flags: bool) -> None:
     unreadable: dict[str, FileError] = {}
     backup_sets = read_backup_sets(app.app_dirs.data, unreadable)
     try:
-        selected_sets = select_backup_sets(backup_sets, conversation_id, flags, app)
+        selected_sets = _select_backup_sets(backup_sets, conversation_id, flags, app)
     except UsageError:
-        check_unreadable_sets(unreadable)
+        _check_unreadable_sets(unreadable)
         raise
-    check_unreadable_sets(unreadable, selected_sets[0].name)
+    _check_unreadable_sets(unreadable, selected_sets[0].name)
     with lock_backup_sets(selected_sets):
         # Read them again: they may have changed before they were locked.
         reread_sets = (read_backup_set(backup_set.folder) for backup_set in selected_sets)
@@ -248,16 +248,16 @@ def command(*, conversation_id: str | None, **flags: bool) -> None:
         if uncopied_folders:
             print_notice(f"{format_folders(uncopied_folders)} was not backed up: changes there are not restored")
         if flags["list_only"]:
-            rows = [{"file": format_change_name(step.change), "what": str(step.status)} for step in steps]
+            rows = [{"file": _format_change_name(step.change), "what": str(step.status)} for step in steps]
             write_table(rows, as_json=False)
             return
-        print_diffs(steps, app, diff_only=flags["dry_run"])
-        report_conflicts(steps, force=flags["force"])
+        _print_diffs(steps, app, diff_only=flags["dry_run"])
+        _report_conflicts(steps, force=flags["force"])
         if not flags["dry_run"]:
-            confirm_and_restore(steps, selected_sets, flags, app, progress)
+            _confirm_and_restore(steps, selected_sets, flags, app, progress)
 
 
-def check_unreadable_sets(unreadable: Mapping[str, FileError], oldest_name: str = "") -> None:
+def _check_unreadable_sets(unreadable: Mapping[str, FileError], oldest_name: str = "") -> None:
     """Print a notice about each backup set that cannot be read.
 
     Raises:
@@ -269,7 +269,7 @@ def check_unreadable_sets(unreadable: Mapping[str, FileError], oldest_name: str 
         print_notice(str(error))
 
 
-def select_backup_sets(
+def _select_backup_sets(
     backup_sets: Sequence[BackupSet], conversation_id: str | None, flags: Mapping[str, bool], app: AppContext
 ) -> list[BackupSet]:
     """Select the backup sets to restore, oldest first: those of a conversation, or else of this terminal.
@@ -288,14 +288,14 @@ def select_backup_sets(
         if backup_set.header.kind == kind and (backup_set.changes or backup_set.has_snapshot or backup_set.complete)
     ]
     restorable = [backup_set for backup_set in of_kind if backup_set.name not in undone_names]
-    matching = filter_backup_sets(restorable, conversation_id, app)
+    matching = _filter_backup_sets(restorable, conversation_id, app)
     if not matching:
         problem = "there is no undo to reverse" if redo else "no files to restore"
         scope = f"in conversation {conversation_id}" if conversation_id else "here"
         raise UsageError(f"{problem} {scope}", "ask undo ID undoes a conversation from ask history list")
     newest = matching[-1]
     if conversation_id is None and not redo:
-        check_last_run(newest, backup_sets, flags, app)
+        _check_last_run(newest, backup_sets, flags, app)
     if redo:  # an undo that was killed and repeated has several backup sets
         return [backup_set for backup_set in restorable if backup_set.header.of == newest.header.of]
     if all_runs:
@@ -303,7 +303,7 @@ def select_backup_sets(
     return [newest]
 
 
-def check_last_run(
+def _check_last_run(
     selected: BackupSet, backup_sets: Sequence[BackupSet], flags: Mapping[str, bool], app: AppContext
 ) -> None:
     """Print a notice if an earlier run than the last is selected.
@@ -313,7 +313,7 @@ def check_last_run(
     Raises:
         UsageError: with --yes, because the user would not be asked about the earlier run.
     """
-    terminal, directory = identify_place(app)
+    terminal, directory = _identify_place(app)
     try:
         with Store(app.app_dirs.history_file, create=False) as store:
             last_run = find_last_run(store, terminal, directory)
@@ -334,12 +334,12 @@ def check_last_run(
     print_notice(f"{message}; this is an earlier one")
 
 
-def identify_place(app: AppContext) -> tuple[str, str]:
+def _identify_place(app: AppContext) -> tuple[str, str]:
     """Return the terminal, "" for none, and the working directory, as runs are saved with them."""
     return identify_terminal(app.environment), decode_argument(str(get_working_directory()))
 
 
-def filter_backup_sets(
+def _filter_backup_sets(
     backup_sets: Sequence[BackupSet], conversation_id: str | None, app: AppContext
 ) -> list[BackupSet]:
     """Filter the backup sets by conversation, or else by terminal or directory.
@@ -350,7 +350,7 @@ def filter_backup_sets(
         UsageError: there is no such conversation.
     """
     if conversation_id is None:
-        terminal, directory = identify_place(app)
+        terminal, directory = _identify_place(app)
         if terminal:
             return [backup_set for backup_set in backup_sets if backup_set.header.terminal == terminal]
         return [backup_set for backup_set in backup_sets if backup_set.header.directory == directory]
@@ -366,21 +366,21 @@ def filter_backup_sets(
     return [backup_set for backup_set in backup_sets if backup_set.header.conversation == full_id]
 
 
-def report_conflicts(steps: Sequence[RestoreStep], *, force: bool) -> None:
+def _report_conflicts(steps: Sequence[RestoreStep], *, force: bool) -> None:
     """Print which files cannot be restored.
 
     Raises:
         FileError: a file cannot be restored, and `force` is false.
     """
     unrestored = [step for step in steps if step.status not in (*ACTION_STATUSES, RestoreStatus.UNCHANGED)]
-    conflicts = format_steps(step for step in unrestored if step.status in CONFLICT_STATUSES)
+    conflicts = _format_steps(step for step in unrestored if step.status in CONFLICT_STATUSES)
     if conflicts and not force:
         raise FileError(f"nothing was restored because of {conflicts}", "--force restores what it can")
     if unrestored:
-        print_notice(f"not restored: {format_steps(unrestored)}")
+        print_notice(f"not restored: {_format_steps(unrestored)}")
 
 
-def confirm_and_restore(
+def _confirm_and_restore(
     steps: list[RestoreStep],
     backup_sets: Sequence[BackupSet],
     flags: Mapping[str, bool],
@@ -393,7 +393,7 @@ def confirm_and_restore(
         click.Abort: the answer is no.
         AskError: there is no terminal to ask on, or the files cannot be restored.
     """
-    summary = summarize_steps(steps)
+    summary = _summarize_steps(steps)
     lost_count = count_too_large(change for change, status in steps if status in ACTION_STATUSES)
     if lost_count:
         print_notice(f"--redo cannot restore {lost_count} of these files, which are too large to back up")
@@ -404,7 +404,7 @@ def confirm_and_restore(
     # The files may have changed while the user was asked.
     if not flags["yes"] and plan_restore(changes, force=flags["force"], progress=progress) != steps:
         raise FileError("nothing was restored: a file has just changed", "try again")
-    terminal, directory = identify_place(app)
+    terminal, directory = _identify_place(app)
     header = JournalHeader(
         conversation=backup_sets[-1].header.conversation,
         directory=directory,
@@ -415,8 +415,8 @@ def confirm_and_restore(
     failed_steps = apply_restore(steps, BackupWriter(app.app_dirs.data, header, print_notice), progress)
     progress.clear()
     failed_paths = {step.change.path for step in failed_steps}
-    summary = summarize_steps((step for step in steps if step.change.path not in failed_paths), "d")
+    summary = _summarize_steps((step for step in steps if step.change.path not in failed_paths), "d")
     redo_hint = "" if flags["redo"] else "; ask undo --redo reverses this"
     print_notice(f"{summary}{redo_hint}" if summary else "there is nothing to restore")
     if failed_steps:
-        raise FileError(f"not removed: {format_steps(failed_steps)}", "check its content and remove it yourself")
+        raise FileError(f"not removed: {_format_steps(failed_steps)}", "check its content and remove it yourself")

@@ -66,7 +66,7 @@ class RequestAdjustments:
         limit = find_stated_limit(error)
         if limit is not None:
             has_given_limit = any(name in given for name in TOKEN_LIMIT_OPTIONS)
-            output_limit = 0 if has_given_limit else calculate_output_limit(limit, options)
+            output_limit = 0 if has_given_limit else _calculate_output_limit(limit, options)
             self._lower_output_limit(error, output_limit)
             return
         option = find_rejected_option(error, options)
@@ -80,7 +80,7 @@ class RequestAdjustments:
             self.notify(f"{error.summary}; limiting answers to {limit:,} tokens (-o max_tokens=N sets another limit)")
 
 
-def calculate_output_limit(limit: StatedLimit, options: Mapping[str, Any]) -> int:
+def _calculate_output_limit(limit: StatedLimit, options: Mapping[str, Any]) -> int:
     """Return the limit for the answer with which a request meets a stated limit; 0 if none helps."""
     if limit.kind == "output":
         return limit.limit

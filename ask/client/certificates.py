@@ -80,11 +80,11 @@ def create_ssl_context(bundle: CaBundle) -> SSLContext:
         return ssl.create_default_context(cafile=bundle.path)
     except (OSError, ValueError):
         hint = f"correct or unset {bundle.variable}"
-        problem = find_invalid_certificate(Path(bundle.path)) or "contains no certificates"
+        problem = _find_invalid_certificate(Path(bundle.path)) or "contains no certificates"
         raise ConfigError(f"{bundle.variable} is set to {bundle.path}, which {problem}", hint) from None
 
 
-def find_invalid_certificate(path: Path) -> str:
+def _find_invalid_certificate(path: Path) -> str:
     """Describe the first invalid certificate in a file; "" if there is none.
 
     OpenSSL loads none of a file's certificates if one is invalid, and does not say which. Most often the line break

@@ -180,7 +180,7 @@ class SseDecoder(EventDecoder):
             self._event_type, field = "error", b"data"
         if field == b"data":
             # Some services leave out the blank line: https://github.com/rexxars/eventsource-parser/pull/31
-            if len(self._data_lines) == 1 and is_next_event(self._data_lines[0], value):
+            if len(self._data_lines) == 1 and _is_next_event(self._data_lines[0], value):
                 events = self._take_event(None)
             self._data_lines.append(value)
             self._data_bytes += len(line)
@@ -218,7 +218,7 @@ class NdjsonDecoder(EventDecoder):
         return [RawEvent(None, line.decode("utf-8", "replace"))]
 
 
-def is_next_event(line: bytes, next_line: bytes) -> bool:
+def _is_next_event(line: bytes, next_line: bytes) -> bool:
     """Check whether a line of data is an object or a word such as "ping", and the next one begins another event.
 
     The lines of one JSON value never look like this.

@@ -68,7 +68,7 @@ def load_provider(app: AppContext, name: str) -> LoadedProvider:
     app.config.check_entry(f"providers.{name}")  # without its table, requests could go to another address
     table, models = app.config.get_provider(name), app.config.get_models(name)
     if not provider and "base_url" in table:
-        provider = create_configured_provider(name, table)
+        provider = _create_configured_provider(name, table)
     if provider and "api" in table:
         provider = select_api(provider, table["api"])
     if provider:
@@ -94,7 +94,7 @@ def load_providers(app: AppContext) -> Iterator[tuple[str, LoadedProvider]]:
             yield name, provider
 
 
-def create_configured_provider(name: str, table: Mapping[str, str]) -> LoadedProvider:
+def _create_configured_provider(name: str, table: Mapping[str, str]) -> LoadedProvider:
     """Create the provider that a table in config.toml describes, on Chat Completions."""
     from ask.plugin_api.chat_completions import STANDARD_MEDIA_TYPES, ChatCompletions
 

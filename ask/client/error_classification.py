@@ -152,7 +152,7 @@ def classify_error(error: ProviderError) -> ProviderError:
         error.retry_action = RetryAction.SHORTER
     elif error.retry_action.kind == "retry" and INPUT_UNSUPPORTED_PATTERN.search(error.message):
         error.retry_action, hint = RetryAction.NONE, "use a model that accepts such files"
-    error.hint = error.hint or hint or choose_hint(error)
+    error.hint = error.hint or hint or _choose_hint(error)
     return error
 
 
@@ -277,7 +277,7 @@ HINTS_BY_TEXT = (
 """Hints for errors whose status says too little."""
 
 
-def choose_hint(error: ProviderError) -> str:
+def _choose_hint(error: ProviderError) -> str:
     """Return the hint that helps with most errors of that text or status."""
     for pattern, hint in HINTS_BY_TEXT:
         if re.search(pattern, error.message, re.IGNORECASE):

@@ -113,13 +113,13 @@ def create_adapter(counter: ConnectionCounter) -> HTTPAdapter:
         def get_connection_with_tls_context(self, *args: Any, **kwargs: Any) -> Any:
             pool: Any = super().get_connection_with_tls_context(*args, **kwargs)
             if pool.ConnectionCls.response_class is not LimitedResponse:
-                pool.ConnectionCls = limit_connection(pool.ConnectionCls, counter)
+                pool.ConnectionCls = _limit_connection(pool.ConnectionCls, counter)
             return pool
 
     return LimitedAdapter()
 
 
-def limit_connection(connection_class: Any, counter: ConnectionCounter) -> Any:
+def _limit_connection(connection_class: Any, counter: ConnectionCounter) -> Any:
     """Return a subclass of a urllib3 connection class that reads with limits."""
 
     class LimitedConnection(connection_class):  # type: ignore[misc]
@@ -128,9 +128,9 @@ def limit_connection(connection_class: Any, counter: ConnectionCounter) -> Any:
         def _new_conn(self) -> socket.socket:
             counter.count += 1
             if counter.socket_path:
-                return connect_unix_socket(counter.socket_path, self)
+                return _connect_unix_socket(counter.socket_path, self)
             preconnection = counter.preconnection
-            preconnected = take_preconnection(preconnection, self) if preconnection else None
+            preconnected = _take_preconnection(preconnection, self) if preconnection else None
             if preconnection and preconnection.ssl_context:
                 # The paths of certificates would be loaded again.
                 self.ssl_context, self.ca_certs, self.ca_cert_dir = preconnection.ssl_context, None, None
@@ -139,7 +139,7 @@ def limit_connection(connection_class: Any, counter: ConnectionCounter) -> Any:
     return LimitedConnection
 
 
-def connect_unix_socket(path: str, connection: Any) -> socket.socket:
+def _connect_unix_socket(path: str, connection: Any) -> socket.socket:
     """Connect to a Unix socket.
 
     Raises:
@@ -157,7 +157,7 @@ def connect_unix_socket(path: str, connection: Any) -> socket.socket:
     return sock
 
 
-def take_preconnection(preconnection: Preconnection, connection: Any) -> socket.socket | None:
+def _take_preconnection(preconnection: Preconnection, connection: Any) -> socket.socket | None:
     """Return the preconnected socket, configured as urllib3 does.
 
     Return None if it was already used or is closed.

@@ -85,12 +85,12 @@ def find_same_model(models: Sequence[ModelInfo], model_id: str) -> str:
 
     People write openai/gpt-5 for gpt-5 or the reverse, and claude-sonnet-4.5 for claude-sonnet-4-5.
     """
-    name = simplify_model_name(model_id)
-    same = [model.id for model in models if simplify_model_name(model.id) == name]
+    name = _simplify_model_name(model_id)
+    same = [model.id for model in models if _simplify_model_name(model.id) == name]
     return same[0] if len(same) == 1 and same[0] != model_id else ""
 
 
-def simplify_model_name(model_id: str) -> str:
+def _simplify_model_name(model_id: str) -> str:
     """Return the letters and digits of a model's name, without its vendor."""
     name = model_id.strip().rpartition("/")[2].lower().removesuffix(":latest")
     return "".join(filter(str.isalnum, name))

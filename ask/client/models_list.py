@@ -29,11 +29,11 @@ FAILED_LIST_RETRY_DELAY = 600.0
 
 def read_listed_limit(endpoint: ModelEndpoint, cache_directory: Path, settings: Settings) -> int | None:
     """Return the model's context limit, in tokens; None if it is unknown."""
-    models = read_models_list(endpoint, cache_directory, settings)
-    return add_listed_model(endpoint, models).provider.find_profile(endpoint.model).context_length
+    models = _read_models_list(endpoint, cache_directory, settings)
+    return _add_listed_model(endpoint, models).provider.find_profile(endpoint.model).context_length
 
 
-def read_models_list(endpoint: ModelEndpoint, cache_directory: Path, settings: Settings) -> Sequence[ModelInfo]:
+def _read_models_list(endpoint: ModelEndpoint, cache_directory: Path, settings: Settings) -> Sequence[ModelInfo]:
     """Return the provider's models list, which is fetched if the cached one is too old.
 
     If that fails, the old one is used.
@@ -56,7 +56,7 @@ def find_intended_model(error: AskError, endpoint: ModelEndpoint, cache_director
     """
     if not is_model_unknown(error):
         return ""
-    models = read_models_list(endpoint, cache_directory, settings)
+    models = _read_models_list(endpoint, cache_directory, settings)
     if model := find_same_model(models, endpoint.model):
         return model
     if similar := find_similar(endpoint.model, [model.id for model in models], MAX_SUGGESTIONS):
@@ -67,10 +67,10 @@ def find_intended_model(error: AskError, endpoint: ModelEndpoint, cache_director
 def add_cached_model(endpoint: ModelEndpoint, cache_directory: Path) -> ModelEndpoint:
     """Add what the provider's models list says about the model, if a list of any age is cached."""
     file = get_cache_file(cache_directory, endpoint.provider_name, endpoint.base_url)
-    return add_listed_model(endpoint, read_models(file).models)
+    return _add_listed_model(endpoint, read_models(file).models)
 
 
-def add_listed_model(endpoint: ModelEndpoint, models: Sequence[ModelInfo]) -> ModelEndpoint:
+def _add_listed_model(endpoint: ModelEndpoint, models: Sequence[ModelInfo]) -> ModelEndpoint:
     model = find_model(models, endpoint.model)
     return endpoint._replace(provider=endpoint.provider.with_listed_model(model, endpoint.model)) if model else endpoint
 

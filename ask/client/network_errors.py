@@ -54,11 +54,11 @@ class ProxySetting(NamedTuple):
     address: str
 
 
-def find_proxy(url: str) -> ProxySetting | None:
+def _find_proxy(url: str) -> ProxySetting | None:
     """Return the proxy that is used for a URL; None for a direct connection."""
     from requests.utils import select_proxy
 
-    value = select_proxy(url, read_proxy_variables(url))
+    value = select_proxy(url, _read_proxy_variables(url))
     if not value:
         return None
     scheme = urlsplit(url).scheme
@@ -73,10 +73,10 @@ def find_proxy(url: str) -> ProxySetting | None:
 
 def read_proxies(url: str) -> dict[str, str]:
     """Return the proxies for a URL by scheme, as `requests` takes them."""
-    return {name: normalize_proxy_url(value) for name, value in read_proxy_variables(url).items()}
+    return {name: normalize_proxy_url(value) for name, value in _read_proxy_variables(url).items()}
 
 
-def read_proxy_variables(url: str) -> dict[str, str]:
+def _read_proxy_variables(url: str) -> dict[str, str]:
     """Return the values that set proxies for a URL, without blank ones, which `requests` would connect to."""
     from requests.utils import get_environ_proxies
 
@@ -95,13 +95,13 @@ def normalize_proxy_url(url: str) -> str:
     credentials, at_sign, address = rest.rpartition("@")
     if at_sign:
         user, colon, password = credentials.partition(":")
-        credentials = f"{encode_credential(user)}{colon}{encode_credential(password)}"
+        credentials = f"{_encode_credential(user)}{colon}{_encode_credential(password)}"
     # In curl and most other programs, socks:// leaves the lookup of host names to the proxy.
     scheme = "socks5h" if scheme.lower() == "socks" else scheme
     return f"{scheme}://{credentials}{at_sign}{address}"
 
 
-def encode_credential(text: str) -> str:
+def _encode_credential(text: str) -> str:
     """Percent-encode a user name or password, unless it is encoded already."""
     return "%".join(quote(part, safe="") for part in re.split(r"%(?=[0-9a-fA-F]{2})", text))
 
@@ -121,16 +121,16 @@ def explain_connection_error(error: Exception, base_url: BaseUrl, shown_url: str
         return NetworkError(message, certificate_error.hint)
     if any(isinstance(cause, HeadersTooLargeError) for cause in walk_causes(error)):
         return NetworkError(f"{address} sent too many headers", "check the base URL")
-    proxy = None if base_url.socket_path else find_proxy(base_url.origin)
+    proxy = None if base_url.socket_path else _find_proxy(base_url.origin)
     if proxy and not proxy.scheme:
         hint = "write a proxy as http://host:port or socks5h://host:port"
         return ConfigError(f"{proxy.variable} is {mask_password(proxy.url)!r}, which is not a proxy address", hint)
-    if proxy and is_proxy_error(error):
-        return explain_proxy_error(error, proxy, address)
-    return explain_server_error(error, base_url, shown_url, direct=proxy is None)
+    if proxy and _is_proxy_error(error):
+        return _explain_proxy_error(error, proxy, address)
+    return _explain_server_error(error, base_url, shown_url, direct=proxy is None)
 
 
-def explain_server_error(error: Exception, base_url: BaseUrl, shown_url: str, *, direct: bool) -> AskError:
+def _explain_server_error(error: Exception, base_url: BaseUrl, shown_url: str, *, direct: bool) -> AskError:
     """Explain a failure that is due to the server or the base URL."""
     import requests
 
@@ -145,8 +145,8 @@ def explain_server_error(error: Exception, base_url: BaseUrl, shown_url: str, *,
         if reason == "unknown host" and base_url.address.partition(":")[0].endswith(".docker.internal"):
             hint = "outside of a container, use localhost in the base URL"
         return NetworkError(message, hint, retryable=retryable, offline=True)
-    if base_url.scheme == "http" and direct and not base_url.socket_path and is_tls_server(base_url.origin):
-        return make_https_required_error(base_url.address)
+    if base_url.scheme == "http" and direct and not base_url.socket_path and _is_tls_server(base_url.origin):
+        return _make_https_required_error(base_url.address)
     if isinstance(error, requests.exceptions.SSLError):
         return NetworkError(f"cannot connect securely to {base_url.address} (TLS failed)", "check the base URL")
     return NetworkError(
@@ -158,16 +158,16 @@ def explain_http_error(base_url: BaseUrl, response: requests.Response) -> AskErr
     """Explain a response with status 400 or 407 from a proxy, or from a server that expects HTTPS; None for others."""
     if base_url.socket_path:
         return None
-    proxy = find_proxy(base_url.origin)
+    proxy = _find_proxy(base_url.origin)
     if response.status_code == 407 and proxy:
-        return make_proxy_credentials_error(proxy)
+        return _make_proxy_credentials_error(proxy)
     is_json = "json" in response.headers.get("Content-Type", "")
-    if response.status_code == 400 and not proxy and not is_json and is_tls_server(base_url.origin):
-        return make_https_required_error(base_url.address)
+    if response.status_code == 400 and not proxy and not is_json and _is_tls_server(base_url.origin):
+        return _make_https_required_error(base_url.address)
     return None
 
 
-def is_proxy_error(error: Exception) -> bool:
+def _is_proxy_error(error: Exception) -> bool:
     """Check whether the proxy failed, rather than the server behind it."""
     import requests
 
@@ -177,7 +177,7 @@ def is_proxy_error(error: Exception) -> bool:
     return any("SOCKS" in str(cause) or type(cause).__module__ == "socks" for cause in walk_causes(error))
 
 
-def explain_proxy_error(error: Exception, proxy: ProxySetting, address: str) -> AskError:
+def _explain_proxy_error(error: Exception, proxy: ProxySetting, address: str) -> AskError:
     text = " ".join(str(cause) for cause in walk_causes(error))
     if "Missing dependencies for SOCKS" in text:
         from ask.config.installation import format_install_command
@@ -186,7 +186,7 @@ def explain_proxy_error(error: Exception, proxy: ProxySetting, address: str) -> 
         return MissingDependencyError(message, f"{format_install_command('socks')}, or unset {proxy.variable}")
     subject = f"the proxy {proxy.address} ({proxy.variable})"
     if "failed: 407" in text or "authentication" in text:
-        return make_proxy_credentials_error(proxy)
+        return _make_proxy_credentials_error(proxy)
     refusal = re.search(r"Tunnel connection failed: (\d+)[^'\")]*|SOCKS\w* (0x\w\w: [\w ]+)", text)
     if refusal:
         retryable = refusal[1] is None or int(refusal[1]) in RETRY_STATUSES
@@ -202,7 +202,7 @@ def explain_proxy_error(error: Exception, proxy: ProxySetting, address: str) -> 
     return NetworkError(f"cannot reach {subject} ({reason})", hint)
 
 
-def make_proxy_credentials_error(proxy: ProxySetting) -> NetworkError:
+def _make_proxy_credentials_error(proxy: ProxySetting) -> NetworkError:
     """Return the error for a proxy that requires credentials or rejects them (407)."""
     message = f"the proxy {proxy.address} ({proxy.variable}) requires credentials"
     if not proxy.scheme.startswith("socks"):
@@ -219,7 +219,7 @@ def make_invalid_base_url_error(base_url: str, origin: str = "") -> ConfigError:
     return ConfigError(f"{mask_password(base_url)!r} is not an http(s) address", hint)
 
 
-def make_https_required_error(address: str) -> ConfigError:
+def _make_https_required_error(address: str) -> ConfigError:
     """Return the error for an http URL whose server expects https."""
     return ConfigError(f"{address} expects HTTPS, but the base URL starts with http://", "change it to https://")
 
@@ -231,7 +231,7 @@ def find_connect_reason(error: BaseException) -> str:
     return next((reason for os_text, reason in reasons.items() if os_text in text), "")
 
 
-def is_tls_server(base_url: str) -> bool:
+def _is_tls_server(base_url: str) -> bool:
     """Check whether the server of an http URL answers a TLS handshake."""
     import ssl
 

@@ -87,14 +87,14 @@ def preconnect(base_url: str) -> Preconnection | None:
 
     Return None if any proxy is configured, or if the URL is invalid.
     """
-    parts = None if has_proxy() else split_server_url(base_url, DEFAULT_PORTS)
+    parts = None if _has_proxy() else split_server_url(base_url, DEFAULT_PORTS)
     if parts is None:
         return None
     port = parts.port or DEFAULT_PORTS[parts.scheme]
     return Preconnection(parts.hostname or "", port, uses_tls=parts.scheme == "https")
 
 
-def has_proxy() -> bool:
+def _has_proxy() -> bool:
     """Check whether any proxy is configured. Importing `urllib.request` would delay the connection by 20 ms."""
     if sys.platform == "darwin":  # it has further settings
         from urllib.request import getproxies

@@ -161,7 +161,7 @@ class PriceFinder:
         """
         file = self._cache_directory / "prices.json"
         key, now = f"{model.provider}:{model.model}:{crc32(model.base_url.encode('utf-8', 'replace')):08x}", time.time()
-        entries = read_recent_prices(file, now)
+        entries = _read_recent_prices(file, now)
         _, cached = entries.get(key, (now, None))
         if cached and cached.source:
             return cached
@@ -175,7 +175,7 @@ class PriceFinder:
         return found
 
 
-def read_recent_prices(file: Path, now: float) -> dict[str, tuple[float, ModelPrices]]:
+def _read_recent_prices(file: Path, now: float) -> dict[str, tuple[float, ModelPrices]]:
     """Read the times and prices in the cache that are recent; return {} if it is missing or damaged."""
     try:
         entries = {
@@ -205,13 +205,13 @@ def find_genai_tiers(model: PricedModel, unix_time: float) -> tuple[PriceTier, .
         if not all(service.values()):
             continue
         with contextlib.suppress(LookupError, ValueError):
-            return to_tiers(
+            return _to_tiers(
                 calc_price(GenaiUsage(), model.model, genai_request_timestamp=moment, **service).model_price
             )
     return ()
 
 
-def to_tiers(price: ModelPrice) -> tuple[PriceTier, ...]:
+def _to_tiers(price: ModelPrice) -> tuple[PriceTier, ...]:
     """Convert prices from genai-prices, whose tiers apply to all tokens of a request."""
     names = ("input_mtok", "output_mtok", "cache_read_mtok")
     values = [getattr(price, name, None) for name in names]
@@ -245,10 +245,10 @@ def find_vendor_model(models: Sequence[ModelInfo], vendor: str, model_id: str) -
     """
     names = {model.id.removeprefix(f"{vendor}/"): model for model in models if model.id.startswith(f"{vendor}/")}
     by_name = {name: names[name] for name in sorted(names, key=len, reverse=True) if ":" not in name}
-    by_normal_name = {normalize_model_name(name): model for name, model in by_name.items()}  # the shortest name wins
+    by_normal_name = {_normalize_model_name(name): model for name, model in by_name.items()}  # the shortest name wins
     name = model_id.removeprefix("models/")
-    return by_name.get(name) or by_normal_name.get(normalize_model_name(name))
+    return by_name.get(name) or by_normal_name.get(_normalize_model_name(name))
 
 
-def normalize_model_name(name: str) -> str:
+def _normalize_model_name(name: str) -> str:
     return re.sub(RELEASE_SUFFIX, "", name.lower().replace(".", "-"))

@@ -95,7 +95,7 @@ class ReasoningSplitter:
 
     def _get_start(self) -> str:
         """Return the text at the start of an answer; after a block, without the empty lines before it."""
-        return strip_empty_lines(self._buffer) if self._block_count else self._buffer
+        return _strip_empty_lines(self._buffer) if self._block_count else self._buffer
 
     def _read_start(self) -> bool:
         """Look for an opening tag; return whether there is one. Other text ends the start of the answer."""
@@ -185,13 +185,13 @@ def separate_reasoning(
         lone_end_counts: whether the text before a `</think>` without an opening tag is reasoning.
         is_open: see `ReasoningSplitter`.
     """
-    position = find_lone_end(text) if lone_end_counts and not is_open else None
+    position = _find_lone_end(text) if lone_end_counts and not is_open else None
     if position is not None:
         reasoning, rest = text[:position].strip(), text[position + len(THINK_END) :]
         is_repeated = reasoning in field_reasoning
         parts = [field_reasoning] if is_repeated else filter(None, [field_reasoning, reasoning])
-        return SEPARATOR.join(parts), strip_empty_lines(rest)
-    if not (is_open or begins_with_tag(text)):
+        return SEPARATOR.join(parts), _strip_empty_lines(rest)
+    if not (is_open or _begins_with_tag(text)):
         return field_reasoning, text
     deltas: list[Delta] = []
     splitter = ReasoningSplitter(deltas.append, is_open=is_open, is_live=False)
@@ -206,18 +206,18 @@ def separate_reasoning(
     return reasoning, text
 
 
-def begins_with_tag(text: str) -> bool:
+def _begins_with_tag(text: str) -> bool:
     """Check whether a text begins with an opening tag, or with a `</think>`."""
     head = text[:100].lstrip() or text.lstrip()  # without copying most of a long text
     return head.startswith((*REASONING_TAGS, THINK_END))
 
 
-def find_lone_end(text: str) -> int | None:
+def _find_lone_end(text: str) -> int | None:
     """Return the position of the `</think>` that ends reasoning without an opening tag; None if there is none.
 
     A tag in a code block, in quotes, or in JSON belongs to the text.
     """
-    if THINK_END not in text or begins_with_tag(text) or parse_json(text) is not None:
+    if THINK_END not in text or _begins_with_tag(text) or parse_json(text) is not None:
         return None
     for match in islice(re.finditer(THINK_END, text), MAX_BLOCKS):
         before, following = text[: match.start()], text[match.end() : match.end() + 1]
@@ -235,7 +235,7 @@ def has_tag(state: Mapping[str, Any]) -> bool:
     return any(tag in text for tags in REASONING_TAGS.items() for tag in tags)
 
 
-def strip_empty_lines(text: str) -> str:
+def _strip_empty_lines(text: str) -> str:
     """Remove white space at the start of a text, except for the indent of its first line."""
     content = text.lstrip()
     indent = text[: len(text) - len(content)].rpartition("\n")

@@ -83,7 +83,7 @@ class DescribingClient(ProviderClient):
     def describe_request(self, request: ChatRequest, tools: Sequence[ToolSpec]) -> dict[str, Any]:
         """Describe a request without secrets, as it is compared with others and written to a recording."""
         redact = self.redactor.redact_message
-        messages = [describe_message(redact(message)) for message in request.messages if message.role != "system"]
+        messages = [_describe_message(redact(message)) for message in request.messages if message.role != "system"]
         description = {
             "provider": self.provider.info.name,
             "model": request.model,
@@ -95,7 +95,7 @@ class DescribingClient(ProviderClient):
             "schema": request.schema,
         }
         filled = {name: field for name, field in description.items() if field or name == "messages"}
-        return json.loads(json.dumps(replace_directory(filled)))  # type: ignore[no-any-return]  # as it is read back
+        return json.loads(json.dumps(_replace_directory(filled)))  # type: ignore[no-any-return]  # as it is read back
 
 
 class RecordingClient(DescribingClient):
@@ -105,13 +105,13 @@ class RecordingClient(DescribingClient):
         self, request: ChatRequest, on_delta: Callable[[Delta], None], tools: Sequence[ToolSpec] = ()
     ) -> RequestResult:
         description = self.describe_request(request, tools)
-        with open_recording(self._file):  # the error comes before the answer is paid for
+        with _open_recording(self._file):  # the error comes before the answer is paid for
             pass
         result = super().send(request, on_delta, tools)
         if isinstance(result.error, RunInterruptedError | BrokenOutputError):
             self._on_notice(f"the answer was interrupted and is not in {self._file}")
         else:
-            append_record(self._file, description, describe_result(result, self.redactor))
+            _append_record(self._file, description, _describe_result(result, self.redactor))
         return result
 
 
@@ -120,37 +120,37 @@ class ReplayClient(DescribingClient):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._open_transport = self._get_transport = refuse_network  # type: ignore[assignment]
+        self._open_transport = self._get_transport = _refuse_network  # type: ignore[assignment]
 
     def _open_response(self, request: HttpRequest) -> NoReturn:
-        refuse_network()
+        _refuse_network()
 
     def _send(
         self, request: ChatRequest, on_delta: Callable[[Delta], None], tools: Sequence[ToolSpec], adjusted: int = 0
     ) -> RequestResult:
         prepared = self._prepare(request, tools)
-        response = find_response(self._file, self.describe_request(request, tools))
+        response = _find_response(self._file, self.describe_request(request, tools))
         try:
-            result = restore_result(response, self.provider.info.name)
+            result = _restore_result(response, self.provider.info.name)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise FileError(f"{self._file} has an invalid answer", "record it again") from error
         result = self.separate_reasoning(prepared, result, is_stream=request.stream)
         try:
-            for delta in split_answer(result, is_stream=request.stream):
+            for delta in _split_answer(result, is_stream=request.stream):
                 on_delta(delta)
         except AskError as error:
             return result._replace(error=error)
         return result
 
 
-def refuse_network() -> NoReturn:
+def _refuse_network() -> NoReturn:
     raise ConfigError("with ASK_REPLAY, only recorded requests are answered", "unset ASK_REPLAY for this command")
 
 
 # Descriptions
 
 
-def describe_message(message: Message) -> dict[str, Any]:
+def _describe_message(message: Message) -> dict[str, Any]:
     content = message.content
     if message.role == "tool":
         content = OVERFLOW_FILE_PATTERN.sub("{{file}}", content)
@@ -162,12 +162,12 @@ def describe_message(message: Message) -> dict[str, Any]:
             {"name": file.name, "type": file.media_type, "sha256": hashlib.sha256(file.data).hexdigest()}
             for file in message.attachments
         ],
-        "tool_calls": [describe_call(call) for call in message.tool_calls],
+        "tool_calls": [_describe_call(call) for call in message.tool_calls],
     }
     return {name: field for name, field in description.items() if field}
 
 
-def describe_call(call: ToolCall) -> dict[str, Any]:
+def _describe_call(call: ToolCall) -> dict[str, Any]:
     """Describe a tool call; arguments that are not a JSON object stay text."""
     try:
         arguments = json.loads(call.arguments)
@@ -176,22 +176,22 @@ def describe_call(call: ToolCall) -> dict[str, Any]:
     return {"name": call.name, "arguments": arguments if isinstance(arguments, dict) else call.arguments}
 
 
-def describe_result(result: RequestResult, redactor: Redactor) -> Any:
+def _describe_result(result: RequestResult, redactor: Redactor) -> Any:
     """Describe a result without secrets."""
     answer = result.answer
     description = {
         "text": result.tagged_text or answer.text,
         "reasoning": answer.reasoning,
-        "tool_calls": [describe_call(redactor.redact_call(call)) for call in result.tool_calls],
+        "tool_calls": [_describe_call(redactor.redact_call(call)) for call in result.tool_calls],
         "finish_reason": str(answer.finish_reason),
         "finish_message": answer.finish_message,
         "usage": {name: amount for name, amount in answer.usage._asdict().items() if amount is not None},
-        "error": redactor.redact_value(describe_error(result.error)) if result.error else None,
+        "error": redactor.redact_value(_describe_error(result.error)) if result.error else None,
     }
-    return replace_directory({name: field for name, field in description.items() if field})
+    return _replace_directory({name: field for name, field in description.items() if field})
 
 
-def describe_error(error: AskError) -> dict[str, Any]:
+def _describe_error(error: AskError) -> dict[str, Any]:
     description: dict[str, Any] = {"type": type(error).__name__, "message": error.message, "hint": error.hint}
     if isinstance(error, ProviderError):
         action = error.retry_action
@@ -200,44 +200,44 @@ def describe_error(error: AskError) -> dict[str, Any]:
     return description
 
 
-def map_strings(value: Any, convert: Callable[[str], str]) -> Any:
+def _map_strings(value: Any, convert: Callable[[str], str]) -> Any:
     """Convert all strings of a JSON value except object keys."""
     if isinstance(value, str):
         return convert(value)
     if isinstance(value, Mapping):
-        return {name: map_strings(member, convert) for name, member in value.items()}
+        return {name: _map_strings(member, convert) for name, member in value.items()}
     if isinstance(value, list | tuple):
-        return [map_strings(item, convert) for item in value]
+        return [_map_strings(item, convert) for item in value]
     return value
 
 
-def replace_directory(value: Any) -> Any:
+def _replace_directory(value: Any) -> Any:
     """Replace the working directory in a JSON value by its placeholder, unless it is the root."""
     directory = str(get_working_directory())
     if len(directory) < 2:
         return value
     pattern = re.compile(rf"{re.escape(directory)}(?![\w-])")
-    return map_strings(value, lambda text: pattern.sub(DIRECTORY_PLACEHOLDER, text))
+    return _map_strings(value, lambda text: pattern.sub(DIRECTORY_PLACEHOLDER, text))
 
 
 # Files
 
 
-def append_record(file: str, request: Mapping[str, Any], response: Mapping[str, Any]) -> None:
+def _append_record(file: str, request: Mapping[str, Any], response: Mapping[str, Any]) -> None:
     """Add a line to a recording, which is created with the user's umask: it is made to be committed.
 
     Raises:
         FileError: it cannot be written.
     """
     line = json.dumps({"version": VERSION, "request": request, "response": response}, ensure_ascii=False)
-    with open_recording(file) as recording:
+    with _open_recording(file) as recording:
         fcntl.flock(recording, fcntl.LOCK_EX)
         recording.write(f"{line}\n".encode("utf-8", "backslashreplace"))
         recording.flush()
 
 
 @contextmanager
-def open_recording(file: str) -> Iterator[BinaryIO]:
+def _open_recording(file: str) -> Iterator[BinaryIO]:
     """Open a recording to append to it.
 
     Raises:
@@ -251,7 +251,7 @@ def open_recording(file: str) -> Iterator[BinaryIO]:
 
 
 @cache
-def read_recording(file: str) -> Sequence[RecordedRequest]:
+def _read_recording(file: str) -> Sequence[RecordedRequest]:
     """Read a recording.
 
     Raises:
@@ -277,48 +277,48 @@ def read_recording(file: str) -> Sequence[RecordedRequest]:
 
 def find_recorded_provider(file: str) -> str:
     """Return the provider of the first request in a recording; "" if it is empty."""
-    records = read_recording(file)
+    records = _read_recording(file)
     return str(records[0].request.get("provider", "")) if records else ""
 
 
 def find_recorded_model(file: str, provider: str) -> str:
     """Return the model of the first request to a provider in a recording; "" if there is none."""
-    requests = (record.request for record in read_recording(file))
+    requests = (record.request for record in _read_recording(file))
     return next((str(request.get("model", "")) for request in requests if request.get("provider") == provider), "")
 
 
-def find_response(file: str, request: Mapping[str, Any]) -> Mapping[str, Any]:
+def _find_response(file: str, request: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the recorded response to a request; each answers once in a run of a script, in the recorded order.
 
     Raises:
         UnrecordedRequestError: it was not recorded, or not as often as it was sent.
     """
-    records = read_recording(file)
+    records = _read_recording(file)
     matching = [record for record in records if record.request == request]
     if not matching:
         raise UnrecordedRequestError(
-            f"{file} has no answer to this request{describe_nearest(records, request)}",
+            f"{file} has no answer to this request{_describe_nearest(records, request)}",
             f"record it with ASK_RECORD={file}",
         )
-    position = count_request(file, matching[0].line_number)
+    position = _count_request(file, matching[0].line_number)
     if position >= len(matching):
         prompt = next((message["content"] for message in reversed(request["messages"]) if "content" in message), "")
         raise UnrecordedRequestError(
-            f"this run has used every answer to {format_excerpt(prompt, '')} in {file};"
+            f"this run has used every answer to {_format_excerpt(prompt, '')} in {file};"
             f" the last was line {matching[-1].line_number}",
             "record the script again, or add answers by copying lines",
         )
     return matching[position].response
 
 
-def count_request(file: str, line_number: int) -> int:
+def _count_request(file: str, line_number: int) -> int:
     """Count a request, first recorded in that line; return how often this run of a script has sent it before.
 
     Raises:
         FileError: the count cannot be stored.
     """
     folder = AppDirs.from_environment(os.environ).cache / "replay"
-    name = hashlib.sha256(f"{os.path.realpath(file)}\n{identify_run()}".encode()).hexdigest()[:16]
+    name = hashlib.sha256(f"{os.path.realpath(file)}\n{_identify_run()}".encode()).hexdigest()[:16]
     try:
         create_private_folder(folder)
         for old_file in folder.iterdir():
@@ -338,7 +338,7 @@ def count_request(file: str, line_number: int) -> int:
     return count
 
 
-def identify_run() -> str:
+def _identify_run() -> str:
     """Return the process that a run of a script began with, as its id and start time.
 
     This is the outermost ancestor that was started with the same ASK_REPLAY. If there is none, because the script
@@ -357,7 +357,7 @@ def identify_run() -> str:
 # Differences
 
 
-def describe_nearest(records: Sequence[RecordedRequest], request: Mapping[str, Any]) -> str:
+def _describe_nearest(records: Sequence[RecordedRequest], request: Mapping[str, Any]) -> str:
     """Describe how the most similar recorded request differs from a request."""
     if not records:
         return ": it is empty"
@@ -366,19 +366,19 @@ def describe_nearest(records: Sequence[RecordedRequest], request: Mapping[str, A
     def measure_distance(record: RecordedRequest) -> tuple[int, bool, float]:
         matcher.set_seq1(json.dumps(record.request, ensure_ascii=False)[-MAX_COMPARED_LENGTH:])
         has_other_messages = record.request.get("messages") != request["messages"]
-        return len([*iter_differences(record.request, request)]), has_other_messages, -matcher.quick_ratio()
+        return len([*_iter_differences(record.request, request)]), has_other_messages, -matcher.quick_ratio()
 
     nearest = min(records, key=measure_distance)
-    parts = [*iter_differences(nearest.request, request)]
+    parts = [*_iter_differences(nearest.request, request)]
     more = f" and {len(parts) - MAX_DIFFERENCES} more" if len(parts) > MAX_DIFFERENCES else ""
     return f"; the most similar is line {nearest.line_number}, where {'; '.join(parts[:MAX_DIFFERENCES])}{more}"
 
 
-def iter_differences(recorded: Any, asked: Any, path: str = "") -> Iterator[str]:
+def _iter_differences(recorded: Any, asked: Any, path: str = "") -> Iterator[str]:
     """Yield the places where two JSON values differ, each with both values."""
     if isinstance(recorded, Mapping) and isinstance(asked, Mapping):
         for name in dict.fromkeys((*recorded, *asked)):
-            yield from iter_differences(recorded.get(name), asked.get(name), f"{path}.{name}" if path else name)
+            yield from _iter_differences(recorded.get(name), asked.get(name), f"{path}.{name}" if path else name)
     elif path == "tools":
         old, new = set(recorded or ()), set(asked or ())
         for label, names in (("additional", new - old), ("missing", old - new)):
@@ -386,12 +386,12 @@ def iter_differences(recorded: Any, asked: Any, path: str = "") -> Iterator[str]
                 yield f"{label} tools are {', '.join(sorted(names))}"
     elif isinstance(recorded, list) and isinstance(asked, list):
         for index, (left, right) in enumerate(zip_longest(recorded, asked)):
-            yield from iter_differences(left, right, f"{path}[{index}]")
+            yield from _iter_differences(left, right, f"{path}[{index}]")
     elif recorded != asked:
-        yield f"{path} is {format_excerpt(asked, recorded)} instead of the recorded {format_excerpt(recorded, asked)}"
+        yield f"{path} is {_format_excerpt(asked, recorded)} instead of the recorded {_format_excerpt(recorded, asked)}"
 
 
-def format_excerpt(value: Any, other: Any) -> str:
+def _format_excerpt(value: Any, other: Any) -> str:
     """Format a value as JSON, cut to the part that begins to differ from the other value."""
     if value is None:
         return "missing"
@@ -404,10 +404,10 @@ def format_excerpt(value: Any, other: Any) -> str:
 # Results
 
 
-def restore_result(response: Mapping[str, Any], provider: str) -> RequestResult:
+def _restore_result(response: Mapping[str, Any], provider: str) -> RequestResult:
     """Return the result that a response in a recording describes. Its calls get new ids."""
     directory = str(get_working_directory())
-    response = map_strings(response, lambda text: text.replace(DIRECTORY_PLACEHOLDER, directory))
+    response = _map_strings(response, lambda text: text.replace(DIRECTORY_PLACEHOLDER, directory))
     answer = ModelResponse(
         response.get("text", ""),
         response.get("reasoning", ""),
@@ -421,10 +421,10 @@ def restore_result(response: Mapping[str, Any], provider: str) -> RequestResult:
         text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
         calls.append(ToolCall(generate_call_id(), call["name"], text))
     error = response.get("error")
-    return RequestResult(answer, tuple(calls), restore_error(error, provider) if error else None)
+    return RequestResult(answer, tuple(calls), _restore_error(error, provider) if error else None)
 
 
-def restore_error(description: Mapping[str, Any], provider: str) -> AskError:
+def _restore_error(description: Mapping[str, Any], provider: str) -> AskError:
     message, hint = description["message"], description.get("hint", "")
     if description["type"] == ProviderError.__name__:
         action = RetryAction(description.get("retry", "none"), description.get("delay"))
@@ -437,7 +437,7 @@ def restore_error(description: Mapping[str, Any], provider: str) -> AskError:
     return restored
 
 
-def split_answer(result: RequestResult, *, is_stream: bool) -> Iterator[Delta]:
+def _split_answer(result: RequestResult, *, is_stream: bool) -> Iterator[Delta]:
     """Yield an answer as deltas: word by word if it is streamed."""
     answer = result.answer
     for delta_type, text in ((ReasoningDelta, answer.reasoning), (TextDelta, answer.text)):

@@ -15,11 +15,11 @@ from ask.records import NamedTuple
 Body = Mapping[str, Any]
 
 
-def keep_request(request: ChatRequest) -> ChatRequest:
+def _keep_request(request: ChatRequest) -> ChatRequest:
     return request
 
 
-def keep_body(body: Body) -> Body:
+def _keep_body(body: Body) -> Body:
     return body
 
 
@@ -37,11 +37,11 @@ class RequestChange(NamedTuple):
     description: str
     subject: str
     pattern: str
-    change_request: Callable[[ChatRequest], ChatRequest] = keep_request
-    change_body: Callable[[Body], Body] = keep_body
+    change_request: Callable[[ChatRequest], ChatRequest] = _keep_request
+    change_body: Callable[[Body], Body] = _keep_body
 
 
-def fold_system_prompt(request: ChatRequest) -> ChatRequest:
+def _fold_system_prompt(request: ChatRequest) -> ChatRequest:
     """Send the system prompt at the beginning of the first user message, and let the roles alternate."""
     if all(message.role != "system" for message in request.messages):
         return request
@@ -50,22 +50,22 @@ def fold_system_prompt(request: ChatRequest) -> ChatRequest:
     messages: list[Message] = []
     for message in (*prompts, *others):
         is_second = bool(messages) and messages[-1].role == message.role == "user"
-        messages.append(join_messages(messages.pop(), message) if is_second else message)
+        messages.append(_join_messages(messages.pop(), message) if is_second else message)
     return request._replace(messages=messages)
 
 
-def join_messages(first: Message, second: Message) -> Message:
+def _join_messages(first: Message, second: Message) -> Message:
     """Join two messages of the user."""
     text = "\n\n".join(filter(None, (first.content, second.content)))
     return second._replace(content=text, attachments=(*first.attachments, *second.attachments))
 
 
-def drop_uncallable_tools(request: ChatRequest) -> ChatRequest:
+def _drop_uncallable_tools(request: ChatRequest) -> ChatRequest:
     """Drop the tools if none may be called, because nothing else would prevent a call."""
     return request._replace(tools=()) if request.tool_choice == "none" else request
 
 
-def fill_empty_content(body: Body) -> Body:
+def _fill_empty_content(body: Body) -> Body:
     """Replace null by empty text in messages that consist of tool calls."""
     messages = body.get("messages")
     if not isinstance(messages, list):
@@ -74,12 +74,12 @@ def fill_empty_content(body: Body) -> Body:
     return {**body, "messages": filled}
 
 
-def drop_field(dropped_name: str) -> Callable[[Body], Body]:
+def _drop_field(dropped_name: str) -> Callable[[Body], Body]:
     """Return a function that drops a field of a body."""
     return lambda body: {name: value for name, value in body.items() if name != dropped_name}
 
 
-def rename_field(old_name: str, new_name: str) -> Callable[[Body], Body]:
+def _rename_field(old_name: str, new_name: str) -> Callable[[Body], Body]:
     """Return a function that renames a field of a body."""
     return lambda body: {new_name if name == old_name else name: value for name, value in body.items()}
 
@@ -119,27 +119,27 @@ CHANGES = (
         "system prompt",
         rf"\b(?:system|developer) (?:role|message|prompt|instruction)s?\b[^.]* {NOT_SUPPORTED}"
         r"|roles must alternate|only user(?:,| and) assistant",
-        fold_system_prompt,
+        _fold_system_prompt,
     ),
     # https://github.com/anomalyco/opencode/issues/37964
     RequestChange(
         "with max_completion_tokens in place of max_tokens",
         "max_tokens",
         r"use .?max_completion_tokens",
-        change_body=rename_field("max_tokens", "max_completion_tokens"),
+        change_body=_rename_field("max_tokens", "max_completion_tokens"),
     ),
     RequestChange(
         "with max_tokens in place of max_completion_tokens",
         "max_tokens",
         rf"\bmax_completion_tokens\b.*{NOT_SUPPORTED}|(?:{NOT_SUPPORTED}|unrecognized|unknown|extra).*\bmax_completion_tokens\b"
         r"|^max_completion_tokens: extra",
-        change_body=rename_field("max_completion_tokens", "max_tokens"),
+        change_body=_rename_field("max_completion_tokens", "max_tokens"),
     ),
     RequestChange(
         "with empty text in place of null",
         "content",
         r"\bcontent\b.*\b(?:null|none|nil)\b|\b(?:null|none|nil)\b.*\bcontent\b",
-        change_body=fill_empty_content,
+        change_body=_fill_empty_content,
     ),
 )
 CHANGE_STATUSES = (400, 404, 422, 500)
@@ -159,8 +159,8 @@ def find_change(
     for name in OPTIONAL_FIELDS:
         is_added = name in body and name not in request.options
         if is_added and (error.parameter == name or is_option_named(name, error.message)):
-            change_request = drop_uncallable_tools if name == "tool_choice" else keep_request
-            return RequestChange(f"without {name}", name, "", change_request, drop_field(name))
+            change_request = _drop_uncallable_tools if name == "tool_choice" else _keep_request
+            return RequestChange(f"without {name}", name, "", change_request, _drop_field(name))
     text = f"{error.parameter}: {error.message}"
     subjects = {change.subject for change in made}
     matching = (

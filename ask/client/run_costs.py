@@ -79,10 +79,10 @@ def require_price(app: AppContext, endpoint: ModelEndpoint, settings: Settings) 
     failure = ""
     lists = [endpoint] if endpoint.provider.info.reports_cost or model.provider not in VENDORS else []
     if model.provider in VENDORS and model.provider != OPENROUTER:
-        lists.append(make_openrouter_endpoint(app))
+        lists.append(_make_openrouter_endpoint(app))
     for source in lists:
         try:
-            refresh_models_list(app, source, settings)
+            _refresh_models_list(app, source, settings)
         except AskError as error:
             failure = f" ({error.summary})"
         if finder.find_prices(model):
@@ -95,7 +95,7 @@ def require_price(app: AppContext, endpoint: ModelEndpoint, settings: Settings) 
     raise ConfigError(f"--max-cost needs a price for {model.provider}:{model.model}, but none is known{failure}", hint)
 
 
-def refresh_models_list(app: AppContext, endpoint: ModelEndpoint, settings: Settings) -> None:
+def _refresh_models_list(app: AppContext, endpoint: ModelEndpoint, settings: Settings) -> None:
     """Fetch a models list into the cache, unless the cached one is less than a day old.
 
     Raises:
@@ -110,7 +110,7 @@ def refresh_models_list(app: AppContext, endpoint: ModelEndpoint, settings: Sett
         app.share(open_price_finder).forget_lists()
 
 
-def make_openrouter_endpoint(app: AppContext) -> ModelEndpoint:
+def _make_openrouter_endpoint(app: AppContext) -> ModelEndpoint:
     """Return the endpoint of OpenRouter's models list, which is public and needs no key."""
     provider = load_provider(app, OPENROUTER)
     return ModelEndpoint(provider, "", resolve_base_url(app, provider.info), key="")
@@ -129,6 +129,6 @@ def find_list_prices(
         return listed_prices
     if endpoint_model.provider in VENDORS and not is_genai_prices_installed():
         with suppress(AskError):  # the list of models is useful without prices
-            refresh_models_list(app, make_openrouter_endpoint(app), settings)
+            _refresh_models_list(app, _make_openrouter_endpoint(app), settings)
     now = time.time()
     return [app.share(open_price_finder).find_prices(endpoint_model._replace(model=model.id), now) for model in models]

@@ -118,7 +118,7 @@ class Transport:
         """
         parts = self._parts
         response = self._request(request, parts)
-        if response.status_code in REPEATED_REDIRECT_STATUSES and (path := find_own_path(parts, response)):
+        if response.status_code in REPEATED_REDIRECT_STATUSES and (path := _find_own_path(parts, response)):
             response.close()
             request, parts = request._replace(path=path), parts._replace(path="", query="")
             response = self._request(request, parts)
@@ -128,7 +128,7 @@ class Transport:
             retried = self._request(request, parts)
             if retried.status_code != 404:
                 self._parts = parts
-            if retried.status_code != 404 or is_json(retried):  # such as an unknown model
+            if retried.status_code != 404 or _is_json(retried):  # such as an unknown model
                 response.close()
                 return HttpResponse(retried, self, stream_format, partial(parts.format_shown_url, request.path))
             retried.close()
@@ -201,7 +201,7 @@ class Transport:
             return send()
         except OSError as error:
             is_new_connection = self._connection_counter.count > connection_count
-            if is_new_connection or not is_closed_connection(error):
+            if is_new_connection or not _is_closed_connection(error):
                 raise
         return send()
 
@@ -430,7 +430,7 @@ class HttpResponse:
         return body
 
 
-def find_own_path(parts: BaseUrl, response: requests.Response) -> str:
+def _find_own_path(parts: BaseUrl, response: requests.Response) -> str:
     """Return the path and query that a redirect leads to; "" if it leads to another server, which must not get the key.
 
     https://github.com/songquanpeng/one-api/issues/533
@@ -439,12 +439,12 @@ def find_own_path(parts: BaseUrl, response: requests.Response) -> str:
     return url.removeprefix(parts.origin) if url.startswith(f"{parts.origin}/") else ""
 
 
-def is_json(response: requests.Response) -> bool:
+def _is_json(response: requests.Response) -> bool:
     """Check whether a response says that it is JSON."""
     return "json" in response.headers.get("Content-Type", "").lower()
 
 
-def is_closed_connection(error: BaseException) -> bool:
+def _is_closed_connection(error: BaseException) -> bool:
     """Check whether the server closed an established connection."""
     from ssl import SSLEOFError, SSLZeroReturnError
 

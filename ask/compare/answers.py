@@ -126,7 +126,7 @@ def judge_answers(
             "additionalProperties": False,
         }
     )
-    judge_request = quote_answers(request, "judge", labeled)._replace(output_format="schema", response_schema=schema)
+    judge_request = _quote_answers(request, "judge", labeled)._replace(output_format="schema", response_schema=schema)
     response = ask_model(judge_request, app, on_event)
     response.check()
     verdict = json.loads(schema.extract_json(response.text))
@@ -139,10 +139,10 @@ def judge_answers(
 
 def combine_answers(request: RunRequest, answers: Sequence[ModelAnswer]) -> RunRequest:
     """Return the request for one answer that is made from several, with the model that writes it as its endpoint."""
-    return quote_answers(request, "combine", {f"#{number}": answer for number, answer in enumerate(answers, start=1)})
+    return _quote_answers(request, "combine", {f"#{number}": answer for number, answer in enumerate(answers, start=1)})
 
 
-def quote_answers(request: RunRequest, prompt_name: str, labeled: Mapping[str, ModelAnswer]) -> RunRequest:
+def _quote_answers(request: RunRequest, prompt_name: str, labeled: Mapping[str, ModelAnswer]) -> RunRequest:
     """Return a request with instructions, the question of `request`, and the answers to it."""
     blocks = [read_prompt(prompt_name), format_block("question", request.user_message.content, "")]
     blocks += [format_block("answer", answer.text, f' label="{label}"') for label, answer in labeled.items()]

@@ -71,16 +71,16 @@ class JsonComparison(ComparisonView):
 
     def show(self, number: int, event: Event | ModelAnswer) -> None:
         if isinstance(event, ModelAnswer):
-            self._answers[number] = to_json_fields(event)
+            self._answers[number] = _to_json_fields(event)
         else:
             self.show_notice(event)
 
     def show_verdict(self, best: ModelAnswer, verdict: ModelAnswer) -> None:
-        self._reviews["judge"] = {"best": best.endpoint.full_name, **to_json_fields(verdict)}
+        self._reviews["judge"] = {"best": best.endpoint.full_name, **_to_json_fields(verdict)}
 
     def show_combined(self, event: Event | ModelAnswer) -> None:
         if isinstance(event, ModelAnswer):
-            self._reviews["combined"] = to_json_fields(event)
+            self._reviews["combined"] = _to_json_fields(event)
         else:
             self.show_notice(event)
 
@@ -146,7 +146,7 @@ class SectionComparison(ComparisonView):
 
     def _print_section(self, title: str, answer: ModelAnswer) -> None:
         self._console.show_status("")
-        heading = wrap_for_terminal(f"── {title} ({describe_answer(answer)}) ──", STDOUT)
+        heading = wrap_for_terminal(f"── {title} ({_describe_answer(answer)}) ──", STDOUT)
         self._output.write(f"\n{heading}\n")
         if answer.text:
             renderer = self._open_renderer()
@@ -182,7 +182,7 @@ class ColumnComparison(SectionComparison):
             case TextDelta(text):
                 self._texts[number] += escape_control_characters(text)
             case ModelAnswer():
-                self._footers[number] = describe_answer(event)
+                self._footers[number] = _describe_answer(event)
             case Notice(text) if self._console.is_terminal:
                 self._draw(escape_control_characters(f"{self._names[number]}: {text}").splitlines())
             case _:
@@ -212,7 +212,7 @@ class ColumnComparison(SectionComparison):
             first, last = ([(truncate_text(label, width), style)] for label, style in labels)
             columns.append((first, rows, last))
         names, texts, footers = zip(*columns, strict=True)
-        return [join_row(row, width) for row in (names, *zip_longest(*texts, fillvalue=[]), footers)]
+        return [_join_row(row, width) for row in (names, *zip_longest(*texts, fillvalue=[]), footers)]
 
 
 def fits_columns(count: int, width: int) -> bool:
@@ -220,7 +220,7 @@ def fits_columns(count: int, width: int) -> bool:
     return (width + len(SEPARATOR)) // count - len(SEPARATOR) >= MIN_COLUMN_WIDTH
 
 
-def join_row(cells: Sequence[Row], width: int) -> TerminalRow:
+def _join_row(cells: Sequence[Row], width: int) -> TerminalRow:
     """Join the cells of a row, padded to columns of equal width."""
     row: Row = []
     for cell in cells:
@@ -229,7 +229,7 @@ def join_row(cells: Sequence[Row], width: int) -> TerminalRow:
     return TerminalRow(to_ansi(row), measure_width(get_plain_text(row)))
 
 
-def describe_answer(answer: ModelAnswer) -> str:
+def _describe_answer(answer: ModelAnswer) -> str:
     """Describe on one line how long an answer took, its size and cost, or why there is none."""
     parts = [format_duration(answer.seconds)]
     if answer.usage.output_tokens is not None:
@@ -239,7 +239,7 @@ def describe_answer(answer: ModelAnswer) -> str:
     return f"error: {answer.error.summary}" if answer.error else ", ".join(parts)
 
 
-def to_json_fields(answer: ModelAnswer) -> dict[str, Any]:
+def _to_json_fields(answer: ModelAnswer) -> dict[str, Any]:
     """Return the fields of an answer in the JSON object."""
     return {
         "provider": answer.endpoint.provider_name,

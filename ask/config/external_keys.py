@@ -73,7 +73,7 @@ def read_keyring(name: str) -> str:
         ConfigError: the keyring is not available, or does not contain the key.
         MissingDependencyError: the package is not installed.
     """
-    with open_keyring() as keyring:
+    with _open_keyring() as keyring:
         key = keyring.get_password(KEYRING_SERVICE, name)
     if not key:
         raise ConfigError(f"the key for {name} is no longer in the keyring", f"ask keys set --keyring {name}")
@@ -87,7 +87,7 @@ def write_keyring(name: str, key: str) -> None:
         ConfigError: the keyring is not available.
         MissingDependencyError: the package is not installed.
     """
-    with open_keyring() as keyring:
+    with _open_keyring() as keyring:
         if key:
             keyring.set_password(KEYRING_SERVICE, name, key)
         elif keyring.get_password(KEYRING_SERVICE, name) is not None:
@@ -95,7 +95,7 @@ def write_keyring(name: str, key: str) -> None:
 
 
 @contextmanager
-def open_keyring() -> Iterator[ModuleType]:
+def _open_keyring() -> Iterator[ModuleType]:
     """Import the package; convert the errors of its backends to `ConfigError`."""
     try:
         import keyring

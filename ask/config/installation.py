@@ -30,21 +30,21 @@ def format_install_command(extra: str) -> str:
 
     prefix, ask_distribution = Path(sys.prefix), distribution(__distribution__)
     if (prefix / "pipx_metadata.json").exists():
-        return shlex.join(["pipx", "inject", prefix.name, *find_extra_requirements(ask_distribution, extra)])
-    if requirements := read_list(read_uv_receipt(prefix).get("requirements")):
-        return shlex.join(["uv", "tool", "install", *format_uv_arguments(requirements, ask_distribution, extra)])
+        return shlex.join(["pipx", "inject", prefix.name, *_find_extra_requirements(ask_distribution, extra)])
+    if requirements := read_list(_read_uv_receipt(prefix).get("requirements")):
+        return shlex.join(["uv", "tool", "install", *_format_uv_arguments(requirements, ask_distribution, extra)])
     installer = ["-m", "pip", "install"]
     installer = [sys.executable, *installer] if find_spec("pip") else ["uv", *installer[1:], "--python", sys.executable]
-    return shlex.join([*installer, *format_requirement(ask_distribution, [extra])])
+    return shlex.join([*installer, *_format_requirement(ask_distribution, [extra])])
 
 
-def find_extra_requirements(ask_distribution: Distribution, extra: str) -> list[str]:
+def _find_extra_requirements(ask_distribution: Distribution, extra: str) -> list[str]:
     """Return the requirements of an extra, without their markers."""
     requirements = [requirement.partition(";") for requirement in ask_distribution.requires or ()]
     return [name.strip() for name, _, marker in requirements if f"extra=={extra}" in marker.translate(_QUOTE_REMOVAL)]
 
 
-def read_uv_receipt(prefix: Path) -> dict[str, Any]:
+def _read_uv_receipt(prefix: Path) -> dict[str, Any]:
     """Read the receipt of a `uv tool` environment; {} if the folder is not one."""
     import tomllib
 
@@ -54,7 +54,7 @@ def read_uv_receipt(prefix: Path) -> dict[str, Any]:
         return {}
 
 
-def format_uv_arguments(requirements: Iterable[Any], ask_distribution: Distribution, extra: str) -> list[str]:
+def _format_uv_arguments(requirements: Iterable[Any], ask_distribution: Distribution, extra: str) -> list[str]:
     """Return the arguments of `uv tool install`. It removes every package that is not listed again."""
     from importlib.metadata import PackageNotFoundError, distribution
 
@@ -62,15 +62,15 @@ def format_uv_arguments(requirements: Iterable[Any], ask_distribution: Distribut
     for table in map(read_dict, requirements):
         name, extras, version = table.get("name"), read_list(table.get("extras")), read_str(table.get("specifier"))
         if name == __distribution__:
-            arguments = [*format_requirement(ask_distribution, dict.fromkeys([*extras, extra]), version), *arguments]
+            arguments = [*_format_requirement(ask_distribution, dict.fromkeys([*extras, extra]), version), *arguments]
             continue
         with suppress(PackageNotFoundError, ValueError):
-            *editable, requirement = format_requirement(distribution(read_str(name)), extras, version)
+            *editable, requirement = _format_requirement(distribution(read_str(name)), extras, version)
             arguments += ["--with-editable" if editable else "--with", requirement]
     return arguments
 
 
-def format_requirement(package: Distribution, extras: Iterable[str], version: str = "") -> list[str]:
+def _format_requirement(package: Distribution, extras: Iterable[str], version: str = "") -> list[str]:
     """Return the requirement that reinstalls a package, after `--editable` if it is editable.
 
     The origin is in `direct_url.json`: https://packaging.python.org/specifications/direct-url-data-structure
@@ -100,7 +100,7 @@ def find_launcher() -> Path:
         launcher = scripts / "ask"
     if launcher.parent != scripts:
         return launcher
-    entry_points = read_list(read_uv_receipt(Path(sys.prefix)).get("entrypoints"))
+    entry_points = read_list(_read_uv_receipt(Path(sys.prefix)).get("entrypoints"))
     links = [Path(read_str(read_dict(entry_point).get("install-path"))) for entry_point in entry_points]
     links += [Path.home() / ".local/bin/ask", Path("/usr/local/bin/ask")]  # created by pipx
     return next((link for link in links if link.name == "ask" and link.exists() and link.samefile(launcher)), launcher)

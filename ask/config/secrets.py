@@ -486,11 +486,11 @@ def is_secret(name: str, value: str) -> bool:
     try:
         float(value.replace(",", ""))
     except ValueError:
-        return not is_path(value)
+        return not _is_path(value)
     return False
 
 
-def is_path(value: str) -> bool:
+def _is_path(value: str) -> bool:
     """Check whether a value is a path. A slash at the beginning is not enough: a random key may begin with one too."""
     if value.startswith(("~/", "./", "../", "file:")) or os.path.lexists(value):
         return True

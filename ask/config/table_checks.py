@@ -21,7 +21,7 @@ def check_table(path: Path, parts: ValuePath, table: Any) -> None:
         raise ConfigError(f"{path}: {format_path(parts)} must be a table", f"write [{format_path(parts)}]")
 
 
-def parse_table(
+def _parse_table(
     path: Path, parts: ValuePath, table: Any, hints: Mapping[str, Any], warnings: list[str]
 ) -> dict[str, Any]:
     """Return the known keys of a table with values of the hinted types; add warnings about the others.
@@ -39,8 +39,8 @@ def parse_table(
 def parse_record_table(
     path: Path, parts: ValuePath, table: Any, record_type: Any, *, keys: Collection[str], warnings: list[str]
 ) -> dict[str, Any]:
-    """Return the values of a table whose keys are these fields of a record, as `parse_table` does."""
-    return parse_table(path, parts, table, {key: get_fields(record_type)[key] for key in keys}, warnings)
+    """Return the values of a table whose keys are these fields of a record, as `_parse_table` does."""
+    return _parse_table(path, parts, table, {key: get_fields(record_type)[key] for key in keys}, warnings)
 
 
 def parse_table_value(path: Path, parts: ValuePath, value: Any, hint: Any, warnings: list[str]) -> Any:
@@ -70,7 +70,7 @@ def check_provider_table(
     Raises:
         ConfigError: a value is of the wrong type, or a row about models has no valid pattern.
     """
-    values = parse_table(path, parts, table, {**hints, "models": tuple[ModelProfile, ...]}, warnings)
+    values = _parse_table(path, parts, table, {**hints, "models": tuple[ModelProfile, ...]}, warnings)
     for position, profile in enumerate(values.get("models", ())):
         if problem := find_pattern_problem(profile.pattern):
             key = format_path((*parts, "models", position, "pattern"))

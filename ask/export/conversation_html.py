@@ -34,13 +34,13 @@ def render_conversation_html(
     conversations: Sequence[Conversation], read_runs: Callable[[Conversation], Sequence[Run]]
 ) -> Iterator[str]:
     """Yield the HTML of these conversations; `read_runs` reads the runs of one."""
-    title = format_title(conversations[0]) if len(conversations) == 1 else f"{len(conversations)} conversations"
+    title = _format_title(conversations[0]) if len(conversations) == 1 else f"{len(conversations)} conversations"
     head, tail = render_page_frame(title, STYLESHEET_PATH.read_text())
     yield head
     if len(conversations) > 1:
         yield f"<nav>\n<h1>{escape_html(title)}</h1>\n<ol>\n"
         for conversation in conversations:
-            item_title = escape_html(format_title(conversation))
+            item_title = escape_html(_format_title(conversation))
             yield f'<li><a href="#{escape(conversation.id)}" dir="auto">{item_title}</a></li>\n'
         yield "</ol>\n</nav>\n"
     for conversation in conversations:
@@ -60,14 +60,14 @@ def escape_html(text: str) -> str:
     return escape(escape_control_characters(text))
 
 
-def format_title(conversation: Conversation) -> str:
+def _format_title(conversation: Conversation) -> str:
     """Return the title of a conversation on one line."""
     return format_one_line(conversation.title) or "Conversation"
 
 
 def _render_conversation(conversation: Conversation, runs: Sequence[Run]) -> Iterator[str]:
     facts = "".join(f"<li><bdi>{escape_html(fact)}</bdi></li>" for fact in describe_conversation(conversation, runs))
-    title = escape_html(format_title(conversation))
+    title = escape_html(_format_title(conversation))
     yield f'<article id="{escape(conversation.id)}">\n<header>\n<h1 dir="auto">{title}</h1>\n'
     yield f'<ul class="facts">{facts}<li><code>{escape_html(conversation.id)}</code></li></ul>\n</header>\n'
     previous_model = runs[0].model if runs else ""

@@ -82,7 +82,7 @@ class TranscriptWriter:
         if self._show_tool_details:
             seconds = "" if record.seconds is None else f", {record.seconds:.1f} s"
             self._write_dim_line(f"{format_one_line(record.call.name)}{seconds}{', failed' if record.failed else ''}")
-            for line in format_arguments(record.call):
+            for line in _format_arguments(record.call):
                 self._write_indented(line, "    ", DIM)
             self._write_indented(step.result, "  | ", DIM)
         else:
@@ -96,7 +96,7 @@ class TranscriptWriter:
 
     def _write_text(self, text: str, style: str = "") -> None:
         if self._output.is_terminal:
-            text = wrap_markdown(text, get_terminal_size(STDOUT).columns)
+            text = _wrap_markdown(text, get_terminal_size(STDOUT).columns)
         self._output.write(text, style)
         self._output.end_line()
 
@@ -110,7 +110,7 @@ class TranscriptWriter:
             self._write_dim_line(f"{omitted} more characters (shown in a pipe or file)")
 
 
-def wrap_markdown(text: str, width: int) -> str:
+def _wrap_markdown(text: str, width: int) -> str:
     """Wrap Markdown source between words, except for code and tables."""
     rows: list[str] = []
     is_code = False
@@ -122,7 +122,7 @@ def wrap_markdown(text: str, width: int) -> str:
     return "\n".join(rows)
 
 
-def format_arguments(call: ToolCall) -> Iterator[str]:
+def _format_arguments(call: ToolCall) -> Iterator[str]:
     """Yield the arguments of a call by name, or its text if it is no JSON object."""
     arguments = read_dict(parse_json(call.arguments))
     if not arguments:
@@ -133,7 +133,7 @@ def format_arguments(call: ToolCall) -> Iterator[str]:
 
 def describe_ending(run: Run) -> Iterator[str]:
     """Describe which fallbacks answered, how a run failed and whether it was replaced; yield nothing otherwise."""
-    for model in list_fallbacks(run):
+    for model in _list_fallbacks(run):
         yield f"answered by {format_one_line(model)}"
     if run.exit_code is None:
         yield "unfinished: still running, or killed"
@@ -145,7 +145,7 @@ def describe_ending(run: Run) -> Iterator[str]:
         yield "replaced: the message was edited or asked again"
 
 
-def list_fallbacks(run: Run) -> list[str]:
+def _list_fallbacks(run: Run) -> list[str]:
     """List the models that answered in place of the run's own, as provider:model."""
     return list(dict.fromkeys(f"{entry.provider}:{entry.model}" for entry in run.entries if entry.model))
 
@@ -173,13 +173,13 @@ def describe_call(step: ToolCallStep) -> CallDescription:
     return CallDescription(
         name=format_one_line(call.name),
         summary=format_one_line(texts[0] if texts else call.arguments, MAX_SUMMARY_LENGTH),
-        arguments=texts[0] if is_single_text else repair_surrogates("\n".join(format_arguments(call))),
+        arguments=texts[0] if is_single_text else repair_surrogates("\n".join(_format_arguments(call))),
         duration=f"{record.seconds:.1f} s" if (record.seconds or 0) >= MIN_SHOWN_DURATION else "",
-        outcome=describe_outcome(step),
+        outcome=_describe_outcome(step),
     )
 
 
-def describe_outcome(step: ToolCallStep) -> str:
+def _describe_outcome(step: ToolCallStep) -> str:
     """Describe the outcome of a call in a few words; return "" if it succeeded."""
     record = step.record
     if not step.has_result:
@@ -194,7 +194,7 @@ def describe_outcome(step: ToolCallStep) -> str:
 def describe_conversation(conversation: Conversation, runs: Sequence[Run]) -> list[str]:
     """Return the time, models, directories, tokens and cost of a conversation."""
     facts = [format_local_time(conversation.created)]
-    facts += [model for run in runs for model in (f"{run.provider}:{run.model}", *list_fallbacks(run))]
+    facts += [model for run in runs for model in (f"{run.provider}:{run.model}", *_list_fallbacks(run))]
     facts += [run.directory for run in runs]
     usage = sum((run.usage for run in runs), start=Usage())
     if usage.input_tokens is not None or usage.output_tokens is not None:

@@ -40,7 +40,7 @@ def to_html(text: str) -> str:
     Text that would take too long to parse is preformatted.
     """
     text = escape_control_characters(text)
-    if not is_parseable(text):
+    if not _is_parseable(text):
         return f"<pre>{escape(text)}</pre>\n"
     parser = _get_web_parser()
     tokens = parse_with_all_cells(parser, text)
@@ -60,7 +60,7 @@ def to_safe_markdown(text: str) -> str:
     A text that cannot be made safe is put in a fence.
     """
     text = escape_control_characters(text).strip("\n")
-    if is_parseable(text):
+    if _is_parseable(text):
         for candidate in _iter_candidates(text):
             if _is_safe(candidate):
                 return candidate
@@ -74,7 +74,7 @@ def format_code_block(text: str) -> str:
     return f"{fence}\n{text}\n{fence}"
 
 
-def is_parseable(text: str) -> bool:
+def _is_parseable(text: str) -> bool:
     """Check whether a text can be parsed as Markdown in a reasonable time."""
     return len(text) <= MAX_TEXT_LENGTH and text.count("[") <= MAX_BRACKETS
 

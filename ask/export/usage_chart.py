@@ -29,10 +29,10 @@ def write_charts(statistics: UsageStatistics, first_day: str) -> None:
     """
     output = StandardOutput()
     if not output.is_terminal:
-        output.write("".join("\t".join(map(format_cell, row)) + "\n" for row in to_statistics_rows(statistics)))
+        output.write("".join("\t".join(map(format_cell, row)) + "\n" for row in _to_statistics_rows(statistics)))
         return
     width = get_terminal_size().columns
-    lines = wrap(f"Since {first_day}: {format_total(statistics.total)}", width)
+    lines = wrap(f"Since {first_day}: {_format_total(statistics.total)}", width)
     for name, rows in (("DAY", statistics.days), ("MODEL", statistics.models)):
         chart: Chart = [
             (
@@ -42,12 +42,12 @@ def write_charts(statistics: UsageStatistics, first_day: str) -> None:
             )
             for row in rows
         ]
-        lines += format_chart((name, "RUNS", "TOKENS", "COST"), chart, width)
+        lines += _format_chart((name, "RUNS", "TOKENS", "COST"), chart, width)
     chart = [
         (tool.name, (str(tool.calls), str(tool.failures), format_duration(tool.seconds)), tool.calls)
         for tool in statistics.tools
     ]
-    lines += format_chart(("TOOL", "CALLS", "FAILED", "TIME"), chart, width)
+    lines += _format_chart(("TOOL", "CALLS", "FAILED", "TIME"), chart, width)
     output.write("".join(f"{line}\n" for line in lines))
 
 
@@ -73,7 +73,7 @@ def _to_usage_dict(usage_row: UsageRow) -> dict[str, Any]:
     }
 
 
-def to_statistics_rows(statistics: UsageStatistics) -> list[tuple[object, ...]]:
+def _to_statistics_rows(statistics: UsageStatistics) -> list[tuple[object, ...]]:
     """Convert statistics to rows that start with their kind.
 
     Days and models have runs, input tokens, output tokens and cost; tools have calls, failures and seconds.
@@ -88,7 +88,7 @@ def to_statistics_rows(statistics: UsageStatistics) -> list[tuple[object, ...]]:
     ]
 
 
-def format_chart(headings: Sequence[str], chart: Chart, max_width: int) -> Iterator[str]:
+def _format_chart(headings: Sequence[str], chart: Chart, max_width: int) -> Iterator[str]:
     """Yield a blank line, the headings and a line per row: name, numbers, and a bar; nothing for an empty chart."""
     if not chart:
         return
@@ -105,11 +105,11 @@ def format_chart(headings: Sequence[str], chart: Chart, max_width: int) -> Itera
     max_amount = max(amount for _, _, amount in chart)
     yield lines[0]
     for line, (_, _, amount) in zip(lines[1:], chart, strict=True):
-        bar = format_bar(amount, max_amount, min(MAX_BAR_WIDTH, max_width - width - len(COLUMN_GAP)))
+        bar = _format_bar(amount, max_amount, min(MAX_BAR_WIDTH, max_width - width - len(COLUMN_GAP)))
         yield f"{pad_text(line, width)}{COLUMN_GAP}{bar}".rstrip()
 
 
-def format_bar(amount: float, max_amount: float, max_width: int) -> str:
+def _format_bar(amount: float, max_amount: float, max_width: int) -> str:
     """Format a bar in proportion to `max_amount`, at least one character long.
 
     Return "" if the amount is 0 or the width is too small for a bar.
@@ -119,7 +119,7 @@ def format_bar(amount: float, max_amount: float, max_width: int) -> str:
     return BAR_CHARACTER * max(1, round(amount / max_amount * max_width))
 
 
-def format_total(row: UsageRow) -> str:
+def _format_total(row: UsageRow) -> str:
     """Format the total usage on one line."""
     runs = f"{format_count(row.conversations, 'conversation')}, {format_count(row.runs, 'run')}"
     tokens_in, tokens_out = (format_compact_number(count or 0) for count in row.usage[:2])

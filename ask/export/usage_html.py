@@ -51,40 +51,42 @@ class Metric(NamedTuple):
     """The smallest maximum of the axis: counts have no halves."""
 
 
-def make_cost_bar(row: UsageRow) -> Bar:
+def _make_cost_bar(row: UsageRow) -> Bar:
     """Return the cost, marked if it is estimated or incomplete."""
     return Bar(format_cost(row.cost) or UNKNOWN, row.cost.dollars or 0.0)
 
 
-def make_token_bar(row: UsageRow) -> Bar:
+def _make_token_bar(row: UsageRow) -> Bar:
     """Return the input tokens, with the output tokens on top."""
     tokens_in, tokens_out = row.usage.input_tokens or 0, row.usage.output_tokens or 0
     label = f"{format_compact_number(tokens_in)} in, {format_compact_number(tokens_out)} out"
     return Bar(label, tokens_in, tokens_in + tokens_out)
 
 
-def make_response_time_bar(row: UsageRow) -> Bar:
+def _make_response_time_bar(row: UsageRow) -> Bar:
     """Return the median in front of the 95th percentile."""
     if row.median is None or row.p95 is None:
         return Bar(UNKNOWN, 0)
     return Bar(f"{format_duration(row.median)}, 95% within {format_duration(row.p95)}", row.median, row.p95)
 
 
-def make_call_bar(row: UsageRow | ToolUsageRow) -> Bar:
+def _make_call_bar(row: UsageRow | ToolUsageRow) -> Bar:
     """Return the failed tool calls in front of all calls."""
     return Bar(f"{row.failures:,} of {row.calls:,} failed", row.failures, row.calls)
 
 
-def format_count_tick(amount: float) -> str:
+def _format_count_tick(amount: float) -> str:
     """Format a count on an axis."""
     return format_compact_number(round(amount))
 
 
 METRICS = (
-    Metric("Cost", {"front": "US dollars"}, make_cost_bar, format_dollars),
-    Metric("Tokens", {"front": "input", "back": "output"}, make_token_bar, format_count_tick, min_scale=2),
-    Metric("Response time", {"front": "median", "back": "95th percentile"}, make_response_time_bar, format_duration),
-    Metric("Tool calls", {"front": "failed", "back": "all"}, make_call_bar, format_count_tick, "failures", min_scale=2),
+    Metric("Cost", {"front": "US dollars"}, _make_cost_bar, format_dollars),
+    Metric("Tokens", {"front": "input", "back": "output"}, _make_token_bar, _format_count_tick, min_scale=2),
+    Metric("Response time", {"front": "median", "back": "95th percentile"}, _make_response_time_bar, format_duration),
+    Metric(
+        "Tool calls", {"front": "failed", "back": "all"}, _make_call_bar, _format_count_tick, "failures", min_scale=2
+    ),
 )
 
 
@@ -112,10 +114,10 @@ def _render_facts(total: UsageRow) -> Iterator[str]:
     facts = {
         "Conversations": f"{total.conversations:,}",
         "Runs": f"{total.runs:,}",
-        "Tokens": make_token_bar(total).label,
-        "Cost": make_cost_bar(total).label,
+        "Tokens": _make_token_bar(total).label,
+        "Cost": _make_cost_bar(total).label,
         "Median response": UNKNOWN if total.median is None else format_duration(total.median),
-        "Tool calls": make_call_bar(total).label,
+        "Tool calls": _make_call_bar(total).label,
     }
     items = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts.items())
     yield f'<dl class="facts">{items}</dl>\n'
@@ -149,7 +151,7 @@ def _render_day_chart(metric: Metric, days: Sequence[str], rows: Mapping[str, Us
         yield f"<g><title>{days[position]}: {bar.label}</title>"
         yield f'<rect class="area" x="{position}" width="1" height="{PLOT_HEIGHT}"/>'
         for layer, amount in (("back", bar.back), ("front", bar.front)):
-            if height := measure_bar(amount, scale):
+            if height := _measure_bar(amount, scale):
                 yield f'<rect class="{layer}" x="{position + 0.1:.1f}" width="0.8" '
                 yield f'y="{PLOT_HEIGHT - height:.2f}" height="{height:.2f}"/>'
         yield "</g>"
@@ -166,7 +168,7 @@ def _render_models(models: Sequence[UsageRow]) -> Iterator[str]:
 def _render_tools(tools: Sequence[ToolUsageRow]) -> Iterator[str]:
     if tools:
         yield "<section>\n<h2>By tool</h2>\n"
-        yield from _render_bar_chart(METRICS[-1], [(tool.name, make_call_bar(tool)) for tool in tools])
+        yield from _render_bar_chart(METRICS[-1], [(tool.name, _make_call_bar(tool)) for tool in tools])
         yield "</section>\n"
 
 
@@ -190,7 +192,7 @@ def _render_bar_chart(metric: Metric, bars: Sequence[tuple[str, Bar]]) -> Iterat
         yield f"<li><span><bdi>{_escape_name(name)}</bdi></span><span>{bar.label}</span>"
         yield '<svg aria-hidden="true">'
         for layer, amount in (("back", bar.back), ("front", bar.front)):
-            yield f'<rect class="{layer}" width="{measure_bar(amount, scale):.2f}%" height="100%"/>'
+            yield f'<rect class="{layer}" width="{_measure_bar(amount, scale):.2f}%" height="100%"/>'
         yield "</svg></li>\n"
     yield "</ol>\n"
     if len(bars) > len(shown):
@@ -245,6 +247,6 @@ def round_up_scale(amount: float, min_scale: float) -> float:
     return next((step * magnitude for step in AXIS_MULTIPLES if amount <= step * magnitude), 10 * magnitude)
 
 
-def measure_bar(amount: float, scale: float) -> float:
+def _measure_bar(amount: float, scale: float) -> float:
     """Return the length of a bar in percent; an amount above 0 is always visible."""
     return max(MIN_BAR, 100 * amount / scale) if amount > 0 else 0.0

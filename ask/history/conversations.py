@@ -124,7 +124,7 @@ def build_messages(runs: Sequence[Run]) -> Iterator[Message]:
     overlapped in time. The messages of runs that wrote a summary are left out, questions without an answer, and answers
     of which only reasoning has arrived.
     """
-    summary_run = find_summary_run(runs)
+    summary_run = _find_summary_run(runs)
     if summary_run is not None:
         yield Message("user", SUMMARY_PREFIX + extract_summary(summary_run))
     for run in select_unsummarized_runs(runs):
@@ -170,12 +170,12 @@ def find_unanswered_questions(runs: Sequence[Run], *, before_answers: bool = Fal
 
 def select_unsummarized_runs(runs: Sequence[Run]) -> list[Run]:
     """Return the runs that the last summary does not cover, except summary runs and replaced ones."""
-    summary_run = find_summary_run(runs)
+    summary_run = _find_summary_run(runs)
     first = (summary_run.compacts or 0) if summary_run is not None else 0
     return [run for run in runs if run.number >= first and run.compacts is None and run.replaced_by is None]
 
 
-def find_summary_run(runs: Sequence[Run]) -> Run | None:
+def _find_summary_run(runs: Sequence[Run]) -> Run | None:
     """Find the last run that wrote a summary."""
     return next((run for run in reversed(runs) if run.compacts is not None and extract_summary(run)), None)
 
@@ -193,7 +193,7 @@ def find_reported_usage(provider: str, model: str, runs: Sequence[Run], messages
     Later requests with fewer tokens contained only part of the conversation. Reports from before the last summary are
     ignored: they describe messages that are no longer sent.
     """
-    summary_run = find_summary_run(runs)
+    summary_run = _find_summary_run(runs)
     since = summary_run.number if summary_run is not None else 0
     positions = {id(message): position for position, message in enumerate(messages)}
     return max(

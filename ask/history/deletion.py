@@ -32,7 +32,7 @@ def find_unused_conversations(store: Store, cutoff: float) -> list[Conversation]
 
 def delete_conversations(store: Store, conversations: Sequence[Conversation]) -> None:
     """Delete all these conversations in one transaction."""
-    with secure_delete_transaction(store) as connection:
+    with _secure_delete_transaction(store) as connection:
         for conversation in conversations:
             unindex_messages(connection, IN_RUNS.format("conversation"), conversation.number)
             connection.execute("DELETE FROM conversations WHERE number = ?", [conversation.number])
@@ -40,7 +40,7 @@ def delete_conversations(store: Store, conversations: Sequence[Conversation]) ->
 
 def delete_run(store: Store, run_number: int) -> None:
     """Delete a run with the runs that it replaced, and its conversation if it has no other run."""
-    with secure_delete_transaction(store) as connection:
+    with _secure_delete_transaction(store) as connection:
         numbers = f"SELECT number, conversation FROM runs WHERE {RUN_WITH_REPLACED}"
         for number, conversation in connection.execute(numbers, {"run": run_number}).fetchall():
             unindex_messages(connection, IN_RUNS.format("runs.number"), number)
@@ -56,7 +56,7 @@ def replace_run(store: Store, run_number: int, new_run_number: int) -> None:
 
 
 @contextmanager
-def secure_delete_transaction(store: Store) -> Iterator[sqlite3.Connection]:
+def _secure_delete_transaction(store: Store) -> Iterator[sqlite3.Connection]:
     """Open a write transaction that overwrites what it deletes, on disk as well."""
     store.fetch_rows("PRAGMA secure_delete = ON")
     with store.write_transaction() as connection:

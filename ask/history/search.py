@@ -186,31 +186,31 @@ def _search_unspaced(store: Store, query: SearchQuery, limit: int) -> list[Searc
             return []
         add(f"NOT {IN_WORDS}", build_match_expression(query.phrases))
         texts = [text for text, _ in query.phrases]
-        trigrams = " AND ".join(build_trigram_expression(text) for text in texts if len(text) >= TRIGRAM_SIZE)
+        trigrams = " AND ".join(_build_trigram_expression(text) for text in texts if len(text) >= TRIGRAM_SIZE)
         if trigrams:
             add(IN_TRIGRAMS, trigrams)
         else:
             add("messages.number IN (SELECT id FROM trigrams_docsize)")
             add(*_build_containment(texts[:1]))
     for fragment in query.fragments:
-        spellings = list_spellings(fragment)
-        if store.has_trigrams and all(map(is_in_trigram_index, spellings)):
-            add(IN_TRIGRAMS, " OR ".join(map(build_trigram_expression, spellings)))
+        spellings = _list_spellings(fragment)
+        if store.has_trigrams and all(map(_is_in_trigram_index, spellings)):
+            add(IN_TRIGRAMS, " OR ".join(map(_build_trigram_expression, spellings)))
         add(*_build_containment(spellings))
     for phrase in query.phrases:
-        pattern = build_phrase_pattern(*phrase)
+        pattern = _build_phrase_pattern(*phrase)
         if query.fragments:
             add(f"({IN_WORDS} OR {IS_MATCH})", build_match_expression([phrase]), pattern)
         else:
             add(IS_MATCH, pattern)
-    store.create_function("is_match", is_match_in)
+    store.create_function("is_match", _is_match_in)
     rows = store.fetch_rows(UNSPACED_QUERY.format(" AND ".join(conditions)), [*parameters, limit])
     if not rows:
         return []
-    highlight = build_highlight_pattern(query)
+    highlight = _build_highlight_pattern(query)
     return [
         SearchHit(
-            _parse_conversation(row), row["role"], row["time"], make_excerpt(row["content"], row["calls"], highlight)
+            _parse_conversation(row), row["role"], row["time"], _make_excerpt(row["content"], row["calls"], highlight)
         )
         for row in rows
     ]
@@ -222,13 +222,13 @@ def _build_containment(spellings: Sequence[str]) -> tuple[str, ...]:
     return f"({' OR '.join([CONTAINS] * len(patterns))})", *(pattern for pattern in patterns for _ in range(2))
 
 
-def is_match_in(pattern: str, *texts: str | None) -> bool:
+def _is_match_in(pattern: str, *texts: str | None) -> bool:
     """Check whether a regular expression matches anywhere in one of the texts, ignoring case."""
     search = re.compile(pattern, re.IGNORECASE).search
     return any(search(text) for text in texts if text)
 
 
-def list_spellings(fragment: str) -> list[str]:
+def _list_spellings(fragment: str) -> list[str]:
     """Return the ways to write a fragment that look the same or nearly so.
 
     SQLite ignores the case only of ASCII letters. File names of macOS have decomposed characters, and Japanese and
@@ -241,12 +241,12 @@ def list_spellings(fragment: str) -> list[str]:
     return list(dict.fromkeys(cased))
 
 
-def is_in_trigram_index(spelling: str) -> bool:
+def _is_in_trigram_index(spelling: str) -> bool:
     """Check that the trigram index includes all texts that contain this spelling."""
     return len(spelling) >= TRIGRAM_SIZE and has_unspaced(spelling)
 
 
-def build_trigram_expression(spelling: str) -> str:
+def _build_trigram_expression(spelling: str) -> str:
     """Build an FTS5 expression for texts that have all trigrams of a spelling."""
     trigrams = dict.fromkeys(
         spelling[place : place + TRIGRAM_SIZE] for place in range(len(spelling) - TRIGRAM_SIZE + 1)
@@ -254,21 +254,21 @@ def build_trigram_expression(spelling: str) -> str:
     return "(" + " AND ".join(f'"{trigram}"' for trigram in list(trigrams)[:MAX_TRIGRAMS]) + ")"
 
 
-def build_phrase_pattern(text: str, star: str) -> str:
+def _build_phrase_pattern(text: str, star: str) -> str:
     """Build a regular expression for a phrase. Its words end where others begin, or unspaced writing."""
     words = r"\W+".join(re.findall(r"\w+", text))
     return rf"(?:(?<!\w)|(?<={UNSPACED})){words}" + (r"\w*" if star else rf"(?:(?!\w)|(?={UNSPACED}))")
 
 
-def build_highlight_pattern(query: SearchQuery) -> re.Pattern[str]:
+def _build_highlight_pattern(query: SearchQuery) -> re.Pattern[str]:
     """Build a regular expression for the parts of a message that a query matches."""
-    fragments = (re.escape(spelling) for fragment in query.fragments for spelling in list_spellings(fragment))
+    fragments = (re.escape(spelling) for fragment in query.fragments for spelling in _list_spellings(fragment))
     return re.compile(
-        "|".join([*fragments, *(build_phrase_pattern(*phrase) for phrase in query.phrases)]), re.IGNORECASE
+        "|".join([*fragments, *(_build_phrase_pattern(*phrase) for phrase in query.phrases)]), re.IGNORECASE
     )
 
 
-def make_excerpt(content: str, calls: str | None, pattern: re.Pattern[str]) -> str:
+def _make_excerpt(content: str, calls: str | None, pattern: re.Pattern[str]) -> str:
     """Cut out the part of a message around its first match, with each match between `MATCH_START` and `MATCH_END`."""
     for text in (content, calls or ""):
         if match := pattern.search(text):

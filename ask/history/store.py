@@ -92,9 +92,9 @@ class Store:
         self.lock_timeout = lock_timeout
         self._notes: dict[str, None] = {}
         with self._convert_errors():
-            missing = not create and is_missing(path)
+            missing = not create and _is_missing(path)
             if not missing:
-                create_private_file(path)
+                _create_private_file(path)
         self._write_error: FileError | None = None
         """The error to raise on a write, if the history could only be opened read-only."""
         self.has_trigrams = False
@@ -102,7 +102,7 @@ class Store:
         try:
             self._connect(":memory:" if missing else path)
         except FileError as error:
-            if create or not can_read_unlocked(path, error):
+            if create or not _can_read_unlocked(path, error):
                 raise
             self._write_error = error
             self._connect(f"{Path(os.path.realpath(path)).as_uri()}?immutable=1")
@@ -138,7 +138,7 @@ class Store:
             try:
                 cursor, rows = self._fetch(query, parameters)
             except sqlite3.OperationalError as error:
-                if get_sqlite_error_name(error):
+                if _get_sqlite_error_name(error):
                     raise
                 # Python's error for text that is not UTF-8. Decoding it in Python from the start would be slow.
                 self._connection.text_factory = self._decode_damaged_text
@@ -170,7 +170,7 @@ class Store:
         damaged = {
             types: places
             for types in {(*map(type, row),) for row in rows}
-            if (places := [place for place, name in enumerate(names) if not is_sound_type(name, types[place])])
+            if (places := [place for place, name in enumerate(names) if not _is_sound_type(name, types[place])])
         }
         if not damaged:
             return rows
@@ -179,7 +179,7 @@ class Store:
         for row in rows:
             values = list(row)
             for place in damaged.get((*map(type, row),), ()):
-                values[place] = repair_value(names[place], values[place])
+                values[place] = _repair_value(names[place], values[place])
             repaired.append(sqlite3.Row(cursor, tuple(values)))
         return repaired
 
@@ -212,7 +212,7 @@ class Store:
                 signal.pthread_sigmask(signal.SIG_BLOCK, TERMINATION_SIGNALS)
                 # A transaction that begins with a read cannot wait for the write lock: SQLite reports busy at once.
                 self._retry_while_locked(
-                    lambda: self._connection.execute("BEGIN IMMEDIATE"), partial(sleep_with_signals, previous_mask)
+                    lambda: self._connection.execute("BEGIN IMMEDIATE"), partial(_sleep_with_signals, previous_mask)
                 )
                 try:
                     if not supports_trigrams():
@@ -295,9 +295,9 @@ class Store:
             try:
                 return action()
             except sqlite3.OperationalError as error:
-                if not get_sqlite_error_name(error).startswith(LOCKED_ERRORS) or time.monotonic() >= deadline:
+                if not _get_sqlite_error_name(error).startswith(LOCKED_ERRORS) or time.monotonic() >= deadline:
                     raise
-                if not has_waited and not has_file_locks(self.path.parent):
+                if not has_waited and not _has_file_locks(self.path.parent):
                     hint = "set XDG_DATA_HOME to a folder on another one"
                     raise FileError(f"the file system of {self.path} has no file locks", hint) from None
             has_waited = True
@@ -310,7 +310,7 @@ class Store:
         try:
             yield
         except sqlite3.Error as error:
-            raise convert_sqlite_error(self.path, self.lock_timeout, error) from error
+            raise _convert_sqlite_error(self.path, self.lock_timeout, error) from error
         except UnicodeDecodeError as error:  # SQLite's message quotes damaged text
             raise self.make_damaged_error() from error
         except OSError as error:
@@ -321,7 +321,7 @@ class Store:
         return FileError(f"{self.path} is damaged", MOVE_AWAY_HINT)
 
 
-def is_sound_type(column: str, value_type: type) -> bool:
+def _is_sound_type(column: str, value_type: type) -> bool:
     """Check that SQLite can return a value of this type from an undamaged column."""
     expected = COLUMN_TYPES.get(column)
     is_number = expected is float and value_type is int
@@ -329,7 +329,7 @@ def is_sound_type(column: str, value_type: type) -> bool:
     return expected is None or value_type is expected or is_number or is_null
 
 
-def repair_value(column: str, value: Any) -> Any:
+def _repair_value(column: str, value: Any) -> Any:
     """Return a value that the column may have in place of a damaged one: the same text, or an empty value."""
     expected = COLUMN_TYPES[column]
     if expected is str and isinstance(value, bytes):
@@ -339,7 +339,7 @@ def repair_value(column: str, value: Any) -> Any:
     return None if column in NULLABLE_COLUMNS else expected()
 
 
-def is_missing(path: Path) -> bool:
+def _is_missing(path: Path) -> bool:
     """Check that nothing exists at `path`, not even a dangling link."""
     try:
         path.lstat()
@@ -348,7 +348,7 @@ def is_missing(path: Path) -> bool:
     return False
 
 
-def create_private_file(path: Path) -> None:
+def _create_private_file(path: Path) -> None:
     """Create an empty file that only its owner can read, unless the file exists.
 
     An existing file is not opened: closing it would release the POSIX locks that this process may have on it.
@@ -368,12 +368,12 @@ def create_private_file(path: Path) -> None:
         raise FileError(f"{path} is not a file", MOVE_AWAY_HINT)
 
 
-def can_read_unlocked(path: Path, error: FileError) -> bool:
+def _can_read_unlocked(path: Path, error: FileError) -> bool:
     """Check whether a history that cannot be written is complete without its log.
 
     A log is left by a process that is still writing, or by one that was killed.
     """
-    if not get_sqlite_error_name(error.__cause__).startswith(NOT_WRITABLE_ERRORS):
+    if not _get_sqlite_error_name(error.__cause__).startswith(NOT_WRITABLE_ERRORS):
         return False
     try:
         return os.stat(f"{os.path.realpath(path)}-wal").st_size == 0
@@ -383,14 +383,14 @@ def can_read_unlocked(path: Path, error: FileError) -> bool:
         return False
 
 
-def sleep_with_signals(signal_mask: Iterable[int]) -> None:
+def _sleep_with_signals(signal_mask: Iterable[int]) -> None:
     """Sleep for one retry interval with the given signal mask, so that Ctrl-C works."""
     signal.pthread_sigmask(signal.SIG_SETMASK, signal_mask)
     time.sleep(RETRY_INTERVAL)
     signal.pthread_sigmask(signal.SIG_BLOCK, TERMINATION_SIGNALS)
 
 
-def has_file_locks(folder: Path) -> bool:
+def _has_file_locks(folder: Path) -> bool:
     """Check whether files in a folder can be locked. SQLite reports it as a lock of another process if they cannot."""
     import fcntl
     from tempfile import TemporaryFile
@@ -403,7 +403,7 @@ def has_file_locks(folder: Path) -> bool:
     return True
 
 
-def is_disk_full(folder: Path) -> bool:
+def _is_disk_full(folder: Path) -> bool:
     """Check whether a disk has too little space for the index of a write-ahead log."""
     try:
         filesystem = os.statvfs(folder)
@@ -412,20 +412,20 @@ def is_disk_full(folder: Path) -> bool:
     return filesystem.f_bavail * filesystem.f_frsize < MIN_FREE_BYTES
 
 
-def get_sqlite_error_name(error: BaseException | None) -> str:
+def _get_sqlite_error_name(error: BaseException | None) -> str:
     """Return SQLite's name of an error; "" if Python's sqlite3 module raised it."""
     return getattr(error, "sqlite_errorname", "")
 
 
-def convert_sqlite_error(path: Path, lock_timeout: float, error: sqlite3.Error) -> FileError:
+def _convert_sqlite_error(path: Path, lock_timeout: float, error: sqlite3.Error) -> FileError:
     """Convert a database error to one with a message for the user."""
     import sqlite3
 
-    name = get_sqlite_error_name(error)
+    name = _get_sqlite_error_name(error)
     if name.startswith(LOCKED_ERRORS):
         return HistoryLockedError(f"{path} has been locked by another process for {lock_timeout:g} s", "try again")
     kind = name.split("_")[1] if name else "CORRUPT" if isinstance(error, sqlite3.OperationalError) else ""
-    if kind == "IOERR" and is_disk_full(path.parent):  # SQLite reports a full disk as IOERR for its smaller files
+    if kind == "IOERR" and _is_disk_full(path.parent):  # SQLite reports a full disk as IOERR for its smaller files
         kind = "FULL"
     if kind == "CANTOPEN" and path.exists() and not os.access(path.parent, os.W_OK):
         kind = "READONLY"

@@ -77,7 +77,7 @@ def read_clipboard(environment: Mapping[str, str]) -> bytes:
         raise MissingDependencyError(reason, f"install {installable.package}")
     reader = installed[0]
     try:
-        data = reader.read(partial(run_program, environment))
+        data = reader.read(partial(_run_program, environment))
     except (ClipboardReadError, OSError, ValueError, subprocess.TimeoutExpired) as error:
         reason = " ".join(str(error).split())[:200] or "it failed"
         raise FileError(f"cannot read the clipboard ({reader.program}: {reason})", "copy something first") from None
@@ -86,7 +86,7 @@ def read_clipboard(environment: Mapping[str, str]) -> bytes:
     return data
 
 
-def run_program(environment: Mapping[str, str], command: Sequence[str]) -> bytes:
+def _run_program(environment: Mapping[str, str], command: Sequence[str]) -> bytes:
     """Run a program and return its output.
 
     Raises:
@@ -102,25 +102,25 @@ def run_program(environment: Mapping[str, str], command: Sequence[str]) -> bytes
     return process.stdout
 
 
-def choose_image_type(offered_types: bytes) -> str:
+def _choose_image_type(offered_types: bytes) -> str:
     """Choose the preferred image type among the offered ones; "" if there is none."""
     types = offered_types.decode(errors="replace").split()
     return next((image_type for image_type in IMAGE_TYPES if image_type in types), "")
 
 
-def read_wayland(run: RunProgram) -> bytes:
+def _read_wayland(run: RunProgram) -> bytes:
     """Read the clipboard with wl-paste."""
-    image_type = choose_image_type(run(["wl-paste", "--list-types"]))
+    image_type = _choose_image_type(run(["wl-paste", "--list-types"]))
     return run(["wl-paste", *(["--type", image_type] if image_type else ["--no-newline"])])
 
 
-def read_x11(run: RunProgram) -> bytes:
+def _read_x11(run: RunProgram) -> bytes:
     """Read the clipboard with xclip."""
     command = ["xclip", "-selection", "clipboard", "-out", "-target"]
-    return run([*command, choose_image_type(run([*command, "TARGETS"])) or "UTF8_STRING"])
+    return run([*command, _choose_image_type(run([*command, "TARGETS"])) or "UTF8_STRING"])
 
 
-def read_macos(run: RunProgram) -> bytes:
+def _read_macos(run: RunProgram) -> bytes:
     """Read an image with osascript, or else text with pbpaste."""
     with suppress(ClipboardReadError, OSError):  # there is no image
         if match := APPLE_PNG_PATTERN.search(run(["osascript", "-e", "the clipboard as «class PNGf»"])):
@@ -128,16 +128,16 @@ def read_macos(run: RunProgram) -> bytes:
     return run(["pbpaste"])
 
 
-def read_windows(run: RunProgram) -> bytes:
+def _read_windows(run: RunProgram) -> bytes:
     """Read the clipboard of Windows with PowerShell, from WSL."""
     return a2b_base64(run(["powershell.exe", "-NoProfile", "-NonInteractive", "-STA", "-Command", POWERSHELL_SCRIPT]))
 
 
 CLIPBOARD_READERS = (
-    ClipboardReader("pbpaste", read_macos),
-    ClipboardReader("powershell.exe", read_windows, required_variable="WSL_DISTRO_NAME"),
-    ClipboardReader("wl-paste", read_wayland, "wl-clipboard", "WAYLAND_DISPLAY"),
-    ClipboardReader("xclip", read_x11, "xclip", "DISPLAY"),
+    ClipboardReader("pbpaste", _read_macos),
+    ClipboardReader("powershell.exe", _read_windows, required_variable="WSL_DISTRO_NAME"),
+    ClipboardReader("wl-paste", _read_wayland, "wl-clipboard", "WAYLAND_DISPLAY"),
+    ClipboardReader("xclip", _read_x11, "xclip", "DISPLAY"),
     ClipboardReader("xsel", lambda run: run(["xsel", "--clipboard", "--output"]), "xclip", "DISPLAY"),
 )
 """The readers, in the order in which they are tried. xsel reads only text."""

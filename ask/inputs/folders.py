@@ -87,7 +87,7 @@ def read_folder(
     size = 0
     for entry in walk_files(folder, environment):
         display_path = f"{name.rstrip('/')}/{decode_argument(str(entry.path.relative_to(folder)))}"
-        text, reason = read_text_or_reason(entry, display_path, encoding_notes.append)
+        text, reason = _read_text_or_reason(entry, display_path, encoding_notes.append)
         if not reason and not entry.is_in_repository and PRIVATE_KEY_PATTERN.search(text[:SNIFF_BYTES]):
             reason = PRIVATE_KEY
         if reason:
@@ -115,7 +115,7 @@ def read_folder(
     return PromptInputs(texts=tuple(texts), skipped_files=tuple(skipped), encoding_notes=tuple(encoding_notes))
 
 
-def read_text_or_reason(entry: FolderEntry, name: str, notify: Callable[[str], None]) -> tuple[str, str]:
+def _read_text_or_reason(entry: FolderEntry, name: str, notify: Callable[[str], None]) -> tuple[str, str]:
     """Return the text of a file and "", or else "" and why it is skipped.
 
     At most one byte more than `FILE_LIMIT` is read. `notify` is called with a line that begins with the name if it is
@@ -162,19 +162,19 @@ class Repository:
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         folder = folder.absolute()
         folders = [folder, *folder.parents]
-        depth = next((depth for depth, root in enumerate(folders) if is_repository(root)), None)
+        depth = next((depth for depth, root in enumerate(folders) if _is_repository(root)), None)
         self.exists = depth is not None
         self.tracked: frozenset[str] = frozenset()
         self.rules: list[IgnoreRules] = []
         if depth is None:
             return
         root = folders[depth]
-        self.tracked = list_tracked_files(root, environment)
-        self.rules += read_ignore_rules(root, find_global_excludes(root, environment))
-        self.rules += read_ignore_rules(root, find_repository_excludes(root, environment))
+        self.tracked = _list_tracked_files(root, environment)
+        self.rules += _read_ignore_rules(root, _find_global_excludes(root, environment))
+        self.rules += _read_ignore_rules(root, _find_repository_excludes(root, environment))
         for parent in reversed(folders[1 : depth + 1]):
-            self.rules += read_ignore_rules(parent)
-        if is_ignored(folder, self.rules, is_folder=True):
+            self.rules += _read_ignore_rules(parent)
+        if _is_ignored(folder, self.rules, is_folder=True):
             self.rules = []  # git also uses an ignored folder that is named explicitly
 
 
@@ -187,7 +187,7 @@ def walk_files(folder: Path, environment: Mapping[str, str] = os.environ) -> Ite
     pending = [(folder, repository, tuple(repository.rules), False)]
     while pending:
         folder, repository, rules, is_parent_ignored = pending.pop()
-        rules = (*rules, *read_ignore_rules(folder))
+        rules = (*rules, *_read_ignore_rules(folder))
         try:
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         except OSError as error:
@@ -196,12 +196,12 @@ def walk_files(folder: Path, environment: Mapping[str, str] = os.environ) -> Ite
         folders = []
         for entry in entries:
             path, is_folder = Path(entry), entry.is_dir(follow_symlinks=False)
-            ignored = is_parent_ignored or is_ignored(path, rules, is_folder=is_folder)
+            ignored = is_parent_ignored or _is_ignored(path, rules, is_folder=is_folder)
             if entry.name == GIT_FOLDER or (ignored and str(path.absolute()) not in repository.tracked):
                 continue
-            if not repository.exists and (reason := find_private_reason(entry.name, is_folder=is_folder)):
+            if not repository.exists and (reason := _find_private_reason(entry.name, is_folder=is_folder)):
                 yield FolderEntry(path, reason)
-            elif is_folder and is_repository(path):
+            elif is_folder and _is_repository(path):
                 nested = Repository(path, environment)
                 folders.append((path, nested, tuple(nested.rules), False))
             elif is_folder:
@@ -211,13 +211,13 @@ def walk_files(folder: Path, environment: Mapping[str, str] = os.environ) -> Ite
         pending += reversed(folders)
 
 
-def is_repository(folder: Path) -> bool:
+def _is_repository(folder: Path) -> bool:
     """Check whether a folder is the top of a git repository. An empty .git may be a placeholder of safe mode."""
     git_path = folder / GIT_FOLDER
     return git_path.is_file() or (git_path / "HEAD").exists()
 
 
-def find_private_reason(name: str, *, is_folder: bool) -> str:
+def _find_private_reason(name: str, *, is_folder: bool) -> str:
     """Return why a file or folder should not be sent unless git tracks it; "" if nothing is known against it."""
     if is_folder:
         return PACKAGES if name in PACKAGE_FOLDERS else ""
@@ -225,31 +225,31 @@ def find_private_reason(name: str, *, is_folder: bool) -> str:
     return SENSITIVE if is_secret else ""
 
 
-def list_tracked_files(root: Path, environment: Mapping[str, str]) -> frozenset[str]:
+def _list_tracked_files(root: Path, environment: Mapping[str, str]) -> frozenset[str]:
     """Return the files that git tracks and the folders that contain them; none if git is missing or refuses."""
-    output = run_git(root, environment, "ls-files", "-z")
+    output = _run_git(root, environment, "ls-files", "-z")
     paths = {str(root / os.fsdecode(name)) for name in output.split(b"\0") if name}
     return frozenset(paths.union(*(map(str, Path(path).parents) for path in paths)))
 
 
-def find_global_excludes(root: Path, environment: Mapping[str, str]) -> Path:
+def _find_global_excludes(root: Path, environment: Mapping[str, str]) -> Path:
     """Return the file with the user's rules for all repositories, which need not exist."""
-    configured = run_git(root, environment, "config", "--type=path", "core.excludesFile").removesuffix(b"\n")
+    configured = _run_git(root, environment, "config", "--type=path", "core.excludesFile").removesuffix(b"\n")
     if configured:
         return Path(os.fsdecode(configured))
     config_folder = environment.get("XDG_CONFIG_HOME") or Path(environment.get("HOME", "~"), ".config").expanduser()
     return Path(config_folder, "git/ignore")
 
 
-def find_repository_excludes(root: Path, environment: Mapping[str, str]) -> Path:
+def _find_repository_excludes(root: Path, environment: Mapping[str, str]) -> Path:
     """Return the file with the rules of a repository that are not part of it."""
     if (root / GIT_FOLDER).is_file():  # a linked worktree or a submodule
-        path = run_git(root, environment, "rev-parse", "--git-path", "info/exclude").removesuffix(b"\n")
+        path = _run_git(root, environment, "rev-parse", "--git-path", "info/exclude").removesuffix(b"\n")
         return root / os.fsdecode(path)
     return root / GIT_FOLDER / "info/exclude"
 
 
-def run_git(root: Path, environment: Mapping[str, str], *arguments: str) -> bytes:
+def _run_git(root: Path, environment: Mapping[str, str], *arguments: str) -> bytes:
     """Run git in a repository; return what it prints, b"" if it fails.
 
     Nothing in the repository's configuration is run: `fsmonitor` would be.
@@ -273,7 +273,7 @@ def run_git(root: Path, environment: Mapping[str, str], *arguments: str) -> byte
         return b""
 
 
-def read_ignore_rules(folder: Path, path: Path | None = None) -> list[IgnoreRules]:
+def _read_ignore_rules(folder: Path, path: Path | None = None) -> list[IgnoreRules]:
     """Read the rules for a folder from `path`, or its .gitignore; [] if there is no such file, or it cannot be read."""
     path = path or folder / ".gitignore"
     if not path.is_file():  # a repository may contain a link to a device, which has no end
@@ -287,7 +287,7 @@ def read_ignore_rules(folder: Path, path: Path | None = None) -> list[IgnoreRule
     return [(folder.absolute(), spec)]
 
 
-def is_ignored(path: Path, rules: Sequence[IgnoreRules], *, is_folder: bool) -> bool:
+def _is_ignored(path: Path, rules: Sequence[IgnoreRules], *, is_folder: bool) -> bool:
     """Check whether git would ignore a path. The innermost rule that matches it decides."""
     for base_folder, spec in reversed(rules):
         relative = path.absolute().relative_to(base_folder).as_posix()

@@ -44,13 +44,13 @@ def read_stdin(limit: int, notify: Callable[[str], None], *, allow_terminal: boo
     descriptor, maximum = sys.stdin.fileno(), limit
     wait_notice = "reading stdin until it ends (Ctrl-D ends it; --no-stdin skips it)"
     try:
-        data = read_pipe(descriptor, limit, lambda: notify(wait_notice))
+        data = _read_pipe(descriptor, limit, lambda: notify(wait_notice))
         if len(data) > limit:
             from ask.attachments import MAX_FILE_BYTES, MEDIA_TYPES, detect_media_type
 
             known_type = MEDIA_TYPES.get(detect_media_type(data))
             maximum = MAX_FILE_BYTES.get(known_type.group, limit) if known_type else limit
-            data += read_pipe(descriptor, maximum - len(data), lambda: None)
+            data += _read_pipe(descriptor, maximum - len(data), lambda: None)
     except OSError as error:
         if error.errno == errno.EBADF:
             return b""  # open for writing only, which is how nohup disconnects stdin
@@ -99,7 +99,7 @@ def read_bytes(
     descriptor = os.dup(int(inherited[1])) if inherited else os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         wait_notice = f"reading {path} until it ends (Ctrl-C stops)"
-        return read_pipe(descriptor, limit, lambda: notify(wait_notice), None if inherited else writer_timeout)
+        return _read_pipe(descriptor, limit, lambda: notify(wait_notice), None if inherited else writer_timeout)
     except TimeoutError:
         reason = "no program writes to this named pipe"
         raise FileError(f"cannot read {path} ({reason})", "start the program that writes to it first") from None
@@ -107,7 +107,7 @@ def read_bytes(
         os.close(descriptor)
 
 
-def read_pipe(
+def _read_pipe(
     descriptor: int, limit: int, notify_wait: Callable[[], None], writer_timeout: float | None = None
 ) -> bytes:
     """Read an open pipe to its end, or until more than `limit` bytes are read.

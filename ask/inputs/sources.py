@@ -43,7 +43,7 @@ def read_inputs(sources: Sequence[str], readers: InputReaders) -> PromptInputs:
         raise UsageError("-f - is given twice", "stdin can be read only once")
     inputs = PromptInputs()
     for source in sources:
-        inputs = inputs.merge(read_source(source, readers))
+        inputs = inputs.merge(_read_source(source, readers))
     notes = inputs.encoding_notes
     for note in notes if len(notes) <= MAX_ENCODING_NOTES else notes[: MAX_ENCODING_NOTES - 1]:
         readers.notify(note)
@@ -52,7 +52,7 @@ def read_inputs(sources: Sequence[str], readers: InputReaders) -> PromptInputs:
     return inputs
 
 
-def read_source(source: str, readers: InputReaders) -> PromptInputs:
+def _read_source(source: str, readers: InputReaders) -> PromptInputs:
     """Read one source of -f. Raises the errors of `read_inputs`."""
     if source in STDIN_NAMES:
         if readers.read_stdin is None:
@@ -68,10 +68,10 @@ def read_source(source: str, readers: InputReaders) -> PromptInputs:
         return read_url(source, readers)
     if source.lower().startswith(MCP_PREFIX) and readers.read_resource:
         return readers.read_resource(source, readers.timeout)
-    return read_path(parse_file_url(source), readers)
+    return _read_path(_parse_file_url(source), readers)
 
 
-def parse_file_url(source: str) -> str:
+def _parse_file_url(source: str) -> str:
     """Return the path in a file URL, or the source unchanged if it is not one."""
     scheme = FILE_URL_PATTERN.match(source)
     return unquote(source[scheme.end() :]) if scheme else source
@@ -87,7 +87,7 @@ def parse_stdin_content(data: bytes, *, keep_location: bool = False) -> PromptIn
     return inputs._replace(texts=(), stdin_text="".join(text for _, text in inputs.texts))
 
 
-def read_path(path: str, readers: InputReaders) -> PromptInputs:
+def _read_path(path: str, readers: InputReaders) -> PromptInputs:
     """Read a file, a folder, or the files that match a pattern such as 'src/*.py'.
 
     Raises:
@@ -103,7 +103,7 @@ def read_path(path: str, readers: InputReaders) -> PromptInputs:
 
             return read_folder(expanded_path, name, readers.environment, readers.notify)
         if glob.has_magic(path) and not expanded_path.exists():
-            return read_glob(str(expanded_path), name, readers)
+            return _read_glob(str(expanded_path), name, readers)
         data = read_bytes(expanded_path, max(FILE_LIMIT, *MAX_FILE_BYTES.values()), readers.timeout, readers.notify)
     except OSError as error:
         raise FileError(f"cannot read {name} ({error.strerror})") from error
@@ -114,7 +114,7 @@ def read_path(path: str, readers: InputReaders) -> PromptInputs:
     return parse_content(name, data, FILE_LIMIT, keep_location=readers.keep_location)
 
 
-def read_glob(pattern: str, display_name: str, readers: InputReaders) -> PromptInputs:
+def _read_glob(pattern: str, display_name: str, readers: InputReaders) -> PromptInputs:
     """Read the files that match a pattern, in which `**` matches nested folders; skip those that cannot be sent.
 
     Raises:
@@ -129,7 +129,7 @@ def read_glob(pattern: str, display_name: str, readers: InputReaders) -> PromptI
     errors: list[FileError] = []
     for path in paths:
         try:
-            found = read_path(path, readers)
+            found = _read_path(path, readers)
         except FileError as error:
             errors.append(error)
             continue
@@ -150,17 +150,17 @@ def parse_dropped_paths(text: str) -> list[str]:
     """Split typed or dropped text into paths. A terminal quotes dropped paths and separates them by spaces."""
     import shlex
 
-    if path_exists(text):
+    if _path_exists(text):
         return [text]
     try:
         words = shlex.split(text)
     except ValueError:
         return [text]
-    return words if len(words) == 1 or (words and all(map(path_exists, words))) else [text]
+    return words if len(words) == 1 or (words and all(map(_path_exists, words))) else [text]
 
 
-def path_exists(path: str) -> bool:
+def _path_exists(path: str) -> bool:
     try:
-        return find_equivalent_path(Path(parse_file_url(path)).expanduser()).exists()
+        return find_equivalent_path(Path(_parse_file_url(path)).expanduser()).exists()
     except (OSError, ValueError, RuntimeError):
         return False

@@ -80,12 +80,12 @@ class AgentRunner:
         self._original: Path | None = None
         """The folder of which each row gets a copy; None before the first row."""
         self._original_parent = tempfile.mkdtemp(prefix="ask-map-") if options.directory_template else ""
-        self._remove_original = weakref.finalize(self, remove_folder, self._original_parent)
+        self._remove_original = weakref.finalize(self, _remove_folder, self._original_parent)
 
     def run(self, task: RowTask) -> TaskResult:
         """Answer a row."""
         endpoint = self._requests[task.model_number].endpoint
-        with create_temporary_folder() as folder:
+        with _create_temporary_folder() as folder:
             files: list[str] = []
             for attachment in task.message.attachments:
                 file = folder / Path(attachment.name).name
@@ -106,7 +106,7 @@ class AgentRunner:
             copies.mkdir()
             try:
                 original = self._copy_template(template)
-                copy_folder(original, copies / "b")
+                _copy_folder(original, copies / "b")
             except FileError as error:
                 return TaskResult(None, error, Usage())
             outcome = self._run_process(options, copies / "b")
@@ -114,7 +114,7 @@ class AgentRunner:
                 return outcome
             try:
                 (copies / "a").symlink_to(original)
-                return outcome._replace(result=outcome.result._replace(patch=make_patch(copies)))
+                return outcome._replace(result=outcome.result._replace(patch=_make_patch(copies)))
             except AskError as error:
                 return TaskResult(None, error, outcome.usage)
 
@@ -128,11 +128,11 @@ class AgentRunner:
             if self._original is None:
                 copy = Path(self._original_parent, "original")
                 try:
-                    copy_folder(template, copy)
+                    _copy_folder(template, copy)
                 except FileError:  # a file may have been deleted meanwhile
-                    remove_folder(str(copy))
-                    copy_folder(template, copy)
-                remove_copied_files(template, copy, self._options.left_out)
+                    _remove_folder(str(copy))
+                    _copy_folder(template, copy)
+                _remove_copied_files(template, copy, self._options.left_out)
                 self._original = copy
             return self._original
 
@@ -144,7 +144,7 @@ class AgentRunner:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,  # the first Ctrl-C lets it finish
-            preexec_fn=end_with_parent if prctl else None,  # noqa: PLW1509 - only a system call
+            preexec_fn=_end_with_parent if prctl else None,  # noqa: PLW1509 - only a system call
         )
         self._processes.add(process)
         try:
@@ -173,17 +173,17 @@ class AgentRunner:
             except subprocess.TimeoutExpired:
                 remaining_input = None  # the first call keeps it
             if self._is_canceled():
-                stop_processes([process])
+                _stop_processes([process])
                 return b"", b""
 
     def stop(self) -> None:
         """End the processes of rows, with everything that they started."""
-        stop_processes(list(self._processes))
+        _stop_processes(list(self._processes))
         with self._original_lock:
             self._remove_original()
 
 
-def stop_processes(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+def _stop_processes(processes: Sequence[subprocess.Popen[bytes]]) -> None:
     """End processes and everything that they started."""
     for process in processes:
         with suppress(ProcessLookupError):
@@ -195,46 +195,46 @@ def stop_processes(processes: Sequence[subprocess.Popen[bytes]]) -> None:
             os.killpg(process.pid, signal.SIGKILL)
 
 
-def end_with_parent() -> None:
+def _end_with_parent() -> None:
     """Have the kernel end this process once the thread that started it has ended, even by SIGKILL."""
     assert prctl  # noqa: S101
     prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 @contextmanager
-def create_temporary_folder() -> Iterator[Path]:
+def _create_temporary_folder() -> Iterator[Path]:
     """Create a folder that is deleted afterward."""
     folder = tempfile.mkdtemp(prefix="ask-map-")
     try:
         yield Path(folder)
     finally:
-        remove_folder(folder)
+        _remove_folder(folder)
 
 
-def remove_folder(folder: str) -> None:
+def _remove_folder(folder: str) -> None:
     """Delete a folder, if there is one, whatever tools have made in it.
 
     Python's own functions fail if folders are nested too deeply, and programs do not.
     """
-    if folder and run_quietly("rm", "-rf", folder).returncode:  # a folder is read-only
-        run_quietly("chmod", "-R", "u+rwX", folder)
-        run_quietly("rm", "-rf", folder)
+    if folder and _run_quietly("rm", "-rf", folder).returncode:  # a folder is read-only
+        _run_quietly("chmod", "-R", "u+rwX", folder)
+        _run_quietly("rm", "-rf", folder)
 
 
-def copy_folder(source: Path, target: Path) -> None:
+def _copy_folder(source: Path, target: Path) -> None:
     """Copy a folder with its links and named pipes, at any depth.
 
     Raises:
         FileError: something cannot be copied.
     """
     target.mkdir()
-    copying = run_quietly("cp", "-a", f"{source}/.", str(target))
+    copying = _run_quietly("cp", "-a", f"{source}/.", str(target))
     if copying.returncode:
         problem = format_one_line(copying.stderr[:1_000].decode("utf-8", "replace"))
         raise FileError(f"{source} cannot be copied ({problem})")
 
 
-def remove_copied_files(source: Path, copy: Path, files: Sequence[Path]) -> None:
+def _remove_copied_files(source: Path, copy: Path, files: Sequence[Path]) -> None:
     """Delete the copies of files in a copied folder."""
     root = os.path.realpath(source)
     for file in files:
@@ -243,12 +243,12 @@ def remove_copied_files(source: Path, copy: Path, files: Sequence[Path]) -> None
             (copy / path.relative_to(root)).unlink(missing_ok=True)
 
 
-def run_quietly(*command: str) -> subprocess.CompletedProcess[bytes]:
+def _run_quietly(*command: str) -> subprocess.CompletedProcess[bytes]:
     """Run a program without input and collect what it prints."""
     return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
 
 
-def make_patch(folder: Path) -> str:
+def _make_patch(folder: Path) -> str:
     """Return what changed between the folders "a" and "b", as a patch; "" without the program `diff`.
 
     One process at a time is started: `diff` reads files into memory that tools have written.
@@ -270,7 +270,7 @@ def make_patch(folder: Path) -> str:
             env={**os.environ, "LC_ALL": "C"},
             stdout=subprocess.PIPE,
             stderr=problems,
-            preexec_fn=limit_patch_process,  # noqa: PLW1509 - only system calls
+            preexec_fn=_limit_patch_process,  # noqa: PLW1509 - only system calls
         ) as process,
     ):
         assert process.stdout  # noqa: S101
@@ -286,14 +286,14 @@ def make_patch(folder: Path) -> str:
         raise LimitReachedError(f"finding the changes takes more than {reason}")
     if process.returncode > 1:
         raise FileError(f"the changes cannot be read ({format_one_line(problem)})")
-    if data and run_quietly("find", f"{folder}/b", "-name", "*\n*", "-print", "-quit").stdout:
+    if data and _run_quietly("find", f"{folder}/b", "-name", "*\n*", "-print", "-quit").stdout:
         raise FileError("the changes cannot be shown: the name of a file or folder contains a line break")
     return data.decode("utf-8", "replace")
 
 
-def limit_patch_process() -> None:
+def _limit_patch_process() -> None:
     """Limit the memory and the processor time of this process, and end it with its parent."""
     resource.setrlimit(resource.RLIMIT_AS, (MAX_PATCH_MEMORY, MAX_PATCH_MEMORY))
     resource.setrlimit(resource.RLIMIT_CPU, (PATCH_SECONDS, PATCH_SECONDS))
     if prctl:
-        end_with_parent()
+        _end_with_parent()

@@ -172,7 +172,7 @@ class BatchRunner:
             if batch.id not in self._foreign_ids and not self._ledger.is_batch_known(batch.id)
         ]
         for batch in lost:
-            found = next((one for one in listed if is_same_batch(one, batch)), None)
+            found = next((one for one in listed if _is_same_batch(one, batch)), None)
             if found is None:
                 self._ledger.end_batch(batch.tag)
             else:
@@ -260,7 +260,7 @@ class BatchRunner:
         results = self._iter_results(batch)
         try:
             while group := list(islice(results, BATCH_ROWS)):
-                numbers = [parse_number(pending.tag, result.custom_id) for result in group]
+                numbers = [_parse_number(pending.tag, result.custom_id) for result in group]
                 if len(missing) == len(keys) and set(numbers) == {None}:
                     self._foreign_ids.add(batch.id)
                     self._ledger.set_batch_id(pending.tag, "")
@@ -327,7 +327,7 @@ def get_batch_api(provider: LoadedProvider) -> BatchApi:
     return api
 
 
-def is_same_batch(listed: Batch, lost: PendingBatch) -> bool:
+def _is_same_batch(listed: Batch, lost: PendingBatch) -> bool:
     """Check whether a batch in the provider's list may be a lost one.
 
     A provider that does not return tags leaves it open until the results arrive.
@@ -338,7 +338,7 @@ def is_same_batch(listed: Batch, lost: PendingBatch) -> bool:
     return not is_older and listed.request_count in (None, lost.row_count)
 
 
-def parse_number(tag: str, custom_id: str) -> int | None:
+def _parse_number(tag: str, custom_id: str) -> int | None:
     """Return the position of a row in a batch; None if the id is not one of the batch."""
     number = custom_id.removeprefix(f"{tag}-")
     return int(number) if number != custom_id and number.isdigit() else None

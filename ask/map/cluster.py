@@ -55,7 +55,7 @@ class ClusterJob(NamedTuple):
 
     Attributes:
         id: a random text.
-        versions: the versions of the client, from `find_versions`.
+        versions: the versions of the client, from `_find_versions`.
         models: the models as `provider:model`.
         base_url: the base URL of requests; None for the one that is configured on each worker.
         system_prompts: the system prompt for each model.
@@ -82,14 +82,14 @@ class JobRunner:
     """
 
     def __init__(self, job: ClusterJob) -> None:
-        if differences := describe_differences(find_versions(), job.versions):
+        if differences := describe_differences(_find_versions(), job.versions):
             raise ConfigError(f"a worker {differences}", "install the same versions on all machines")
         self._job = job
         self._app = AppContext(quiet=True)
         self._requests = list(map(self._create_request, job.models))
         self.runner: AgentRunner | RowRunner
         if job.agent_options:
-            self.runner = AgentRunner(self._requests, job.agent_options, is_task_released)
+            self.runner = AgentRunner(self._requests, job.agent_options, _is_task_released)
         else:
             self.runner = RowRunner(self._requests, job.system_prompts, self._app)
 
@@ -141,7 +141,7 @@ def answer_row(job: ClusterJob, task: RowTask) -> TaskResult:
     return runner.run(task)
 
 
-def is_task_released() -> bool:
+def _is_task_released() -> bool:
     """Check whether the client of this thread's task is gone: Dask then releases its tasks, but lets them run."""
     from distributed import get_worker
 
@@ -158,7 +158,7 @@ def end_job(job_id: str) -> None:
         runner.runner.stop()
 
 
-def find_versions() -> dict[str, str]:
+def _find_versions() -> dict[str, str]:
     """Return the versions of what has to be the same on all machines: ask, its plugins, Python and Dask."""
     from importlib.metadata import entry_points, version
 
@@ -216,7 +216,7 @@ class Cluster:
         Raises:
             ConfigError: one does not.
         """
-        results: Mapping[str, Any] = self._client.run(find_versions, on_error="return")
+        results: Mapping[str, Any] = self._client.run(_find_versions, on_error="return")
         for address, found in results.items():
             problem = f"cannot run ask ({found})" if isinstance(found, Exception) else ""
             if problem := problem or describe_differences(found, self._job.versions):
@@ -258,10 +258,10 @@ def open_cluster(address: str, job: Job, agent_options: AgentOptions | None, bas
     dask.config.set({"distributed.admin.large-graph-warning-threshold": "1GB"})  # a row may have attachments
     cleanup = job.app.cleanup
     try:
-        client = Client(address or start_local_cluster(cleanup), timeout=CONNECT_SECONDS, set_as_default=False)
+        client = Client(address or _start_local_cluster(cleanup), timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:
         raise NetworkError(f"cannot connect to the Dask scheduler {address} ({error})") from error
-    cluster = Cluster(client, describe_job(job, agent_options, base_url), job.requests[0].secrets)
+    cluster = Cluster(client, _describe_job(job, agent_options, base_url), job.requests[0].secrets)
     cleanup.callback(cluster.end)
     try:
         client.wait_for_workers(1, WORKER_SECONDS)
@@ -272,7 +272,7 @@ def open_cluster(address: str, job: Job, agent_options: AgentOptions | None, bas
     return cluster
 
 
-def start_local_cluster(cleanup: ExitStack) -> Any:
+def _start_local_cluster(cleanup: ExitStack) -> Any:
     """Start a process for each CPU."""
     from distributed import LocalCluster
 
@@ -288,7 +288,7 @@ def start_local_cluster(cleanup: ExitStack) -> Any:
     return cluster
 
 
-def describe_job(job: Job, agent_options: AgentOptions | None, base_url: str | None) -> ClusterJob:
+def _describe_job(job: Job, agent_options: AgentOptions | None, base_url: str | None) -> ClusterJob:
     """Return what workers need of a job, without keys."""
     first = job.requests[0]
     redact, redact_value = first.secrets.redact, first.secrets.redact_value
@@ -302,7 +302,7 @@ def describe_job(job: Job, agent_options: AgentOptions | None, base_url: str | N
         agent_options = agent_options._replace(run=run)
     return ClusterJob(
         id=token_hex(8),
-        versions=find_versions(),
+        versions=_find_versions(),
         models=tuple(request.endpoint.full_name for request in job.requests),
         base_url=base_url,
         system_prompts=tuple(map(redact, job.system_prompts)),

@@ -215,7 +215,7 @@ class Engine:
         self._limiter.finish(now, is_refused=is_refused, wait=wait, headers=outcome.headers, tokens=tokens)
         cost = self._add_cost(task, usage)
         if error is not None:
-            if is_job_error(error):
+            if _is_job_error(error):
                 self.stop(error)
                 return None
             count = task.refusals + 1 if is_refused else task.attempts
@@ -225,7 +225,7 @@ class Engine:
                 task = task._replace(attempts=task.attempts + (not is_refused), refusals=task.refusals + is_refused)
                 heapq.heappush(self._retries, (now + delay, task.position, task))
                 return None
-            if is_long_refusal(error) or (isinstance(error, NetworkError) and error.offline):
+            if _is_long_refusal(error) or (isinstance(error, NetworkError) and error.offline):
                 self.stop(error)
                 return None
         result = outcome.result or RowResult("failed", error=str(error))
@@ -291,7 +291,7 @@ class Engine:
             on_progress(self.progress)
 
 
-def is_long_refusal(error: AskError) -> bool:
+def _is_long_refusal(error: AskError) -> bool:
     """Check whether a rate limit asks for a longer wait than a retry does; it would refuse the other rows, too."""
     return (
         isinstance(error, ProviderError)
@@ -300,7 +300,7 @@ def is_long_refusal(error: AskError) -> bool:
     )
 
 
-def is_job_error(error: AskError) -> bool:
+def _is_job_error(error: AskError) -> bool:
     """Check whether an error concerns all rows: an invalid key, a missing program, no sandbox."""
     if isinstance(error, RunInterruptedError):
         return True

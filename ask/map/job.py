@@ -132,11 +132,11 @@ class RowPrompt:
             UsageError: the row names an MCP server, which only the user may start.
         """
         values: dict[str, Any] = {INDEX: index, **row.columns, **self._values}
-        files = [check_file(fill_placeholders(file, values, COLUMN_PATTERN), file) for file in self._files]
+        files = [_check_file(fill_placeholders(file, values, COLUMN_PATTERN), file) for file in self._files]
         row_text = ""
         if not self._column_names or (INPUT_NAME in self._column_names and INPUT_NAME not in row.columns):
             if PATH in row.columns:
-                files.append(check_file(str(row.columns[PATH])))
+                files.append(_check_file(str(row.columns[PATH])))
             else:
                 row_text = row.text or json.dumps(row.columns, ensure_ascii=False)
         text = fill_placeholders(self.text, {INPUT_NAME: row_text, **values}, COLUMN_PATTERN)
@@ -145,7 +145,7 @@ class RowPrompt:
         return text, files
 
 
-def check_file(file: str, option: str = "") -> str:
+def _check_file(file: str, option: str = "") -> str:
     """Return a file to attach, which a row has filled in where `option`, the value of `-f`, has placeholders.
 
     Raises:
@@ -305,14 +305,14 @@ def identify_rows(job: Job, ledger: Ledger, rows: Iterable[Row | None]) -> Itera
                 tasks.append(job.make_task(row, number, position, model_number))
                 position += 1
         if row is None or len(tasks) >= BATCH_ROWS:
-            yield from add_stored_results(job, ledger, tasks)
+            yield from _add_stored_results(job, ledger, tasks)
             tasks = []
         if row is None:
             yield None
-    yield from add_stored_results(job, ledger, tasks)
+    yield from _add_stored_results(job, ledger, tasks)
 
 
-def add_stored_results(job: Job, ledger: Ledger, tasks: Sequence[RowTask]) -> Iterator[RowTask]:
+def _add_stored_results(job: Job, ledger: Ledger, tasks: Sequence[RowTask]) -> Iterator[RowTask]:
     """Yield tasks with their keys and results in the ledger."""
     digests = [task.key.digest for task in tasks if task.can_be_sent]
     found = iter(ledger.find_results(job.id, digests) if digests else ())

@@ -120,7 +120,7 @@ class FileWriter:
         self._path = Path(os.path.realpath(path))
         self.names = names
         self._delimiter = TABLE_DELIMITERS.get(path.suffix.lower())
-        self._temporary_path: Path | None = get_temporary_path(self._path, job)
+        self._temporary_path: Path | None = _get_temporary_path(self._path, job)
         with convert_write_errors(path):
             self._temporary_path.unlink(missing_ok=True)  # of a killed run, or a link, which must not be followed
             self._descriptor = os.open(self._temporary_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o666)
@@ -175,7 +175,7 @@ class FileWriter:
 RowWriter = StdoutWriter | FileWriter
 
 
-def get_temporary_path(path: Path, job: str) -> Path:
+def _get_temporary_path(path: Path, job: str) -> Path:
     """Return the file that a job writes before it replaces the output file, which is no link."""
     return path.with_name(f".{path.name}.{job}.tmp")
 
@@ -183,7 +183,7 @@ def get_temporary_path(path: Path, job: str) -> Path:
 def list_output_files(path: Path, job: str) -> tuple[Path, ...]:
     """Return the output file of a job, which may be a link, and the files that it writes in its place."""
     resolved = Path(os.path.realpath(path))
-    return path, resolved, get_temporary_path(resolved, job)
+    return path, resolved, _get_temporary_path(resolved, job)
 
 
 def format_cell(value: Any) -> Any:
@@ -198,11 +198,11 @@ def escape_formula(value: Any) -> Any:
     https://owasp.org/www-community/attacks/CSV_Injection
     """
     cell = format_cell(value)
-    is_formula = isinstance(cell, str) and could_be_formula(cell) and not NUMBER_PATTERN.fullmatch(cell)
+    is_formula = isinstance(cell, str) and _could_be_formula(cell) and not NUMBER_PATTERN.fullmatch(cell)
     return f"'{cell}" if is_formula else cell
 
 
-def could_be_formula(text: str) -> bool:
+def _could_be_formula(text: str) -> bool:
     """Check whether a cell begins with a sign of a formula, or with a tab or line break.
 
     Spaces, control and other invisible characters before the sign are skipped: some programs remove them on import.

@@ -130,7 +130,7 @@ class RateLimiter:
         self._next_start = max(self._next_start, now - 0.05) + (1 / rate if rate < math.inf else 0.0)
         self._first_start = min(self._first_start, now)
         self._start_times.append(now)
-        discard_old(self._start_times, now)
+        _discard_old(self._start_times, now)
         self._random_refusals.note_start(now)
 
     def finish(
@@ -157,7 +157,7 @@ class RateLimiter:
 
     def _handle_refusal(self, now: float, wait: float | None) -> None:
         self._refusal_times.append(now)
-        discard_old(self._refusal_times, now)
+        _discard_old(self._refusal_times, now)
         self._paused_until = max(self._paused_until, now + min(wait or 0.0, MAX_PAUSE))
         random_refusals = self._random_refusals
         if random_refusals.note_refusal(now):
@@ -166,7 +166,7 @@ class RateLimiter:
             return
         self._last_refusal = self._last_growth = now
         self._answers_since_growth = 0
-        discard_old(self._start_times, now)
+        _discard_old(self._start_times, now)
         started, refused = len(self._start_times), len(self._refusal_times)
         # The first requests may be refused for what another program has just sent, and all if the service has a break.
         self._is_rate_known = now - self._first_start >= RATE_WINDOW and started > refused
@@ -287,7 +287,7 @@ class RandomRefusals:
         return self._test_begin is None or now >= self._test_begin
 
 
-def discard_old(times: deque[float], now: float) -> None:
+def _discard_old(times: deque[float], now: float) -> None:
     """Discard the times that are no longer in the window."""
     while times and times[0] < now - RATE_WINDOW:
         times.popleft()

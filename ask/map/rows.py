@@ -36,14 +36,14 @@ MAX_FIELD_LENGTH = 1 << 30
 """The limit for one field of a CSV file, in characters."""
 
 
-def parse_finite(text: str) -> float | None:
+def _parse_finite(text: str) -> float | None:
     """Parse a number; return None if it is too large for one."""
     number = float(text)
     return number if math.isfinite(number) else None
 
 
 # Python writes NaN and Infinity, which are not JSON. As in JavaScript, they become null.
-decode_json = json.JSONDecoder(parse_constant=lambda _: None, parse_float=parse_finite).decode
+decode_json = json.JSONDecoder(parse_constant=lambda _: None, parse_float=_parse_finite).decode
 
 
 class Row(NamedTuple):
@@ -124,10 +124,10 @@ def read_rows(inputs: Iterable[Input], notify: Callable[[str], None] = lambda _:
                 stream: Any = sys.stdin.buffer if each.path == STDIN else stack.enter_context(open(each.path, "rb"))
                 start = stream.peek()
                 if each.format not in ("nul", "files"):  # file names are bytes
-                    encoding = detect_encoding(name, start, None if each.path == STDIN else Path(each.path))
+                    encoding = _detect_encoding(name, start, None if each.path == STDIN else Path(each.path))
                     if encoding != "utf-8":
                         notify(f"{name} is not UTF-8 and was read as {DecodedText('', encoding).title}")
-                        stream = transcode_lines(stream, encoding)
+                        stream = _transcode_lines(stream, encoding)
                 if start.startswith(BOM_UTF8):
                     stream.read(len(BOM_UTF8))
                 yield from READERS[each.format](name, stream)
@@ -135,7 +135,7 @@ def read_rows(inputs: Iterable[Input], notify: Callable[[str], None] = lambda _:
                 raise FileError(f"cannot read {name} ({error.strerror})") from None
 
 
-def detect_encoding(name: str, start: bytes, path: Path | None) -> str:
+def _detect_encoding(name: str, start: bytes, path: Path | None) -> str:
     """Detect the encoding of lines from the first bytes, or from the lines of a file that are not UTF-8.
 
     Raises:
@@ -143,7 +143,7 @@ def detect_encoding(name: str, start: bytes, path: Path | None) -> str:
     """
     if not start.startswith(BYTE_ORDER_MARKS) and b"\0" not in start:
         if path is not None and path.is_file():
-            start = find_invalid_utf8(path)
+            start = _find_invalid_utf8(path)
         with suppress(UnicodeDecodeError):
             start[: start.rfind(b"\n") + 1 or None].decode()
             return "utf-8"
@@ -156,7 +156,7 @@ def detect_encoding(name: str, start: bytes, path: Path | None) -> str:
     return decoded.encoding
 
 
-def find_invalid_utf8(path: Path) -> bytes:
+def _find_invalid_utf8(path: Path) -> bytes:
     """Return a part of a file that is not UTF-8, and begins with the start of a line; b"" if there is none."""
     decoder = getincrementaldecoder("utf-8")()
     with path.open("rb") as stream:
@@ -172,7 +172,7 @@ def find_invalid_utf8(path: Path) -> bytes:
     return b""
 
 
-def transcode_lines(stream: BinaryIO, encoding: str) -> Iterator[bytes]:
+def _transcode_lines(stream: BinaryIO, encoding: str) -> Iterator[bytes]:
     """Yield the lines of a stream in UTF-8, without a byte order mark. Invalid bytes stay as they are."""
     errors = "replace" if encoding.startswith("utf-") else "surrogateescape"
     for number, line in enumerate(TextIOWrapper(stream, encoding, errors, newline="\n")):
@@ -200,7 +200,7 @@ def estimate_row_count(inputs: Iterable[Input]) -> int | None:
     return max(total, 0)
 
 
-def read_texts(name: str, items: Iterable[bytes], column: str) -> Iterator[Row]:
+def _read_texts(name: str, items: Iterable[bytes], column: str) -> Iterator[Row]:
     """Yield a row for each item that is not blank."""
     for number, item in enumerate(items, start=1):
         try:
@@ -212,11 +212,11 @@ def read_texts(name: str, items: Iterable[bytes], column: str) -> Iterator[Row]:
             yield Row(f"{name}:{number}", {column: text}, "" if column == PATH else text)
 
 
-def split_lines(stream: BufferedReader) -> Iterator[bytes]:
+def _split_lines(stream: BufferedReader) -> Iterator[bytes]:
     return (line.rstrip(b"\r\n") for line in stream)
 
 
-def split_at_nul(stream: BufferedReader) -> Iterator[bytes]:
+def _split_at_nul(stream: BufferedReader) -> Iterator[bytes]:
     parts: list[bytes] = []
     while chunk := stream.read1(READ_BYTES):
         first, *others = chunk.split(b"\0")
@@ -227,7 +227,7 @@ def split_at_nul(stream: BufferedReader) -> Iterator[bytes]:
     yield b"".join(parts)
 
 
-def read_jsonl(name: str, stream: BufferedReader) -> Iterator[Row]:
+def _read_jsonl(name: str, stream: BufferedReader) -> Iterator[Row]:
     for number, line in enumerate(stream, start=1):
         # The files that were joined to this one may each begin with a byte order mark.
         location, data = f"{name}:{number}", line.strip().removeprefix(BOM_UTF8)
@@ -244,11 +244,11 @@ def read_jsonl(name: str, stream: BufferedReader) -> Iterator[Row]:
             yield Row(location, value, text) if isinstance(value, dict) else Row(location, error="not a JSON object")
 
 
-def read_csv(name: str, stream: BufferedReader, delimiter: str = ",") -> Iterator[Row]:
+def _read_csv(name: str, stream: BufferedReader, delimiter: str = ",") -> Iterator[Row]:
     csv.field_size_limit(MAX_FIELD_LENGTH)
     lines = (line.decode("utf-8", "surrogateescape") for line in stream)
     records = csv.reader(lines, delimiter=delimiter, strict=True)
-    header = read_header(name, records)
+    header = _read_header(name, records)
     while True:
         number = records.line_num + 1
         try:
@@ -263,14 +263,14 @@ def read_csv(name: str, stream: BufferedReader, delimiter: str = ",") -> Iterato
         if len(record) != len(header):
             problem = f"{len(record)} fields, but the header has {len(header)}"
             yield Row(f"{name}:{number}", error=problem)
-        elif not all(map(is_encodable, record)):
+        elif not all(map(_is_encodable, record)):
             yield Row(f"{name}:{number}", error="not UTF-8")
         else:
             columns = dict(zip(header, record, strict=True))
             yield Row(f"{name}:{number}", columns)
 
 
-def read_header(name: str, records: Iterator[list[str]]) -> list[str]:
+def _read_header(name: str, records: Iterator[list[str]]) -> list[str]:
     """Read the header of a table.
 
     Raises:
@@ -280,7 +280,7 @@ def read_header(name: str, records: Iterator[list[str]]) -> list[str]:
         header = [column.strip() for column in next(filter(None, records), [])]
     except csv.Error as error:
         raise UsageError(f"{name}: the header is not CSV ({error})", "correct the first line") from None
-    if not all(map(is_encodable, header)):
+    if not all(map(_is_encodable, header)):
         raise UsageError(f"{name}: the header is not UTF-8", "convert the file to UTF-8")
     repeated = next((column for column in header if header.count(column) > 1), None)
     if repeated is not None:
@@ -288,7 +288,7 @@ def read_header(name: str, records: Iterator[list[str]]) -> list[str]:
     return header
 
 
-def is_encodable(text: str) -> bool:
+def _is_encodable(text: str) -> bool:
     """Check that a text contains no bytes that were not UTF-8."""
     return text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text)
 
@@ -324,10 +324,10 @@ def read_in_background(rows: Iterator[Row]) -> Iterator[Row | None]:
 
 
 READERS: Mapping[str, Callable[[str, Any], Iterator[Row]]] = {
-    "jsonl": read_jsonl,
-    "csv": read_csv,
-    "tsv": lambda name, stream: read_csv(name, stream, "\t"),
-    "lines": lambda name, stream: read_texts(name, split_lines(stream), LINE),
-    "nul": lambda name, stream: read_texts(name, split_at_nul(stream), LINE),
-    "files": lambda name, stream: read_texts(name, split_lines(stream), PATH),
+    "jsonl": _read_jsonl,
+    "csv": _read_csv,
+    "tsv": lambda name, stream: _read_csv(name, stream, "\t"),
+    "lines": lambda name, stream: _read_texts(name, _split_lines(stream), LINE),
+    "nul": lambda name, stream: _read_texts(name, _split_at_nul(stream), LINE),
+    "files": lambda name, stream: _read_texts(name, _split_lines(stream), PATH),
 }

@@ -18,17 +18,17 @@ Address = tuple[str, str]
 def write_addresses(cache_dir: Path, server_name: str, kind: AddressKind, addresses: Iterable[Address]) -> None:
     """Save what a server has listed. It does not matter if that fails."""
     with suppress(OSError):
-        write_private_file(build_path(cache_dir, server_name, kind), json.dumps([*addresses]).encode())
+        write_private_file(_build_path(cache_dir, server_name, kind), json.dumps([*addresses]).encode())
 
 
 def read_addresses(cache_dir: Path, server_name: str, kind: AddressKind) -> Sequence[Address] | None:
     """Return what a server has listed; None if it has not been asked yet."""
     try:
-        rows = json.loads(build_path(cache_dir, server_name, kind).read_bytes())
+        rows = json.loads(_build_path(cache_dir, server_name, kind).read_bytes())
         return [(str(name), str(description)) for name, description in rows]
     except (OSError, ValueError, TypeError, RecursionError):
         return None
 
 
-def build_path(cache_dir: Path, server_name: str, kind: AddressKind) -> Path:
+def _build_path(cache_dir: Path, server_name: str, kind: AddressKind) -> Path:
     return cache_dir / "mcp" / f"{server_name}.{kind}.json"

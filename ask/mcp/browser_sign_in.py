@@ -68,8 +68,8 @@ async def sign_in(
 
     async def receive_redirect() -> AuthorizationCodeResult:
         if read_redirect:
-            return parse_redirect(read_redirect())
-        return await wait_for_redirect(listener, urlsplit(redirect_uri).path, server.name)
+            return _parse_redirect(read_redirect())
+        return await _wait_for_redirect(listener, urlsplit(redirect_uri).path, server.name)
 
     auth = InteractiveAuth(
         server,
@@ -98,7 +98,7 @@ def open_redirect_listener(server: ServerConfig, client: Mapping[str, Any]) -> t
     Raises:
         ConfigError: the configured port is in use.
     """
-    saved_uris = [uri for uri in read_list(client.get("redirect_uris")) if isinstance(uri, str) and is_local_uri(uri)]
+    saved_uris = [uri for uri in read_list(client.get("redirect_uris")) if isinstance(uri, str) and _is_local_uri(uri)]
     configured = server.oauth.get("redirect_uri")
     for uri in [configured] if configured else saved_uris:
         parts = urlsplit(uri)
@@ -111,7 +111,7 @@ def open_redirect_listener(server: ServerConfig, client: Mapping[str, Any]) -> t
     return listener, f"http://127.0.0.1:{listener.getsockname()[1]}{CALLBACK_PATH}"
 
 
-def is_local_uri(uri: str) -> bool:
+def _is_local_uri(uri: str) -> bool:
     """Check whether only this machine can reach a URI, which a server may have chosen."""
     try:
         return is_loopback(urlsplit(uri).hostname or "")
@@ -119,7 +119,7 @@ def is_local_uri(uri: str) -> bool:
         return False
 
 
-async def wait_for_redirect(listener: socket.socket, path: str, server_name: str) -> AuthorizationCodeResult:
+async def _wait_for_redirect(listener: socket.socket, path: str, server_name: str) -> AuthorizationCodeResult:
     """Wait until the browser requests the redirect URI, and answer it with a page for the user.
 
     Raises:
@@ -136,7 +136,7 @@ async def wait_for_redirect(listener: socket.socket, path: str, server_name: str
                 return
             text = f"You are signed in to {server_name} and can close this page."
             try:
-                result = parse_redirect(target)
+                result = _parse_redirect(target)
                 if not received.done():
                     received.set_result(result)
             except OAuthFlowError as error:
@@ -153,7 +153,7 @@ async def wait_for_redirect(listener: socket.socket, path: str, server_name: str
             raise OAuthFlowError(f"the browser did not return within {SIGN_IN_TIMEOUT:g} s") from None
 
 
-def parse_redirect(url: str) -> AuthorizationCodeResult:
+def _parse_redirect(url: str) -> AuthorizationCodeResult:
     """Parse the URL to which the browser was sent (RFC 6749, section 4.1.2).
 
     Raises:

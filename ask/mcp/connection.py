@@ -202,7 +202,7 @@ class ServerConnection:
             self.has_refused_elicitation |= method == "initialize" and any(word in reason for word in REFUSAL_WORDS)
             return
         if method == "initialize":
-            self.failure = explain_version(message.result.get("protocolVersion"))
+            self.failure = _explain_version(message.result.get("protocolVersion"))
         is_modern = self._client is not None and self._client.session.discover_result is not None
         message.result = replace_result(method, message.result, keep_schemas=is_modern)
 
@@ -236,7 +236,7 @@ class ServerConnection:
         from mcp_types import ElicitResult
 
         if len(self.declined_questions) < MAX_QUESTIONS:
-            question = format_question(params.message, getattr(params, "url", ""))
+            question = _format_question(params.message, getattr(params, "url", ""))
             self.declined_questions.append(
                 f"[the server asked the user a question, which was not answered: {question}]"
             )
@@ -253,7 +253,7 @@ class ServerConnection:
             async for page in iterate_pages(client.list_tools):
                 listings = parse_tools(read_entries(page, "tools"))
                 if client.session.discover_result is not None:
-                    listings = reject_invalid_headers(listings, {tool.name for tool in page.tools})
+                    listings = _reject_invalid_headers(listings, {tool.name for tool in page.tools})
                 lifetimes.append(page.ttl_ms / 1_000)
                 count = len(tools)
                 for listing in listings:
@@ -367,7 +367,7 @@ def read_entries(result: Any, key: str) -> list[Any]:
     return entries or []
 
 
-def reject_invalid_headers(listings: Sequence[ToolListing], accepted_names: set[str]) -> list[ToolListing]:
+def _reject_invalid_headers(listings: Sequence[ToolListing], accepted_names: set[str]) -> list[ToolListing]:
     """Reject the tools that the SDK does not accept, because their arguments cannot be sent as headers."""
     return [
         listing
@@ -385,7 +385,7 @@ def find_roots(server: ServerConfig, directory: Path) -> list[Path]:
     return [directory] if not server.url or is_loopback(urlsplit(server.url).hostname or "") else []
 
 
-def explain_version(version: Any) -> str:
+def _explain_version(version: Any) -> str:
     """Return why a server cannot be used that wants to speak a protocol revision; "" if it can."""
     from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, KNOWN_PROTOCOL_VERSIONS
 
@@ -397,7 +397,7 @@ def explain_version(version: Any) -> str:
     )
 
 
-def format_question(message: str, url: str) -> str:
+def _format_question(message: str, url: str) -> str:
     """Format a question of a server, with the page that the user should open."""
     return format_one_line(f"{message} {url}", MAX_QUESTION_LENGTH)
 
@@ -412,11 +412,11 @@ def describe_error(error: BaseException) -> str:
         reason = error.summary
     elif module == "mcp" and getattr(error, "code", None) == URL_ELICITATION_REQUIRED:
         pages = [read_dict(item) for item in read_list(read_dict(getattr(error, "data", None)).get("elicitations"))]
-        urls = "; ".join(format_question(str(page.get("message", "")), str(page.get("url", ""))) for page in pages)
+        urls = "; ".join(_format_question(str(page.get("message", "")), str(page.get("url", ""))) for page in pages)
         reason = f"the user must first open a page: {urls}"
     elif module == "mcp" and getattr(error, "code", None) == UNSUPPORTED_VERSION:
         supported = read_list(read_dict(getattr(error, "data", None)).get("supported"))
-        reason = explain_version([str(version) for version in supported]) if supported else reason
+        reason = _explain_version([str(version) for version in supported]) if supported else reason
     elif module.startswith("pydantic"):
         reason = "its response violates the protocol"
     elif module.startswith("httpx"):

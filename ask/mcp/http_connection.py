@@ -81,7 +81,7 @@ class HttpServerTransport:
             cause = cause.exceptions[0]
         if type(cause).__module__.startswith("mcp.client.auth"):
             return f"the sign-in failed ({cause})"
-        has_server_message = self._failure_status in REQUEST_ERROR_STATUSES and not is_placeholder_error(cause)
+        has_server_message = self._failure_status in REQUEST_ERROR_STATUSES and not _is_placeholder_error(cause)
         return "" if has_server_message else self._failure
 
     def kill(self) -> None:
@@ -162,19 +162,19 @@ class HttpServerTransport:
             self.has_lost_session = SESSION_HEADER in request.headers and response.status_code == 404
         has_failed, is_json = response.status_code >= 400, content_type.startswith("application/json")
         if is_mcp and content_type.startswith("text/event-stream") and not has_failed:  # the SDK limits each event
-            response.stream = convert_stream(response.stream, partial(repair_events, repair))
+            response.stream = _convert_stream(response.stream, partial(_repair_events, repair))
         else:
-            response.stream = convert_stream(response.stream, limit_size)
+            response.stream = _convert_stream(response.stream, _limit_size)
             if is_mcp:
-                response.stream = convert_stream(response.stream, partial(repair_body, repair))
+                response.stream = _convert_stream(response.stream, partial(_repair_body, repair))
         if is_post and not has_failed:
             self._failure = ""
-            if is_mcp and not content_type.startswith(MESSAGE_TYPES) and parse_messages(await read_body(response)):
+            if is_mcp and not content_type.startswith(MESSAGE_TYPES) and parse_messages(await _read_body(response)):
                 response.headers["content-type"] = MESSAGE_TYPES[0]  # it was text/plain (python-sdk#2432)
         elif is_post and LOGIN_COMMAND not in self._failure:  # the SDK tries an older protocol after any error
             self._failure, self._failure_status = self._describe_failure(response), response.status_code
             if is_mcp and is_json and response.status_code not in (401, 403):
-                self._failure += describe_body(await read_body(response))
+                self._failure += _describe_body(await _read_body(response))
 
     def _repair_messages(self, request: httpx2.Request, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Give the responses to a request its ID: servers send another if they fail early (python-sdk#1144).
@@ -207,12 +207,12 @@ class HttpServerTransport:
         return f"{failure}: sign in with {LOGIN_COMMAND} {name}"
 
 
-def is_placeholder_error(error: BaseException) -> bool:
+def _is_placeholder_error(error: BaseException) -> bool:
     """Check whether an error contains no message of the server."""
     return not type(error).__module__.startswith("mcp.") or str(error) in PLACEHOLDER_MESSAGES
 
 
-async def read_body(response: httpx2.Response) -> bytes:
+async def _read_body(response: httpx2.Response) -> bytes:
     """Read the body of a response; b"" if it is too long."""
     import httpx2
 
@@ -222,7 +222,7 @@ async def read_body(response: httpx2.Response) -> bytes:
         return b""
 
 
-def describe_body(body: bytes) -> str:
+def _describe_body(body: bytes) -> str:
     """Return the message in the JSON body of an HTTP error, to be added to the status; "" if it has none."""
     try:
         fields = read_dict(json.loads(body))
@@ -237,7 +237,7 @@ Converter = Callable[[AsyncIterator[bytes]], AsyncIterator[bytes]]
 Repair = Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
 
 
-def convert_stream(stream: Any, convert: Converter) -> Any:
+def _convert_stream(stream: Any, convert: Converter) -> Any:
     """Wrap the stream of a response body so that its bytes are converted."""
     import httpx2
 
@@ -252,7 +252,7 @@ def convert_stream(stream: Any, convert: Converter) -> Any:
     return ConvertedStream()
 
 
-async def limit_size(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _limit_size(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Yield the bytes of a response body; fail after `MESSAGE_LIMIT` of them."""
     import httpx2
 
@@ -264,32 +264,32 @@ async def limit_size(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         yield data
 
 
-async def repair_body(repair: Repair, stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _repair_body(repair: Repair, stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Yield a response body with its message in a valid form, or unchanged if it has none.
 
     Of a batch, only the response is used.
     """
     body = b"".join([data async for data in stream])
     responses = [message for message in parse_messages(body) if "method" not in message]
-    yield encode_message(repair(responses)[0]) if responses else body
+    yield _encode_message(repair(responses)[0]) if responses else body
 
 
-async def repair_events(repair: Repair, stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _repair_events(repair: Repair, stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Yield a stream of events without those whose data is not a message, such as heartbeats."""
     buffer = b""
     async for data in stream:
         start = max(len(buffer) - 3, 0)
         buffer += data
         while end := EVENT_END.search(buffer, start):
-            yield repair_event(repair, buffer[: end.end()])
+            yield _repair_event(repair, buffer[: end.end()])
             buffer, start = buffer[end.end() :], 0
         if len(buffer) > MESSAGE_LIMIT:  # the SDK reports it
             yield buffer
             buffer = b""
-    yield repair_event(repair, buffer)
+    yield _repair_event(repair, buffer)
 
 
-def repair_event(repair: Repair, event: bytes) -> bytes:
+def _repair_event(repair: Repair, event: bytes) -> bytes:
     """Return an event with its messages in a valid form; without its data if that is not a message.
 
     The other lines stay: the ID of an event is needed to resume the stream.
@@ -302,9 +302,9 @@ def repair_event(repair: Repair, event: bytes) -> bytes:
         return event
     other_lines = [line for line, (name, _) in zip(lines, fields, strict=True) if line and name != b"data"]
     messages = repair(parse_messages(data))
-    *first, last = [[b"data: " + encode_message(message)] for message in messages] or [[]]
+    *first, last = [[b"data: " + _encode_message(message)] for message in messages] or [[]]
     return b"".join(b"\n".join([*parts, b"", b""]) for parts in (*first, [*other_lines, *last]))
 
 
-def encode_message(message: Mapping[str, Any]) -> bytes:
+def _encode_message(message: Mapping[str, Any]) -> bytes:
     return repair_surrogates(json.dumps(message, ensure_ascii=False)).encode()

@@ -34,13 +34,13 @@ def read_mcp_resource(
         FileError: the server cannot be used, or the resource cannot be read or is of a type that no provider accepts.
         MissingDependencyError: the package mcp is not installed.
     """
-    server, uri = find_server(address, app, "resources", FileError)
+    server, uri = _find_server(address, app, "resources", FileError)
     try:
         contents = servers.request(server, lambda client: read_resource(client, uri), timeout)
     except RequestError as error:
         hint = f"ask mcp resources {server.name} lists its resources"
         raise FileError(f"cannot read {format_one_line(decode_argument(address))} ({error})", hint) from None
-    return to_prompt_inputs(contents, keep_location=keep_location)
+    return _to_prompt_inputs(contents, keep_location=keep_location)
 
 
 def select_mcp_prompt(
@@ -56,7 +56,7 @@ def select_mcp_prompt(
         FileError: the prompt contains a file that no provider accepts.
         MissingDependencyError: the package mcp is not installed.
     """
-    server, name = find_server(address, app, "prompts", UsageError)
+    server, name = _find_server(address, app, "prompts", UsageError)
     title = format_one_line(decode_argument(address))
     try:
         prompts = {prompt.name: prompt for prompt in servers.request(server, list_prompts, server.timeout)}
@@ -92,19 +92,19 @@ def select_mcp_prompt(
         title,
         server.origin,
         prompt=text.strip(),
-        inputs=to_prompt_inputs(prompt.resources) if prompt.resources else None,
-        opening_messages=tuple(map(to_message, messages)),
+        inputs=_to_prompt_inputs(prompt.resources) if prompt.resources else None,
+        opening_messages=tuple(map(_to_message, messages)),
     )
 
 
-def to_message(message: PromptMessage) -> Message:
+def _to_message(message: PromptMessage) -> Message:
     """Convert a message of a prompt to one of the conversation."""
-    inputs = to_prompt_inputs(message.resources)
+    inputs = _to_prompt_inputs(message.resources)
     text = "\n\n".join(filter(None, (message.text, format_blocks("", inputs.texts, ""))))
     return Message(message.role, text, attachments=inputs.attachments)
 
 
-def find_server(address: str, app: AppContext, kind: str, error_class: type[AskError]) -> tuple[ServerConfig, str]:
+def _find_server(address: str, app: AppContext, kind: str, error_class: type[AskError]) -> tuple[ServerConfig, str]:
     """Return the server of an address, and what the address names there, which is one of its `kind`.
 
     Raises:
@@ -125,7 +125,7 @@ def find_server(address: str, app: AppContext, kind: str, error_class: type[AskE
     return servers[name], rest
 
 
-def to_prompt_inputs(contents: Sequence[ResourceContent], *, keep_location: bool = False) -> PromptInputs:
+def _to_prompt_inputs(contents: Sequence[ResourceContent], *, keep_location: bool = False) -> PromptInputs:
     """Convert resources to texts and attachments, by the type of their content.
 
     Raises:

@@ -106,7 +106,7 @@ class LazyServers:
 
         offered = self._offered[server_name]
         started = self._started.get(server_name) or self._start_on_demand(offered.server)
-        if reason := explain_unavailable_tool(tool_name, offered, started):
+        if reason := _explain_unavailable_tool(tool_name, offered, started):
             raise ToolError(reason)
         assert self._pool, "the server was started"  # noqa: S101
         try:
@@ -148,7 +148,7 @@ class LazyServers:
         return result
 
 
-def explain_unavailable_tool(tool_name: str, offered: ServerTools, started: ServerTools) -> str:
+def _explain_unavailable_tool(tool_name: str, offered: ServerTools, started: ServerTools) -> str:
     """Return why a tool that was offered cannot be called after its server was started; "" if it can."""
     if started.failure:
         return started.failure

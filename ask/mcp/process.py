@@ -199,7 +199,7 @@ async def start_process(
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
-        raise ConfigError(*explain_start_failure(server, folder, error)) from None
+        raise ConfigError(*_explain_start_failure(server, folder, error)) from None
     return ServerProcess(process, mark, log)
 
 
@@ -214,7 +214,7 @@ def parse_line(line: bytes) -> Sequence[Any]:
     return [SessionMessage(jsonrpc_message_adapter.validate_python(message, by_name=False)) for message in messages]
 
 
-def explain_start_failure(server: ServerConfig, folder: Path, error: Exception) -> tuple[str, str]:
+def _explain_start_failure(server: ServerConfig, folder: Path, error: Exception) -> tuple[str, str]:
     """Return why a process could not be started, and a hint."""
     message = f"cannot start the MCP server {server.name}"
     if not folder.is_dir():

@@ -58,11 +58,11 @@ async def list_prompts(client: Client) -> list[PromptListing]:
     for entry in entries:
         if name := read_str(entry.get("name")):
             description = read_str(entry.get("description")) or read_str(entry.get("title"))
-            prompts.setdefault(name, PromptListing(name, description, parse_arguments(entry.get("arguments"))))
+            prompts.setdefault(name, PromptListing(name, description, _parse_arguments(entry.get("arguments"))))
     return list(prompts.values())
 
 
-def parse_arguments(entries: Any) -> list[PromptArgument]:
+def _parse_arguments(entries: Any) -> list[PromptArgument]:
     """Parse the arguments of a prompt; those without a name are left out."""
     return [
         PromptArgument(name, entry.get("required") is True, read_str(entry.get("description")))
@@ -90,7 +90,7 @@ async def get_prompt(client: Client, name: str, arguments: Mapping[str, str]) ->
             elif role == "assistant":
                 raise RequestError(f"it contains an assistant message of type {kind}, not text")
             else:
-                resources = await read_media(client, read_dict(block), f"{name}-{resource_count + 1}")
+                resources = await _read_media(client, read_dict(block), f"{name}-{resource_count + 1}")
                 resource_count += len(resources)
             previous = messages.pop() if messages and messages[-1].role == role else PromptMessage(role, "")
             texts = filter(None, (previous.text, text))
@@ -98,7 +98,7 @@ async def get_prompt(client: Client, name: str, arguments: Mapping[str, str]) ->
     return messages
 
 
-async def read_media(client: Client, block: Mapping[str, Any], name: str) -> list[ResourceContent]:
+async def _read_media(client: Client, block: Mapping[str, Any], name: str) -> list[ResourceContent]:
     """Return the content of an image, audio, resource or link; `name` is for those that have none."""
     if block["type"] == "resource_link":
         return await read_resource(client, read_str(block.get("uri")))

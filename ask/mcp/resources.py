@@ -43,19 +43,19 @@ async def list_resources(client: Client) -> list[ResourceListing]:
     if client.server_capabilities.resources is None:
         return []
     listings = [
-        parse_listing(entry, "uri")
+        _parse_listing(entry, "uri")
         async for page in iterate_pages(client.list_resources)
         for entry in read_entries(page, "resources")
     ]
     listings += [
-        parse_listing(entry, "uriTemplate")._replace(is_template=True)
+        _parse_listing(entry, "uriTemplate")._replace(is_template=True)
         async for page in iterate_pages(client.list_resource_templates)
         for entry in read_entries(page, "resourceTemplates")
     ]
     return [listing for listing in listings if listing.uri]
 
 
-def parse_listing(entry: Any, uri_key: str) -> ResourceListing:
+def _parse_listing(entry: Any, uri_key: str) -> ResourceListing:
     """Parse a resource or a template of a server's list."""
     fields = read_dict(entry)
     name, title, media_type, description = (

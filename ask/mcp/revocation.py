@@ -39,7 +39,7 @@ def revoke_tokens(record: Mapping[str, Any], environment: Mapping[str, str]) -> 
         return "the package mcp is not installed"
     except ConfigError as error:
         return str(error)
-    form, headers = authenticate_client(read_dict(record.get("client")))
+    form, headers = _authenticate_client(read_dict(record.get("client")))
     tokens = read_dict(record["tokens"])
     problem = ""
     try:
@@ -58,7 +58,7 @@ def revoke_tokens(record: Mapping[str, Any], environment: Mapping[str, str]) -> 
     return problem
 
 
-def authenticate_client(client: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
+def _authenticate_client(client: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
     """Return the form fields and headers by which the client authenticates (RFC 6749, section 2.3.1)."""
     client_id, secret = str(client.get("client_id", "")), client.get("client_secret")
     form = {"client_id": client_id}

@@ -58,7 +58,7 @@ def load_mcp_tools(app: AppContext, settings: Settings, servers: LazyServers) ->
         app.console.print_notice(warning)
     all_servers = list(configured.servers.values())
     prefixes = {server.name: build_tool_prefix(server.name) for server in all_servers}
-    usable_servers = [server for server in all_servers if server.enabled and can_start_server(server, settings)]
+    usable_servers = [server for server in all_servers if server.enabled and _can_start_server(server, settings)]
     if usable_servers and not is_mcp_installed():
         hint = format_install_command(MCP_EXTRA)
         app.console.print_notice(f"MCP servers need the package mcp: {hint}")
@@ -79,7 +79,7 @@ def load_withheld_tools(app: AppContext, settings: Settings) -> list[Tool]:
     servers = create_lazy_servers(app)
     tools: list[Tool] = []
     for server in find_servers(app.config, app.app_dirs.config).servers.values():
-        if not server.enabled or can_start_server(server, settings):
+        if not server.enabled or _can_start_server(server, settings):
             continue
         if tool_list := servers.read_cached_tools(server):
             tools += collect_server_tools(tool_list, servers, app)
@@ -91,7 +91,7 @@ def load_withheld_tools(app: AppContext, settings: Settings) -> list[Tool]:
     return tools
 
 
-def can_start_server(server: ServerConfig, settings: Settings) -> bool:
+def _can_start_server(server: ServerConfig, settings: Settings) -> bool:
     """Check whether a server may run. In safe mode it needs a tool that is allowed by name."""
     return not settings.safe or has_allowed_tool(server.name, settings.allow_tools)
 

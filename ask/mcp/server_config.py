@@ -87,7 +87,7 @@ def read_servers(path: Path) -> ConfiguredServers:
     Raises:
         ConfigError: the file cannot be read or has no list of servers.
     """
-    content = read_json(path)
+    content = _read_json(path)
     tables = content.get("mcpServers", content.get("servers")) if isinstance(content, dict) else None
     if not isinstance(tables, dict):
         raise ConfigError(f"{path} contains no MCP servers", 'it must contain {"mcpServers": {NAME: ...}}')
@@ -96,7 +96,7 @@ def read_servers(path: Path) -> ConfiguredServers:
     for name, entry in tables.items():
         server_name = normalize_server_name(name)
         try:
-            table = normalize_server_entry(read_dict(entry))
+            table = _normalize_server_entry(read_dict(entry))
             check_server_tables(path, {server_name: table})
         except ConfigError as error:
             warnings.append(f"{error.message}; skipping it")
@@ -107,7 +107,7 @@ def read_servers(path: Path) -> ConfiguredServers:
     return ConfiguredServers(servers, warnings)
 
 
-def read_json(path: Path) -> Any:
+def _read_json(path: Path) -> Any:
     """Read a JSON file, which may contain comments and trailing commas.
 
     Raises:
@@ -125,7 +125,7 @@ def read_json(path: Path) -> Any:
         raise ConfigError(f"{path} is not valid JSON ({error})", "correct that line") from error
 
 
-def normalize_server_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
+def _normalize_server_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
     """Convert a server entry of another program to the keys of config.toml, and drop all other keys."""
     # Other programs use milliseconds, or mean the timeout of a call.
     accepted_keys = set(SERVER_KEYS) - {"timeout", "oauth"}

@@ -53,34 +53,34 @@ class ContextStorage:
         self.store = store
 
     async def get_tokens(self) -> OAuthToken | None:
-        return parse_model(OAuthToken, self.store.read().get("tokens"))
+        return _parse_model(OAuthToken, self.store.read().get("tokens"))
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
         context = self.context
         self.store.update(
             {
-                "tokens": dump_model(tokens),
+                "tokens": _dump_model(tokens),
                 "expires_at": context.token_expiry_time,
-                "client": dump_model(context.client_info),
-                "authorization_server": dump_model(context.oauth_metadata),
-                "resource": dump_model(context.protected_resource_metadata),
+                "client": _dump_model(context.client_info),
+                "authorization_server": _dump_model(context.oauth_metadata),
+                "resource": _dump_model(context.protected_resource_metadata),
                 "challenge": None,
             }
         )
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        return parse_model(OAuthClientInformationFull, self.store.read().get("client"))
+        return _parse_model(OAuthClientInformationFull, self.store.read().get("client"))
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        self.store.update({"client": dump_model(client_info)})
+        self.store.update({"client": _dump_model(client_info)})
 
     def restore(self, refused_token: str = "") -> None:
         """Restore the saved context, as another run may have changed it. A refused token counts as expired."""
         record, context = self.store.read(), self.context
-        context.current_tokens = parse_model(OAuthToken, record.get("tokens"))
-        context.client_info = parse_model(OAuthClientInformationFull, record.get("client"))
-        context.oauth_metadata = parse_model(OAuthMetadata, record.get("authorization_server"))
-        context.protected_resource_metadata = parse_model(ProtectedResourceMetadata, record.get("resource"))
+        context.current_tokens = _parse_model(OAuthToken, record.get("tokens"))
+        context.client_info = _parse_model(OAuthClientInformationFull, record.get("client"))
+        context.oauth_metadata = _parse_model(OAuthMetadata, record.get("authorization_server"))
+        context.protected_resource_metadata = _parse_model(ProtectedResourceMetadata, record.get("resource"))
         expires_at = record.get("expires_at")
         context.token_expiry_time = expires_at - EXPIRY_MARGIN if isinstance(expires_at, int | float) else None
         if context.current_tokens and context.current_tokens.access_token == refused_token:
@@ -194,7 +194,7 @@ class InteractiveAuth(OAuthClientProvider):
         if self._scope:
             context.client_metadata.scope, self._scope = self._scope, ""
         if context.client_info and context.client_info.client_id == self._oauth.get("client_id"):
-            choose_client_authentication(context)
+            _choose_client_authentication(context)
         return await super()._perform_authorization()
 
     async def _handle_token_response(self, response: httpx2.Response) -> None:
@@ -220,7 +220,7 @@ class ClientSecretAuth(ClientCredentialsOAuthProvider):
     """Authorization with a client secret, without a user, by the method that the authorization server supports."""
 
     async def _perform_authorization(self) -> httpx2.Request:
-        choose_client_authentication(self.context)
+        _choose_client_authentication(self.context)
         return await super()._perform_authorization()
 
 
@@ -237,9 +237,9 @@ def create_auth(server: ServerConfig, sign_ins: SignIns) -> httpx2.Auth | None:
     client_id, scope, issuer = server.oauth["client_id"], server.oauth.get("scope"), server.oauth["issuer"]
     provider: OAuthClientProvider
     if path := server.oauth.get("private_key"):
-        key = read_private_key(path)
+        key = _read_private_key(path)
         sign = SignedJWTParameters(
-            issuer=client_id, subject=client_id, signing_key=key, signing_algorithm=find_signing_algorithm(key)
+            issuer=client_id, subject=client_id, signing_key=key, signing_algorithm=_find_signing_algorithm(key)
         ).create_assertion_provider()
         provider = PrivateKeyJWTOAuthProvider(server.url, storage, client_id, sign, scope, issuer)
     else:
@@ -251,7 +251,7 @@ def create_auth(server: ServerConfig, sign_ins: SignIns) -> httpx2.Auth | None:
     return provider
 
 
-def read_private_key(path: str) -> str:
+def _read_private_key(path: str) -> str:
     try:
         return Path(path).expanduser().read_text()
     except (OSError, ValueError) as error:
@@ -259,7 +259,7 @@ def read_private_key(path: str) -> str:
         raise ConfigError(f"cannot read its private key {path} ({reason})") from None
 
 
-def find_signing_algorithm(key: str) -> str:
+def _find_signing_algorithm(key: str) -> str:
     """Return the JWS algorithm for a private key in PEM format (RFC 7518, RFC 8037)."""
     from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -277,7 +277,7 @@ def find_signing_algorithm(key: str) -> str:
     raise ConfigError("its private key is not an unencrypted RSA, EC or Ed25519 key in PEM format")
 
 
-def choose_client_authentication(context: OAuthContext) -> None:
+def _choose_client_authentication(context: OAuthContext) -> None:
     """Choose how the configured client authenticates, among the methods that the authorization server supports.
 
     If it lists none, it supports HTTP Basic authentication (RFC 8414, section 2).
@@ -292,7 +292,7 @@ def choose_client_authentication(context: OAuthContext) -> None:
         context.client_info.token_endpoint_auth_method = "client_secret_basic"  # noqa: S105
 
 
-def parse_model(model: type[M], value: Any) -> M | None:
+def _parse_model(model: type[M], value: Any) -> M | None:
     """Parse a saved model of the SDK; None if it is missing or invalid."""
     try:
         return model.model_validate(value) if value is not None else None
@@ -300,6 +300,6 @@ def parse_model(model: type[M], value: Any) -> M | None:
         return None
 
 
-def dump_model(model: BaseModel | None) -> dict[str, Any] | None:
+def _dump_model(model: BaseModel | None) -> dict[str, Any] | None:
     """Convert a model of the SDK to JSON."""
     return model.model_dump(mode="json", exclude_none=True) if model else None

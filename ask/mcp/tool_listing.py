@@ -88,10 +88,10 @@ def build_tool_name(server_name: str, tool_name: str, used_names: Iterable[str])
 
 def parse_tools(entries: Sequence[object]) -> list[ToolListing]:
     """Parse the tools of a server's list, each alone: one that is unusual must not cost the user the others."""
-    return list(map(parse_tool, entries))
+    return list(map(_parse_tool, entries))
 
 
-def parse_tool(entry: object) -> ToolListing:
+def _parse_tool(entry: object) -> ToolListing:
     """Parse a tool of a server's list. What has no obvious meaning is a reason to reject it."""
     fields = read_dict(entry)
     name = fields.get("name")
@@ -100,14 +100,14 @@ def parse_tool(entry: object) -> ToolListing:
     annotations, execution = read_dict(fields.get("annotations")), read_dict(fields.get("execution"))
     texts = (fields.get("description"), fields.get("title"), annotations.get("title"))
     description = next((text for text in texts if isinstance(text, str) and text.strip()), "")
-    schema, repair, rejection = parse_input_schema(fields.get("inputSchema"))
+    schema, repair, rejection = _parse_input_schema(fields.get("inputSchema"))
     if execution.get("taskSupport") == "required":
         rejection = "callable only as tasks, which ask does not support"
     reads_only = annotations.get("readOnlyHint") is True
     return ToolListing(name, description, schema, reads_only, repair=repair, rejection=rejection)
 
 
-def parse_input_schema(value: object) -> tuple[Mapping[str, Any], str, str]:
+def _parse_input_schema(value: object) -> tuple[Mapping[str, Any], str, str]:
     """Return the parameters of a tool, how they were repaired, and why they cannot be used; "" if that is not so."""
     repairs = []
     if isinstance(value, str):
@@ -130,7 +130,7 @@ def parse_input_schema(value: object) -> tuple[Mapping[str, Any], str, str]:
     if "properties" in value and not isinstance(properties, dict):  # PHP writes an empty object as []
         repairs.append("the properties in the inputSchema are not an object")
     schema = value
-    if "required" in value and not is_list_of_names(value["required"]):
+    if "required" in value and not _is_list_of_names(value["required"]):
         schema = {key: part for key, part in value.items() if key != "required"}
         repairs.append("required in the inputSchema is not a list of names")
     try:
@@ -141,7 +141,7 @@ def parse_input_schema(value: object) -> tuple[Mapping[str, Any], str, str]:
     return schema, "; ".join(repairs), rejection
 
 
-def is_list_of_names(value: object) -> bool:
+def _is_list_of_names(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
 
@@ -155,18 +155,18 @@ def select_tools(server: ServerConfig, listings: Sequence[ToolListing]) -> Serve
     chosen = [listing for listing in listings if not server.tools or listing.name in server.tools]
     accepted = [listing for listing in chosen if not listing.rejection]
     rejections = ((listing.name, listing.rejection) for listing in chosen)
-    notes += describe_tools("skipping", server, rejections)
+    notes += _describe_tools("skipping", server, rejections)
     if len(accepted) > TOOLS_LIMIT:
         notes.append(
             f"the MCP server {server.name} has {len(accepted):,} tools; only the first {TOOLS_LIMIT} are offered "
             f"(choose others with mcp.servers.{server.name}.tools)"
         )
     offered = accepted[:TOOLS_LIMIT]
-    repair_notes = tuple(describe_tools("repaired", server, ((listing.name, listing.repair) for listing in offered)))
+    repair_notes = tuple(_describe_tools("repaired", server, ((listing.name, listing.repair) for listing in offered)))
     return ServerTools(server, [normalize_listing(server, listing) for listing in offered], notes, repair_notes)
 
 
-def describe_tools(action: str, server: ServerConfig, reasons: Iterable[tuple[str, str]]) -> list[str]:
+def _describe_tools(action: str, server: ServerConfig, reasons: Iterable[tuple[str, str]]) -> list[str]:
     """Format one line for each reason, with the number of tools and the first name; "" is no reason."""
     names: dict[str, list[str]] = {}
     for name, reason in reasons:

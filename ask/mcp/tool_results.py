@@ -31,12 +31,12 @@ def to_tool_result(result: Mapping[str, Any]) -> ToolResult:
     """
     content, structured = result.get("content"), result.get("structuredContent")
     blocks = content if isinstance(content, list) else [] if content is None else [content]
-    files = [read_attachment(block) for block in blocks]
+    files = [_read_attachment(block) for block in blocks]
     shown = zip(blocks, files, strict=True)
     texts = [text for block, file in shown if (text := format_content_block(block, is_shown=file is not None))]
     has_text = any(block if isinstance(block, str) else read_dict(block).get("text") for block in blocks)
     if structured is not None and not has_text:
-        structured = drop_duplicates(structured, list(map(read_dict, blocks)))
+        structured = _drop_duplicates(structured, list(map(read_dict, blocks)))
         if structured is not DUPLICATE:
             texts.append(json.dumps(structured, ensure_ascii=False))
     unknown = {key: value for key, value in result.items() if key not in RESULT_KEYS}
@@ -46,7 +46,7 @@ def to_tool_result(result: Mapping[str, Any]) -> ToolResult:
     return ToolResult("\n".join(texts) or EMPTY_RESULT, failed, attachments=tuple(filter(None, files)))
 
 
-def read_attachment(value: Any) -> Attachment | None:
+def _read_attachment(value: Any) -> Attachment | None:
     """Return the image, PDF or audio in a content block; None for any other block, and for invalid Base64."""
     block = read_dict(value)
     resource = read_dict(block.get("resource"))
@@ -57,7 +57,7 @@ def read_attachment(value: Any) -> Attachment | None:
         data = b64decode("".join(encoded.split()), validate=True)  # it may be wrapped, as in MIME
     except ValueError:
         return None
-    return find_attachment(find_file_name(format_field(resource, "uri")) or format_field(block, "type"), data)
+    return find_attachment(find_file_name(_format_field(resource, "uri")) or _format_field(block, "type"), data)
 
 
 def format_content_block(value: Any, *, is_shown: bool = False) -> str:
@@ -66,52 +66,52 @@ def format_content_block(value: Any, *, is_shown: bool = False) -> str:
     An unknown block is passed on as JSON, without long texts, which may be encoded data.
     """
     block = {"type": "text", "text": value} if isinstance(value, str) else read_dict(value)
-    kind, media_type = block.get("type"), format_field(block, "mimeType")
+    kind, media_type = block.get("type"), _format_field(block, "mimeType")
     resource = read_dict(block.get("resource"))
     if kind == "text" and isinstance(block.get("text"), str):
         return str(block["text"])
     if kind in ("image", "audio"):
-        return format_media(f"{kind} {media_type}", block.get("data"), is_shown=is_shown)
+        return _format_media(f"{kind} {media_type}", block.get("data"), is_shown=is_shown)
     if kind == "resource_link":
-        name = format_field(block, "title") or format_field(block, "name")
+        name = _format_field(block, "title") or _format_field(block, "name")
         description = " ".join(filter(None, (media_type, name)))
-        return f"[link to {format_field(block, 'uri')}: {description}]"
+        return f"[link to {_format_field(block, 'uri')}: {description}]"
     if kind == "resource" and resource:
-        return format_resource(resource, is_shown=is_shown)
-    return json.dumps(shorten_texts(value), ensure_ascii=False)
+        return _format_resource(resource, is_shown=is_shown)
+    return json.dumps(_shorten_texts(value), ensure_ascii=False)
 
 
-def format_resource(resource: Mapping[str, Any], *, is_shown: bool) -> str:
+def _format_resource(resource: Mapping[str, Any], *, is_shown: bool) -> str:
     """Format a resource inside a result: its text, or a description."""
-    title = f"resource {format_field(resource, 'uri')}".rstrip()
+    title = f"resource {_format_field(resource, 'uri')}".rstrip()
     if isinstance(resource.get("text"), str):
         return f"[{title}]\n{resource['text']}"
-    return format_media(f"{title} {format_field(resource, 'mimeType')}", resource.get("blob"), is_shown=is_shown)
+    return _format_media(f"{title} {_format_field(resource, 'mimeType')}", resource.get("blob"), is_shown=is_shown)
 
 
-def format_media(title: str, data: Any, *, is_shown: bool) -> str:
+def _format_media(title: str, data: Any, *, is_shown: bool) -> str:
     """Describe an image, audio or a file by its size."""
-    size = format_size(data) if isinstance(data, str) else "without data"
+    size = _format_size(data) if isinstance(data, str) else "without data"
     return f"[{title.rstrip()}, {size}{'' if is_shown else ', not shown'}]"
 
 
-def format_field(block: Mapping[str, Any], key: str) -> str:
+def _format_field(block: Mapping[str, Any], key: str) -> str:
     """Return a field that should be a text; "" if it is missing."""
     value = block.get(key)
     return "" if value is None else str(value)
 
 
-def shorten_texts(value: Any) -> Any:
+def _shorten_texts(value: Any) -> Any:
     """Return a JSON value without its long texts."""
     if isinstance(value, dict):
-        return {key: shorten_texts(item) for key, item in value.items()}
+        return {key: _shorten_texts(item) for key, item in value.items()}
     if isinstance(value, list):
-        return list(map(shorten_texts, value))
+        return list(map(_shorten_texts, value))
     is_long = isinstance(value, str) and len(value) > MAX_UNKNOWN_TEXT
     return f"[{len(value):,} characters, not shown]" if is_long else value
 
 
-def drop_duplicates(structured_content: Any, blocks: Sequence[Mapping[str, Any]]) -> Any:
+def _drop_duplicates(structured_content: Any, blocks: Sequence[Mapping[str, Any]]) -> Any:
     """Return structured content without parts that `blocks` contain already; `DUPLICATE` if nothing remains.
 
     Remaining media are replaced by their size, since a model cannot read Base64.
@@ -123,7 +123,7 @@ def drop_duplicates(structured_content: Any, blocks: Sequence[Mapping[str, Any]]
     def drop_from(value: Any) -> Any:
         if isinstance(value, str):
             base64 = value.rpartition(";base64,")[2]
-            return f"[{format_size(base64)}, not shown]" if base64 in media else value
+            return f"[{_format_size(base64)}, not shown]" if base64 in media else value
         if isinstance(value, list):
             items = [item for item in map(drop_from, value) if item is not DUPLICATE]
             return items if items or not value else DUPLICATE
@@ -133,13 +133,13 @@ def drop_duplicates(structured_content: Any, blocks: Sequence[Mapping[str, Any]]
             return DUPLICATE
         texts = {key: text for key in MEDIA_KEYS if isinstance(text := value.get(key), str)}
         if isinstance(value.get("mimeType"), str):
-            value = {**value, **{key: f"[{format_size(text)}, not shown]" for key, text in texts.items()}}
+            value = {**value, **{key: f"[{_format_size(text)}, not shown]" for key, text in texts.items()}}
         remaining = {key: rest for key, item in value.items() if (rest := drop_from(item)) is not DUPLICATE}
         return remaining if remaining or not value else DUPLICATE
 
     return drop_from(structured_content)
 
 
-def format_size(encoded_data: str) -> str:
+def _format_size(encoded_data: str) -> str:
     """Format the decoded size of Base64 data."""
     return f"{len(encoded_data.rstrip('=')) * 3 // 4:,} bytes"

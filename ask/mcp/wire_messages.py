@@ -37,11 +37,11 @@ def parse_messages(data: bytes) -> list[dict[str, Any]]:
         value = json.loads(data.decode(errors="replace").removeprefix("\ufeff"))
     except (ValueError, RecursionError):
         return []
-    messages = map(repair_message, value if isinstance(value, list) else [value])
+    messages = map(_repair_message, value if isinstance(value, list) else [value])
     return [message for message in messages if message]
 
 
-def repair_message(value: Any) -> dict[str, Any] | None:
+def _repair_message(value: Any) -> dict[str, Any] | None:
     """Return a JSON-RPC message in a valid form; None if the value is not one."""
     message = read_dict(value)
     message_id = message.get("id")
@@ -53,14 +53,14 @@ def repair_message(value: Any) -> dict[str, Any] | None:
         params = message.get("params")
         return repaired | {"method": message["method"]} | ({"params": params} if isinstance(params, dict) else {})
     if (error := message.get("error")) is not None:
-        return {"id": None} | repaired | {"error": repair_error(error)}
+        return {"id": None} | repaired | {"error": _repair_error(error)}
     if "result" not in message or not has_id:
         return None
     result = message["result"]
     return repaired | {"result": result if isinstance(result, dict) else {"content": result}}
 
 
-def repair_error(error: Any) -> dict[str, Any]:
+def _repair_error(error: Any) -> dict[str, Any]:
     """Return the error of a response in a valid form; a text becomes its message."""
     fields = error if isinstance(error, dict) else {"message": error}
     code, message = fields.get("code"), fields.get("message")
@@ -77,7 +77,7 @@ def replace_result(method: str, result: dict[str, Any], *, keep_schemas: bool) -
     With `keep_schemas`, the tools of a list stay, because the SDK sends some of their arguments as headers.
     """
     if method in ("initialize", "server/discover"):
-        return repair_handshake(result)
+        return _repair_handshake(result)
     key = RESULT_KEYS.get(method)
     if key is None or result.get("resultType") == "input_required":
         return result
@@ -86,7 +86,7 @@ def replace_result(method: str, result: dict[str, Any], *, keep_schemas: bool) -
     # expression in it could take years. A result that does not match its schema is still useful.
     no_validation = {"isError": True} if method == "tools/call" else {}
     return no_validation | {
-        key: list_tool_headers(read_list(result.get(key))) if key == "tools" and keep_schemas else [],
+        key: _list_tool_headers(read_list(result.get(key))) if key == "tools" and keep_schemas else [],
         "resultType": "complete",
         "cacheScope": "private",
         "ttlMs": max(lifetime, 0) if type(lifetime) is int else 0,
@@ -94,7 +94,7 @@ def replace_result(method: str, result: dict[str, Any], *, keep_schemas: bool) -
     }
 
 
-def list_tool_headers(entries: list[Any]) -> list[dict[str, Any]]:
+def _list_tool_headers(entries: list[Any]) -> list[dict[str, Any]]:
     """Return the names and schemas of tools, in which the SDK looks for `x-mcp-header`."""
     return [
         {"name": entry["name"], "inputSchema": {**schema, "type": "object", "$schema": None}}
@@ -103,7 +103,7 @@ def list_tool_headers(entries: list[Any]) -> list[dict[str, Any]]:
     ]
 
 
-def repair_handshake(result: Mapping[str, Any]) -> dict[str, Any]:
+def _repair_handshake(result: Mapping[str, Any]) -> dict[str, Any]:
     """Return the result of the first request with only what ask uses, in a valid form.
 
     A server without a list of capabilities may have any.

@@ -368,7 +368,7 @@ class ChatCompletions(Provider):
             formatted["content"] = message.content or None
             formatted["tool_calls"] = [
                 {
-                    "id": format_call_id(call.id),
+                    "id": _format_call_id(call.id),
                     "type": "function",
                     "function": {
                         "name": sanitize_tool_name(call.name),
@@ -395,7 +395,7 @@ class ChatCompletions(Provider):
         return {"type": "file", "file": {"filename": attachment.name, "file_data": attachment.data_url}}
 
     def provider_format_tool_result(self, tool_call_id: str, tool_name: str, result: str) -> dict[str, Any]:
-        return {"role": "tool", "tool_call_id": format_call_id(tool_call_id), "content": result}
+        return {"role": "tool", "tool_call_id": _format_call_id(tool_call_id), "content": result}
 
     def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
         return HttpRequest("/chat/completions", self.build_body(request), self.build_headers(key))
@@ -464,7 +464,7 @@ class ChatCompletions(Provider):
         )
 
 
-def format_call_id(call_id: str) -> str:
+def _format_call_id(call_id: str) -> str:
     """Shorten a call id, unless a gateway has added a signature to it, which it needs back."""
     return call_id if SIGNATURE_SEPARATOR in call_id else shorten_call_id(call_id)
 

@@ -73,7 +73,7 @@ class LoadedProvider:
 
     def _bind_calls(self) -> None:
         self.hooks = cast("Provider", CheckedHooks(self, self._functions, Provider))
-        self.feed = self.bind(FEED, feed_events, list[Delta])
+        self.feed = self.bind(FEED, _feed_events, list[Delta])
         self.get_response = self.bind(RESPONSE, methodcaller("response"), dict)
         self._next_event = self.bind("provider_send", next)
         self._close_events = self.bind("provider_send", methodcaller("close"))
@@ -264,7 +264,7 @@ class CheckedHooks:
             setattr(self, name, provider.bind(name + suffix, value, declaration) if is_function else value)
 
 
-def feed_events(reader: StreamReader, events: Sequence[RawEvent], deltas: list[Delta]) -> list[Delta]:
+def _feed_events(reader: StreamReader, events: Sequence[RawEvent], deltas: list[Delta]) -> list[Delta]:
     """Have a reader process events, add the deltas to `deltas`, and return them."""
     start = len(deltas)
     for event in events:

@@ -148,7 +148,7 @@ def load_provider(entries: tuple[PluginEntry, ...], notify: NotifyCallback) -> L
             raise
         except (Exception, SystemExit) as error:
             reason = f"{type(error).__name__}: {error}"
-            raise make_provider_load_error(entry.name, entry.distribution, reason) from error
+            raise _make_provider_load_error(entry.name, entry.distribution, reason) from error
 
 
 def check_provider(plugin: object, name: str, distribution: str) -> LoadedProvider:
@@ -157,7 +157,7 @@ def check_provider(plugin: object, name: str, distribution: str) -> LoadedProvid
     Raises:
         ConfigError: it is a class, lacks a required hook, or has a hook with an unknown name or argument.
     """
-    make_error = partial(make_provider_load_error, name, distribution)
+    make_error = partial(_make_provider_load_error, name, distribution)
     if isinstance(plugin, type):
         raise make_error(f"{plugin.__name__} is a class; the entry point must name an instance")
     if not isinstance(plugin, Provider | ModuleType):
@@ -169,7 +169,7 @@ def check_provider(plugin: object, name: str, distribution: str) -> LoadedProvid
         manager.check_pending()
     except pluggy.PluginValidationError as error:
         raise make_error(explain_hook_error(str(error))) from error
-    if missing := find_missing_hooks(plugin):
+    if missing := _find_missing_hooks(plugin):
         raise make_error(f"missing: {', '.join(missing)}")
     try:
         info = manager.hook.provider_info()
@@ -182,7 +182,7 @@ def check_provider(plugin: object, name: str, distribution: str) -> LoadedProvid
         raise make_error("profiles must be rows of ask.profiles.ModelProfile")
     default = Provider(info)
     functions = {
-        hook: find_implementation(getattr(manager.hook, hook)) or getattr(default, hook) for hook in list_hook_names()
+        hook: _find_implementation(getattr(manager.hook, hook)) or getattr(default, hook) for hook in list_hook_names()
     }
     return LoadedProvider(
         functions,
@@ -218,7 +218,7 @@ class ProviderManager(pluggy.PluginManager):
         return {} if name.startswith("provider_") and callable(getattr(plugin, name, None)) else None
 
 
-def find_implementation(hook: pluggy.HookCaller) -> Callable[..., Any] | None:
+def _find_implementation(hook: pluggy.HookCaller) -> Callable[..., Any] | None:
     """Return the function with which the plugin implements a hook, to be called with all arguments as keywords.
 
     None if it does not. The function itself may have only some of the arguments.
@@ -232,7 +232,7 @@ def find_implementation(hook: pluggy.HookCaller) -> Callable[..., Any] | None:
     return lambda **arguments: function(**{name: arguments[name] for name in arguments.keys() & accepted})
 
 
-def find_missing_hooks(plugin: Provider | ModuleType) -> list[str]:
+def _find_missing_hooks(plugin: Provider | ModuleType) -> list[str]:
     """List the required hooks that a plugin does not define.
 
     The tool hooks are required here only from an instance that inherits `provider_supports_tools`, which returns True.
@@ -267,7 +267,7 @@ def explain_hook_error(message: str) -> str:
     return f"unknown hook {hook}" + (f"; {hint}" if hint else "")
 
 
-def make_provider_load_error(name: str, distribution: str, reason: str) -> ConfigError:
+def _make_provider_load_error(name: str, distribution: str, reason: str) -> ConfigError:
     """Return the error for a provider plugin that cannot be used."""
     source = f" ({distribution})" if distribution else ""
     return ConfigError(f"cannot load the provider {name}{source}", " ".join(reason.split()))

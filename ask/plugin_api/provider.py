@@ -408,12 +408,12 @@ def has_plain_schema(tool: ToolSpec) -> bool:
                 others == {"additionalProperties": False}
                 and required == [*properties][: len(required)]
                 and all(map(PLAIN_NAME_PATTERN.fullmatch, properties))
-                and all(map(is_plain_parameter, properties.values()))
+                and all(map(_is_plain_parameter, properties.values()))
             )
     return False
 
 
-def is_plain_parameter(schema: Any) -> bool:
+def _is_plain_parameter(schema: Any) -> bool:
     """Check whether a schema consists of a simple type and perhaps a description."""
     match schema:
         case {"type": "string" | "integer" | "number" | "boolean", **others}:

@@ -125,12 +125,12 @@ class ResponsesStreamReader:
         items = [item if item.get("arguments") else calls.get(read_str(item.get("call_id")), item) for item in items]
         if not items:
             return streamed
-        has_text = any(map(read_text, items))
+        contains_text = any(map(_read_text, items))
         missing = [
             item
             for item in streamed
-            if (item.get("type") == "function_call" and not is_same_call_in(item, items))
-            or (not has_text and read_text(item))
+            if (item.get("type") == "function_call" and not _is_same_call_in(item, items))
+            or (not contains_text and _read_text(item))
         ]
         return [*items, *missing]
 
@@ -187,8 +187,8 @@ class ResponsesStreamReader:
     def _show_missing_text(self, item: PartialItem) -> list[Delta]:
         """Return what the deltas of a complete item left out; nothing if they differ from it."""
         if item.fields.get("type") == "reasoning":
-            return [] if item.text.tell() else self._show_reasoning(read_reasoning(item.fields))
-        streamed, text = item.text.getvalue(), read_text(item.fields)
+            return [] if item.text.tell() else self._show_reasoning(_read_reasoning(item.fields))
+        streamed, text = item.text.getvalue(), _read_text(item.fields)
         return self._show_text(text[len(streamed) :]) if text.startswith(streamed) else []
 
     def _add_text(self, fields: Mapping[str, Any], name: str, item_type: str) -> list[Delta]:
@@ -228,17 +228,17 @@ class ResponsesStreamReader:
         """Adopt the complete response, and return the text in it that was not streamed."""
         self.complete = self._final_response_seen = True
         self._set_response(response, is_final=True)
-        items = list(read_items(response))
+        items = list(_read_items(response))
         if not items:  # ChatGPT's own service lists none; they are in the events before
             return []
-        streamed, text = self._text.getvalue(), "".join(map(read_text, items))
+        streamed, text = self._text.getvalue(), "".join(map(_read_text, items))
         if not text.startswith(streamed):
             self.notice = "" if text.strip() == streamed.strip() else TEXT_DIFFERS_NOTICE
             text = streamed
         deltas: list[Delta] = []
         if not self._items:
             for item in items:
-                deltas += self._show_reasoning(read_reasoning(item))
+                deltas += self._show_reasoning(_read_reasoning(item))
         deltas += self._show_text(text[len(streamed) :])
         calls = [item for item in items if item.get("type") == "function_call"]
         for call in calls[self._call_count :]:
@@ -260,7 +260,7 @@ class PartialItem:
     def to_dict(self) -> dict[str, Any]:
         """Return the item in the format of the non-streaming API."""
         text = self.text.getvalue()
-        if not text or (self.is_done and has_text(self.fields)):
+        if not text or (self.is_done and _has_text(self.fields)):
             return self.fields
         match self.fields.get("type"):
             case "function_call":
@@ -309,7 +309,7 @@ class Responses(Provider):
     @property
     def profiles(self) -> Sequence[ModelProfile]:  # type: ignore[override]  # computed here
         """What is known about the models on Chat Completions, except how that API expresses an effort."""
-        return (*map(remove_effort_parameters, self.chat.profiles), WITHOUT_REASONING)
+        return (*map(_remove_effort_parameters, self.chat.profiles), WITHOUT_REASONING)
 
     @property
     def state_owner(self) -> str:
@@ -344,7 +344,7 @@ class Responses(Provider):
         if request.schema is not None and self.chat.supports_schema(request, request.schema):
             json_schema = read_dict(self.chat.format_schema(request.schema).get("json_schema"))
             body["text"] = {"format": {"type": "json_schema", **json_schema}}
-        return merge_options(body, to_api_parameters(request.options))
+        return merge_options(body, _to_api_parameters(request.options))
 
     def format_input(self, request: ChatRequest) -> list[dict[str, Any]]:
         """Convert the conversation to input items."""
@@ -389,14 +389,14 @@ class Responses(Provider):
             for call in message.tool_calls
         ]
         items = [read_dict(item) for item in read_list(self.find_provider_state(message, model).get("output"))]
-        is_same_text = "".join(map(read_text, items)) == message.content
-        if not items or not is_same_text or list_call_ids(items) != [call.id for call in message.tool_calls]:
+        is_same_text = "".join(map(_read_text, items)) == message.content
+        if not items or not is_same_text or _list_call_ids(items) != [call.id for call in message.tool_calls]:
             return [{"role": "assistant", "content": message.content}, *calls] if message.content else calls
         remaining_calls = iter(calls)
         return [
             item | next(remaining_calls) if item.get("type") == "function_call" else item
             for item in items
-            if can_send_back(item)
+            if _can_send_back(item)
         ]
 
     def provider_supports_tools(self, model: str) -> bool:
@@ -436,11 +436,11 @@ class Responses(Provider):
     def provider_parse_response(self, response: Mapping[str, Any]) -> ModelResponse:
         if "choices" in response:
             return self.chat.provider_parse_response(response)
-        items = list(read_items(response))
+        items = list(_read_items(response))
         answer = ModelResponse(
-            text="".join(map(read_text, items)),
-            reasoning=join_parts(list(map(read_reasoning, items))),
-            finish_reason=read_finish(response, items),
+            text="".join(map(_read_text, items)),
+            reasoning=_join_parts(list(map(_read_reasoning, items))),
+            finish_reason=_read_finish(response, items),
             usage=self.parse_usage(read_dict(response.get("usage"))),
             provider_state=self.build_provider_state(response, items),
             finish_message=MEDIA_NOTICE if any(item.get("type") == "image_generation_call" for item in items) else "",
@@ -466,7 +466,7 @@ class Responses(Provider):
         is_complete = response.get("status") in ("completed", None)
         types = [item.get("type") for item in items]
         is_reasoning_lost = "reasoning" in types and not any(
-            can_send_back(item) for item in items if item.get("type") == "reasoning"
+            _can_send_back(item) for item in items if item.get("type") == "reasoning"
         )
         has_own_parts = types.count("message") > 1 or any(
             item.get("phase") or item.get("type") not in ("message", "function_call") for item in items
@@ -474,13 +474,13 @@ class Responses(Provider):
         if not is_complete or is_reasoning_lost or not has_own_parts:
             return None
         return ProviderState(
-            self.state_owner, read_str(response.get("model")), {"output": list(map(clean_item, items))}
+            self.state_owner, read_str(response.get("model")), {"output": list(map(_clean_item, items))}
         )
 
     def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
         if "choices" in response:
             return self.chat.provider_parse_tool_calls(response)
-        calls = [item for item in read_items(response) if item.get("type") == "function_call"]
+        calls = [item for item in _read_items(response) if item.get("type") == "function_call"]
         return read_tool_calls([{"id": call.get("call_id") or call.get("id"), "function": call} for call in calls])
 
     def parse_usage(self, usage: Mapping[str, Any]) -> Usage:
@@ -515,53 +515,53 @@ class Responses(Provider):
         return self.chat.provider_parse_models(body)
 
 
-def read_items(response: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _read_items(response: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the items of a response's output."""
     return (read_dict(item) for item in read_list(response.get("output")))
 
 
-def read_text(item: Mapping[str, Any]) -> str:
+def _read_text(item: Mapping[str, Any]) -> str:
     """Return the text of a message item, including refusals; "" for any other item."""
     if item.get("type") != "message":
         return ""
-    return "".join(read_str(part.get("text")) + read_str(part.get("refusal")) for part in read_parts(item, "content"))
+    return "".join(read_str(part.get("text")) + read_str(part.get("refusal")) for part in _read_parts(item, "content"))
 
 
-def read_refusal(item: Mapping[str, Any]) -> str:
+def _read_refusal(item: Mapping[str, Any]) -> str:
     """Return the refusals of a message item."""
-    return "".join(read_str(part.get("refusal")) for part in read_parts(item, "content"))
+    return "".join(read_str(part.get("refusal")) for part in _read_parts(item, "content"))
 
 
-def read_reasoning(item: Mapping[str, Any]) -> str:
+def _read_reasoning(item: Mapping[str, Any]) -> str:
     """Return the summary of a reasoning item, or else its text; "" for any other item."""
     if item.get("type") != "reasoning":
         return ""
-    texts = [[read_str(part.get("text")) for part in read_parts(item, name)] for name in ("summary", "content")]
-    return next(filter(None, map(join_parts, texts)), "")
+    texts = [[read_str(part.get("text")) for part in _read_parts(item, name)] for name in ("summary", "content")]
+    return next(filter(None, map(_join_parts, texts)), "")
 
 
-def has_text(item: Mapping[str, Any]) -> bool:
+def _has_text(item: Mapping[str, Any]) -> bool:
     """Check whether an item has the text that the events before it contained."""
     is_call = item.get("type") == "function_call"
-    return bool(item.get("arguments") if is_call else read_text(item) + read_reasoning(item))
+    return bool(item.get("arguments") if is_call else _read_text(item) + _read_reasoning(item))
 
 
-def is_same_call_in(call: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> bool:
+def _is_same_call_in(call: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> bool:
     """Check whether one of the items is the same call."""
     name = "call_id" if call.get("call_id") else "id"
     return any(item.get("type") == "function_call" and item.get(name) == call.get(name) for item in items)
 
 
-def join_parts(texts: Sequence[str]) -> str:
+def _join_parts(texts: Sequence[str]) -> str:
     """Join the parts of reasoning to paragraphs."""
     return PART_SEPARATOR.join(filter(None, texts))
 
 
-def read_parts(item: Mapping[str, Any], name: str) -> Iterator[dict[str, Any]]:
+def _read_parts(item: Mapping[str, Any], name: str) -> Iterator[dict[str, Any]]:
     return (read_dict(part) for part in read_list(item.get(name)))
 
 
-def remove_effort_parameters(profile: ModelProfile) -> ModelProfile:
+def _remove_effort_parameters(profile: ModelProfile) -> ModelProfile:
     """Remove the parameters that an effort becomes on Chat Completions; an effort that is left out still is."""
     if profile.effort_parameters is None:
         return profile
@@ -569,13 +569,13 @@ def remove_effort_parameters(profile: ModelProfile) -> ModelProfile:
     return profile._replace(effort_parameters=empty)
 
 
-def list_call_ids(items: Sequence[Mapping[str, Any]]) -> list[str]:
+def _list_call_ids(items: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the call ids of items, as in the tool calls that were parsed from them."""
     calls = (item for item in items if item.get("type") == "function_call")
     return [read_str(call.get("call_id")) or read_str(call.get("id")) for call in calls]
 
 
-def can_send_back(item: Mapping[str, Any]) -> bool:
+def _can_send_back(item: Mapping[str, Any]) -> bool:
     """Check whether a service can use an item again.
 
     It cannot look up stored items by their ids, so reasoning without its content is lost. In an imported conversation,
@@ -585,20 +585,20 @@ def can_send_back(item: Mapping[str, Any]) -> bool:
         return False
     if item.get("type") != "reasoning":
         return True
-    return bool(read_str(item.get("encrypted_content")) or any(read_parts(item, "content")))
+    return bool(read_str(item.get("encrypted_content")) or any(_read_parts(item, "content")))
 
 
-def clean_item(item: dict[str, Any]) -> dict[str, Any]:
+def _clean_item(item: dict[str, Any]) -> dict[str, Any]:
     """Return an item without its tokens' probabilities, and with the role that LM Studio leaves out."""
     if item.get("type") != "message":
         return item
     parts = [
-        {name: value for name, value in part.items() if name != "logprobs"} for part in read_parts(item, "content")
+        {name: value for name, value in part.items() if name != "logprobs"} for part in _read_parts(item, "content")
     ]
     return item | {"role": "assistant", "content": parts}
 
 
-def read_finish(response: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> FinishReason:
+def _read_finish(response: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> FinishReason:
     """Return why a response ended. A call that was cut off makes it incomplete, whatever its status."""
     status = read_str(response.get("status"))
     reason = read_str(read_dict(response.get("incomplete_details")).get("reason"))
@@ -607,12 +607,12 @@ def read_finish(response: Mapping[str, Any], items: Sequence[Mapping[str, Any]])
         return FinishReason.ERROR
     if status == "incomplete" or any(call.get("status") == "incomplete" for call in calls):
         return FinishReason.CONTENT_FILTER if reason == "content_filter" else FinishReason.LENGTH
-    if any(map(read_refusal, items)):
+    if any(map(_read_refusal, items)):
         return FinishReason.CONTENT_FILTER
     return FinishReason.TOOL_CALLS if calls else FinishReason.STOP
 
 
-def to_api_parameters(options: Mapping[str, Any]) -> dict[str, Any]:
+def _to_api_parameters(options: Mapping[str, Any]) -> dict[str, Any]:
     """Rename the user's parameters to the API's names."""
     parameters = dict(options)
     limits = [parameters.pop(name) for name in TOKEN_LIMIT_OPTIONS if name in parameters]

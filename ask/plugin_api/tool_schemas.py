@@ -19,7 +19,7 @@ TYPE_NAMES = {str: "string", bool: "boolean", int: "integer", float: "number", t
 UNION_KEYWORDS = ("anyOf", "oneOf")
 
 
-def modernize_schema(schema: Mapping[str, Any]) -> SchemaDict:
+def _modernize_schema(schema: Mapping[str, Any]) -> SchemaDict:
     """Convert the top-level keywords of older drafts and of OpenAPI to draft 2020-12."""
     result = dict(schema)
     if isinstance(result.get("items"), list):
@@ -67,19 +67,19 @@ def _has_type(choice: Any, types: Sequence[str]) -> bool:
     return name in types or is_number or (name == "number" and "integer" in types and choice.is_integer())
 
 
-def merge_schemas(first: SchemaDict, second: SchemaDict) -> SchemaDict:
+def _merge_schemas(first: SchemaDict, second: SchemaDict) -> SchemaDict:
     """Merge two schemas, recursively for properties; in a conflict the first wins."""
     result = second | first
     if "properties" in first and "properties" in second:
         own = first["properties"]
-        merged = {name: merge_schemas(own.get(name, {}), schema) for name, schema in second["properties"].items()}
+        merged = {name: _merge_schemas(own.get(name, {}), schema) for name, schema in second["properties"].items()}
         result["properties"] = own | merged
     if "required" in first and "required" in second:
         result["required"] = list(dict.fromkeys([*first["required"], *second["required"]]))
     return result
 
 
-def merge_variants(variants: Sequence[SchemaDict]) -> SchemaDict:
+def _merge_variants(variants: Sequence[SchemaDict]) -> SchemaDict:
     """Merge the variants of a union into one object schema.
 
     It has the properties of every variant, and requires those that every variant requires.
@@ -108,7 +108,7 @@ def _make_any_of(schemas: Sequence[SchemaDict]) -> SchemaDict:
     return unique[0] if len(unique) == 1 else {"anyOf": unique}
 
 
-def describe_variants(keyword: str, variants: Sequence[SchemaDict], merged: SchemaDict) -> str:
+def _describe_variants(keyword: str, variants: Sequence[SchemaDict], merged: SchemaDict) -> str:
     """Describe for the model which properties of a merged schema belong together."""
     descriptions = "; ".join(_describe_variant(variant, merged) for variant in variants)
     return f"{'Exactly one' if keyword == 'oneOf' else 'At least one'} of these forms must fit: {descriptions}"
@@ -157,7 +157,7 @@ https://platform.claude.com/docs/en/agents-and-tools/tool-use/implement-tool-use
 
 def restore_property_names(schema: Any, arguments: dict[str, Any]) -> dict[str, Any]:
     """Restore the property names that `normalize_tool` replaced, in a call's arguments."""
-    originals = {replacement: original for original, replacement in build_name_replacements(schema).items()}
+    originals = {replacement: original for original, replacement in _build_name_replacements(schema).items()}
 
     def restore_names(value: Any) -> Any:
         if isinstance(value, dict):
@@ -167,7 +167,7 @@ def restore_property_names(schema: Any, arguments: dict[str, Any]) -> dict[str, 
     return restore_names(arguments) if originals else arguments
 
 
-def build_name_replacements(schema: Any) -> dict[str, str]:
+def _build_name_replacements(schema: Any) -> dict[str, str]:
     """Map each property name that some provider rejects to a replacement."""
     replacements: dict[str, str] = {}
     for part in _iter_objects([schema]):
@@ -225,7 +225,7 @@ def normalize_tool(tool: ToolSpec, *, inline_references: bool = False) -> ToolSp
     Raises:
         UnusableToolError: the parameters cannot be an object, or the schema is nested too deeply.
     """
-    if is_too_deep(tool.parameters):
+    if _is_too_deep(tool.parameters):
         raise UnusableToolError("its schema is nested too deeply")
     for max_depth in range(MAX_REFERENCE_DEPTH, -1, -1) if inline_references else (None,):
         try:
@@ -236,7 +236,7 @@ def normalize_tool(tool: ToolSpec, *, inline_references: bool = False) -> ToolSp
     raise UnusableToolError("its schema is nested too deeply")
 
 
-def is_too_deep(value: Any) -> bool:
+def _is_too_deep(value: Any) -> bool:
     """Check whether a JSON value is nested more deeply than `MAX_DEPTH`."""
     level = [value]
     for _ in range(MAX_DEPTH):
@@ -267,7 +267,7 @@ class _Normalizer:
     def __init__(self, parameters: Any, max_depth: int | None) -> None:
         self._parameters = parameters
         self._max_depth = max_depth
-        self._replaced_names = build_name_replacements(parameters)
+        self._replaced_names = _build_name_replacements(parameters)
         self._definitions: dict[str, SchemaDict] = {}
         self._definition_names: dict[int, str] = {}
         self._schema_count = self._flattened_count = 0
@@ -305,7 +305,7 @@ class _Normalizer:
         if isinstance(schema.get("$ref"), str):
             return self._rewrite_reference(schema, scope)
         result: SchemaDict = {}
-        for name, value in modernize_schema(schema).items():
+        for name, value in _modernize_schema(schema).items():
             rewritten = self._rewrite_keyword(name, value, scope)
             if rewritten is not None:
                 result[name] = rewritten
@@ -364,7 +364,7 @@ class _Normalizer:
             result = self._rewrite_schema(target, _Scope(resolver, (*scope.reference_ids, id(target))))
         if is_nullable:
             return {"anyOf": [result, {"type": "null"}]} | rest
-        return result | rest if self._max_depth is None else merge_schemas(rest, result)
+        return result | rest if self._max_depth is None else _merge_schemas(rest, result)
 
     def _resolve_reference(self, reference: str, scope: _Scope) -> tuple[Any, Any] | None:
         """Return a reference's target and the resolver for references inside it, or None."""
@@ -399,7 +399,7 @@ class _Normalizer:
         """
         if self._max_depth is not None:
             for subschema in schema.pop("allOf", []):
-                schema = merge_schemas(schema, subschema)
+                schema = _merge_schemas(schema, subschema)
             if "anyOf" not in schema and "oneOf" in schema:
                 schema["anyOf"] = schema.pop("oneOf")
             if "anyOf" in schema and schema.get("properties"):
@@ -435,17 +435,17 @@ class _Normalizer:
         targets = [self._definitions[schema["$ref"].removeprefix("#/$defs/")]] if "$ref" in schema else []
         for subschema in [*targets, *schema.get("allOf", [])]:
             flat, flat_notes = self._flatten_unions(subschema)
-            result = merge_schemas(result, {name: flat[name] for name in flat if name not in CLOSING_KEYWORDS})
+            result = _merge_schemas(result, {name: flat[name] for name in flat if name not in CLOSING_KEYWORDS})
             notes += flat_notes
         for subschema in (result.get("then", {}), result.get("else", {}), *result.get("dependentSchemas", {}).values()):
             if subschema.get("properties"):
-                result = merge_schemas(result, {"properties": subschema["properties"]})
+                result = _merge_schemas(result, {"properties": subschema["properties"]})
         for union in UNION_KEYWORDS:
             object_variants = [variant for variant in schema.get(union, []) if "object" in self._find_types(variant)]
             variants = [self._flatten_unions(variant)[0] for variant in object_variants]
             if variants:
-                result = merge_schemas(result, merge_variants(variants))
-                notes.append(describe_variants(union, variants, result))
+                result = _merge_schemas(result, _merge_variants(variants))
+                notes.append(_describe_variants(union, variants, result))
         notes += [
             f"{note}: {json.dumps(schema[name], ensure_ascii=False)}"
             for name, note in (("not", "The arguments must not match"), ("enum", "The arguments are one of"))

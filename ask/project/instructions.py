@@ -48,14 +48,14 @@ def find_project_root(directory: Path) -> Path:
     """
     folder = Path(os.path.realpath(directory))
     for parent in (folder, *folder.parents):
-        if is_repository(parent):
+        if _is_repository(parent):
             return parent
         if parent.name in DEPENDENCY_FOLDERS:
             break
     return folder
 
 
-def is_repository(folder: Path) -> bool:
+def _is_repository(folder: Path) -> bool:
     """Check for `.git`; an empty folder of that name may be a placeholder of a run in safe mode."""
     git = folder / ".git"
     return git.is_file() or os.path.lexists(git / "HEAD")

@@ -68,7 +68,7 @@ def load_project_context(
     """
     user_skills = find_user_skills(app.app_dirs.skills)
     if allowed is False:
-        return ProjectContext(skills=select_usable_skills(user_skills))
+        return ProjectContext(skills=_select_usable_skills(user_skills))
     files = []
     for file in read_instructions(directory, file_names):
         if file.problem:
@@ -76,25 +76,25 @@ def load_project_context(
         else:
             files.append(file)
     project_skills = find_project_skills(directory)
-    usable_skills = select_usable_skills(project_skills)
+    usable_skills = _select_usable_skills(project_skills)
     root, folders = find_project_root(directory), list_project_folders(directory)
     contents = {os.path.realpath(file.path): file.data for file in files}
     contents |= {os.path.realpath(skill.folder / SKILL_FILE): skill.data for skill in usable_skills}
     if not (files or usable_skills) or not (
         allowed
         or (
-            is_project_trusted(app, root, files, usable_skills, confirm)
-            and are_changes_accepted(app, root, folders, file_names, contents, confirm=confirm)
+            _is_project_trusted(app, root, files, usable_skills, confirm)
+            and _are_changes_accepted(app, root, folders, file_names, contents, confirm=confirm)
         )
     ):
-        return ProjectContext(skills=select_usable_skills(user_skills))
-    report_files(files, app.console)
-    skills = select_usable_skills([*project_skills, *user_skills])
+        return ProjectContext(skills=_select_usable_skills(user_skills))
+    _report_files(files, app.console)
+    skills = _select_usable_skills([*project_skills, *user_skills])
     if allowed:
         return ProjectContext(format_instructions(files), skills)
 
     def is_accepted(path: Path, data: bytes) -> bool:
-        changes = find_changes(app, root, folders, file_names, {str(path): data})
+        changes = _find_changes(app, root, folders, file_names, {str(path): data})
         return all(os.path.realpath(change.path) != str(path) for change in changes)
 
     return ProjectContext(format_instructions(files), skills, is_accepted)
@@ -117,12 +117,12 @@ def list_all_skills(app: AppContext, directory: Path) -> list[Skill]:
     return mark_hidden_skills([*project_skills, *find_user_skills(app.app_dirs.skills)])
 
 
-def select_usable_skills(skills: Sequence[Skill]) -> list[Skill]:
+def _select_usable_skills(skills: Sequence[Skill]) -> list[Skill]:
     """Return the skills to offer; of several with the same name, the first."""
     return [skill for skill in mark_hidden_skills(skills) if not skill.problem]
 
 
-def is_project_trusted(
+def _is_project_trusted(
     app: AppContext,
     root: Path,
     files: Sequence[InstructionFile],
@@ -153,7 +153,7 @@ def is_project_trusted(
     return answer
 
 
-def are_changes_accepted(
+def _are_changes_accepted(
     app: AppContext,
     root: Path,
     folders: Sequence[Path],
@@ -167,10 +167,10 @@ def are_changes_accepted(
     Raises:
         FileError: the marks of such runs cannot be read.
     """
-    changes = find_changes(app, root, folders, file_names, contents)
+    changes = _find_changes(app, root, folders, file_names, contents)
     if not changes:
         return True
-    lines = [line for change in changes[:MAX_CHANGES] for line in format_change(change, root)]
+    lines = [line for change in changes[:MAX_CHANGES] for line in _format_change(change, root)]
     if len(changes) > MAX_CHANGES:
         lines.append(f"  ({len(changes) - MAX_CHANGES:,} more files)")
     shown = "\n".join(map(escape_non_ascii, lines))
@@ -188,7 +188,7 @@ def are_changes_accepted(
     return answer
 
 
-def find_changes(
+def _find_changes(
     app: AppContext,
     root: Path,
     folders: Sequence[Path],
@@ -201,7 +201,7 @@ def find_changes(
     return TrustMarks(app.app_dirs.trust_marks).find_changes(root, folders, file_names, contents)
 
 
-def format_change(change: ChangedFile, root: Path) -> list[str]:
+def _format_change(change: ChangedFile, root: Path) -> list[str]:
     """Format what has changed in a file as at most `MAX_DIFF_LINES` lines."""
     name = format_one_line(decode_argument(str(change.path.relative_to(root))))
     new_text = change.state.text if change.state else None
@@ -213,7 +213,7 @@ def format_change(change: ChangedFile, root: Path) -> list[str]:
     return [f"  {name}", *(f"    {row}" for row in rows), *([f"    ({omitted:,} more lines)"] if omitted > 0 else [])]
 
 
-def report_files(files: Sequence[InstructionFile], console: StderrConsole) -> None:
+def _report_files(files: Sequence[InstructionFile], console: StderrConsole) -> None:
     """Print which instruction files are sent, and what is cut from them."""
     sent = [format_one_line(file.name) for file in files if file.text]
     if sent:

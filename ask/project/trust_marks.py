@@ -174,13 +174,13 @@ class InstructionSearch:
         return entries
 
 
-def read_states(root: Path, names: Sequence[str]) -> ProjectState:
+def _read_states(root: Path, names: Sequence[str]) -> ProjectState:
     """Read the states of all files with instructions in a project."""
     reader = StateReader(root)
     return {str(path): reader.read(path) for path in InstructionSearch(root, names).search_project().paths}
 
 
-def has_changed(before: FileState | None, current: FileState) -> bool:
+def _has_changed(before: FileState | None, current: FileState) -> bool:
     """Check whether a file has changed, or may have."""
     return before is None or before.digest != current.digest or current.digest == _UNKNOWN
 
@@ -204,7 +204,7 @@ class TrustMarks:
             return None
         with lock_file(self._folder / "marks"):
             marked = {root: files for _, states in self._read_all() for root, files in states.items()}
-            states = {str(root): marked.get(str(root)) or read_states(root, names) for root in roots}
+            states = {str(root): marked.get(str(root)) or _read_states(root, names) for root in roots}
             return RunMark(self._folder / os.urandom(8).hex(), states, names)
 
     def find_changes(
@@ -236,7 +236,7 @@ class TrustMarks:
             current = reader.read(path) if data is None else reader.describe(path, data, _read_size(path, data))
             for states in marked:
                 before = states.get(str(path))
-                if has_changed(before, current):
+                if _has_changed(before, current):
                     changes.setdefault(path, ChangedFile(path, before.text if before else None, current))
         for path, data in ((Path(name), data) for name, data in missing.items()):
             changes.setdefault(path, ChangedFile(path, None, reader.describe(path, data, len(data))))
@@ -248,7 +248,7 @@ class TrustMarks:
         Raises:
             FileError: a mark cannot be read or written.
         """
-        current = read_states(root, names)
+        current = _read_states(root, names)
         with lock_file(self._folder / "marks"):
             for path, states in self._read_all():
                 if str(root) not in states:
@@ -259,7 +259,7 @@ class TrustMarks:
                 else:
                     shown = {str(change.path): change.state for change in changes if change.state}
                     accepted = {**states[str(root)], **shown}
-                if _is_running(path) or any(has_changed(accepted.get(name), now) for name, now in current.items()):
+                if _is_running(path) or any(_has_changed(accepted.get(name), now) for name, now in current.items()):
                     _write_states(path, {**rest, str(root): accepted})
                 elif rest:
                     _write_states(path, rest)
@@ -295,7 +295,7 @@ class RunMark:
             for root, before in self._states.items():
                 search, reader = InstructionSearch(Path(root), self._names).search_project(), StateReader(Path(root))
                 is_known = is_known and not search.unsearched  # a call can make more files than are searched
-                changed += [path for path in search.paths if has_changed(before.get(str(path)), reader.read(path))]
+                changed += [path for path in search.paths if _has_changed(before.get(str(path)), reader.read(path))]
             if is_known and not changed:
                 _delete_mark(self._path)
             else:  # of several runs that found the same, one mark is enough

@@ -46,8 +46,8 @@ def extract_command(response_text: str) -> str:
         IncompleteResponseError: there is no command, or it contains control characters.
     """
     text = response_text.replace("\r\n", "\n")
-    blocks = list(iter_code_blocks(text)) or [strip_prose(text)]
-    command = next(filter(None, map(strip_prompts, blocks)), "")
+    blocks = list(iter_code_blocks(text)) or [_strip_prose(text)]
+    command = next(filter(None, map(_strip_prompts, blocks)), "")
     if not command:
         excerpt = format_one_line(re.sub(r"(?m)^#+", "", text), MAX_EXCERPT_LENGTH)
         raise IncompleteResponseError("the answer contains no command", excerpt)
@@ -57,18 +57,18 @@ def extract_command(response_text: str) -> str:
     return command
 
 
-def strip_prompts(block: str) -> str:
+def _strip_prompts(block: str) -> str:
     """Remove shell prompts, the output below them and leading comments from a block.
 
     Return "" if there is no command.
     """
     lines = list(dropwhile(COMMENT_PATTERN.match, dedent(block).strip("\n").split("\n")))
     if lines and SHELL_PROMPT_PATTERN.match(lines[0]):
-        lines = extract_session_commands(lines)
+        lines = _extract_session_commands(lines)
     return "\n".join(lines).strip()
 
 
-def extract_session_commands(lines: list[str]) -> list[str]:
+def _extract_session_commands(lines: list[str]) -> list[str]:
     """Return the commands of a shell session, with their continuation lines."""
     commands: list[str] = []
     is_continued = False
@@ -80,24 +80,24 @@ def extract_session_commands(lines: list[str]) -> list[str]:
     return commands
 
 
-def strip_prose(text: str) -> str:
+def _strip_prose(text: str) -> str:
     """Remove the lines before and after a command in a text without code blocks.
 
     If no line looks like a command, return a code span, preferably one with a space; return "" if there is none.
     """
     lines = dedent(text).strip("\n").split("\n")
-    lines = list(dropwhile(lambda line: not line.strip() or is_prose(line), lines))
+    lines = list(dropwhile(lambda line: not line.strip() or _is_prose(line), lines))
     if not lines:
         spans: list[str] = [span.strip() for _, span in CODE_SPAN_PATTERN.findall(text)]
         return next((span for span in spans if " " in span), (spans or [""])[0])
     for number, line in enumerate(lines):
         command = "\n".join(lines[:number])
-        if number and is_prose(line) and is_complete_command(command):
+        if number and _is_prose(line) and _is_complete_command(command):
             return command
     return "\n".join(lines)
 
 
-def is_complete_command(command: str) -> bool:
+def _is_complete_command(command: str) -> bool:
     """Check whether a command may end here.
 
     It may not after an open quote, a line continuation or the start of a here-document.
@@ -109,7 +109,7 @@ def is_complete_command(command: str) -> bool:
     return False
 
 
-def is_prose(line: str) -> bool:
+def _is_prose(line: str) -> bool:
     """Check whether a line looks like a sentence or Markdown, not like a command."""
     line = line.strip()
     if not line or MARKDOWN_START_PATTERN.match(line):

@@ -82,7 +82,7 @@ class CodeHighlighter:
 
     def __init__(self, info: str) -> None:
         language = re.match(r"[\w+#.-]+", info.lstrip("{. "))
-        self._lexer = find_lexer(language[0]) if language else None
+        self._lexer = _find_lexer(language[0]) if language else None
         self._lexer_state: tuple[str, ...] = ("root",)
         self._open_lines: list[str] = []
         self._last_rows: list[tuple[str, Row]] = []
@@ -102,7 +102,7 @@ class CodeHighlighter:
         """
         lines = [*self._open_lines, *partial_line.split("\n")] if partial_line else self._open_lines
         if threading.current_thread() is threading.main_thread():
-            rows = to_rows(self._lex_lines(lines, with_states=False), len(lines))
+            rows = _to_rows(self._lex_lines(lines, with_states=False), len(lines))
             self._last_rows = [*zip(lines, rows, strict=False)]
             return rows
         known = dict(enumerate(self._last_rows))
@@ -117,7 +117,7 @@ class CodeHighlighter:
             if line_numbers.get(start, MAX_OPEN_LINES) <= MAX_OPEN_LINES - MIN_OPEN_LINES:
                 finished_count, self._lexer_state = line_numbers[start], lexer_state
         del self._open_lines[:finished_count]
-        return to_rows(tokens, finished_count)
+        return _to_rows(tokens, finished_count)
 
     def _lex_lines(self, lines: list[str], *, with_states: bool = True) -> list[LexedToken]:
         text = "".join(f"{line}\n" for line in lines)
@@ -129,7 +129,7 @@ class CodeHighlighter:
             return [(0, Token, text, ("root",))]
         try:
             with limit_time(limit, TimeLimitError):
-                return list(iter_tokens(text, self._lexer, self._lexer_state, with_states=with_states))
+                return list(_iter_tokens(text, self._lexer, self._lexer_state, with_states=with_states))
         except TimeLimitError:
             if limit == TIME_LIMIT:
                 SLOW_LEXERS.add(type(self._lexer))
@@ -145,7 +145,7 @@ class TimeLimitError(BaseException):
     """A lexer took too long. Not an `Exception`, which it might catch."""
 
 
-def iter_tokens(
+def _iter_tokens(
     text: str, lexer: Lexer, lexer_state: tuple[str, ...], *, with_states: bool = True
 ) -> Iterator[LexedToken]:
     """Yield the tokens of a text, starting in the given lexer state.
@@ -163,14 +163,14 @@ def iter_tokens(
         yield *token, tuple(context.stack)
 
 
-def find_lexer(language: str) -> Lexer | None:
+def _find_lexer(language: str) -> Lexer | None:
     """Return the lexer for a language, or None if there is none, or if it took too long."""
-    lexer = load_lexer(language)
+    lexer = _load_lexer(language)
     return None if type(lexer) in SLOW_LEXERS else lexer
 
 
 @cache
-def load_lexer(language: str) -> Lexer | None:
+def _load_lexer(language: str) -> Lexer | None:
     try:
         return get_lexer_by_name(language)
     except ClassNotFound:
@@ -183,12 +183,12 @@ def highlight_code(code: str, info: str) -> list[Row]:
     return [*highlighter.add_lines(code), *highlighter.render_open_lines()]
 
 
-def to_rows(tokens: list[LexedToken], row_count: int) -> list[Row]:
+def _to_rows(tokens: list[LexedToken], row_count: int) -> list[Row]:
     """Convert tokens to `row_count` rows."""
-    return split_lines((text, get_token_style(token_type)) for _, token_type, text, _ in tokens)[:row_count]
+    return split_lines((text, _get_token_style(token_type)) for _, token_type, text, _ in tokens)[:row_count]
 
 
 @cache
-def get_token_style(token_type: Any) -> str:
+def _get_token_style(token_type: Any) -> str:
     """Return the style of a token type or of its nearest styled parent type."""
-    return TOKEN_STYLES[token_type] if token_type in TOKEN_STYLES else get_token_style(token_type.parent)
+    return TOKEN_STYLES[token_type] if token_type in TOKEN_STYLES else _get_token_style(token_type.parent)

@@ -153,14 +153,14 @@ class MarkdownStreamRenderer:
             is_end = not fence.content.strip().strip(fence.markup[0])
             rows = self._code.render_open_lines("" if is_end else fence.content[-MAX_LINE_LENGTH:])
         else:
-            rows = render_markdown(close_open_markup(hide_unknown_line(self._text)), width)
+            rows = render_markdown(_close_open_markup(_hide_unknown_line(self._text)), width)
             rows = [[], *rows] if rows and self._has_output and self._text.startswith("\n") else rows
         max_rows = max(1, height * 3 // 4)
         screen_rows = [screen_row for row in rows[-max_rows:] for screen_row in split_at_width(row, width)]
         return [TerminalRow(to_ansi(row), measure_width(get_plain_text(row))) for row in screen_rows[-max_rows:]]
 
 
-def hide_unknown_line(text: str) -> str:
+def _hide_unknown_line(text: str) -> str:
     """Remove what may still turn out to be another kind of block: an incomplete marker, the first row of a table."""
     start = text.rfind("\n") + 1
     if UNKNOWN_LINE_PATTERN.fullmatch(text, start):
@@ -168,7 +168,7 @@ def hide_unknown_line(text: str) -> str:
     return "" if text.lstrip().startswith("|") and text.lstrip("\n").count("\n") < 2 else text
 
 
-def close_open_markup(text: str) -> str:
+def _close_open_markup(text: str) -> str:
     """Close the code span or bold text that the last line leaves open.
 
     Its style then shows before the closing marker arrives.

@@ -90,14 +90,14 @@ def parse_blocks(text: str) -> list[Block]:
         Block(
             tokens[first:last],
             lines[start:next_start],
-            has_gap=start > 0 and is_blank(lines[start - 1]),
+            has_gap=start > 0 and _is_blank(lines[start - 1]),
             has_gap_below=next_start - end > (next_start == len(lines)),
         )
         for (first, start, end), (last, next_start, _) in pairwise([*starts, (len(tokens), len(lines), 0)])
     ]
 
 
-def is_blank(line: str) -> bool:
+def _is_blank(line: str) -> bool:
     """Check whether a line, which may be in a quote, has no text."""
     return not line.strip("> \t")
 
@@ -142,7 +142,7 @@ class BlockRenderer:
         for token in self._block.tokens:
             if token.map and token.map[0] > last_start:
                 last_start = token.map[0]
-                if is_blank(self._block.lines[last_start - start - 1]):
+                if _is_blank(self._block.lines[last_start - start - 1]):
                     self._rows.append([*self._prefix])
             if render_token := getattr(self, token.type, None):
                 render_token(token)
@@ -170,7 +170,7 @@ class BlockRenderer:
         self._style = ""
 
     def inline(self, token: Token) -> None:
-        row = render_inline(token.children or [Token("text", "", 0, content=token.content)], self._style)
+        row = _render_inline(token.children or [Token("text", "", 0, content=token.content)], self._style)
         if self._alignments:
             self._cells[-1].append(row)
         else:
@@ -198,7 +198,7 @@ class BlockRenderer:
         self._style = ""
 
     def table_close(self, _: Token) -> None:
-        self._add_rows(render_table(self._cells, self._alignments, self._inner_width))
+        self._add_rows(_render_table(self._cells, self._alignments, self._inner_width))
         self._cells, self._alignments = [], []
 
     @property
@@ -221,7 +221,7 @@ class BlockRenderer:
         self._next_prefix.pop()
 
 
-def render_inline(tokens: Sequence[Token], style: str) -> Row:
+def _render_inline(tokens: Sequence[Token], style: str) -> Row:
     """Render inline tokens with their styles."""
     row: Row = []
     styles, target, link_start = [style], "", 0
@@ -233,34 +233,34 @@ def render_inline(tokens: Sequence[Token], style: str) -> Row:
         if token.type == "link_open":
             target, link_start = str(token.attrs["href"]), len(row)
         elif token.type == "link_close":
-            row += format_link_target(get_plain_text(row[link_start:]), target)
+            row += _format_link_target(get_plain_text(row[link_start:]), target)
             target = ""
         elif token.type == "image":
             text, source = escape_control_characters(token.content), str(token.attrs["src"])
-            row += [(text, add_hyperlink(styles[-1], target or source)), *format_link_target(text, source)]
+            row += [(text, _add_hyperlink(styles[-1], target or source)), *_format_link_target(text, source)]
         elif token.type in ("softbreak", "hardbreak"):
             row.append(("\n", ""))
         elif token.content:
             code_style = (CYAN,) if token.type == "code_inline" else ()
             text_style = ";".join(filter(None, (styles[-1], *code_style)))
-            row.append((escape_control_characters(token.content), add_hyperlink(text_style, target)))
+            row.append((escape_control_characters(token.content), _add_hyperlink(text_style, target)))
     return row
 
 
-def add_hyperlink(style: str, target: str) -> str:
+def _add_hyperlink(style: str, target: str) -> str:
     """Add a hyperlink to a style if its target is a web or email address."""
     return f"{style} {target}" if LINKABLE_TARGET.fullmatch(target) else style
 
 
-def format_link_target(text: str, target: str) -> Row:
+def _format_link_target(text: str, target: str) -> Row:
     """Format the target of a link, unless it is its text: the text may be misleading."""
     target = escape_control_characters(target)
     if text in (target, target.removeprefix("mailto:")):
         return []
-    return [(" (", DIM), (target, add_hyperlink(DIM, target)), (")", DIM)]
+    return [(" (", DIM), (target, _add_hyperlink(DIM, target)), (")", DIM)]
 
 
-def render_table(rows: Sequence[Sequence[Row]], alignments: Sequence[str], width: int) -> list[Row]:
+def _render_table(rows: Sequence[Sequence[Row]], alignments: Sequence[str], width: int) -> list[Row]:
     """Render a table in columns.
 
     If there is not enough width for columns, the cells of each row are shown below each other.

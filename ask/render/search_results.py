@@ -22,7 +22,7 @@ MARGIN = "    "
 
 def to_hit_row(hit: SearchHit) -> dict[str, Any]:
     """Convert a search hit to a table row; times are in ISO 8601."""
-    excerpt = "".join(text for text, _ in split_excerpt(hit.excerpt, MAX_EXCERPT_WIDTH))
+    excerpt = "".join(text for text, _ in _split_excerpt(hit.excerpt, MAX_EXCERPT_WIDTH))
     return {
         "id": hit.conversation.id,
         "title": hit.conversation.title,
@@ -39,19 +39,19 @@ def write_hit(output: StandardOutput, hit: SearchHit) -> None:
     output.write(prefix + truncate_text(format_one_line(hit.conversation.title), width - len(prefix)) + "\n")
     label = f"{MARGIN}{hit.role}: "
     output.write(label, DIM)
-    for text, is_match in split_excerpt(hit.excerpt, width - len(label)):
+    for text, is_match in _split_excerpt(hit.excerpt, width - len(label)):
         output.write(text, BOLD if is_match else "")
     output.write("\n")
 
 
-def split_excerpt(excerpt: str, max_width: int) -> Iterator[tuple[str, bool]]:
+def _split_excerpt(excerpt: str, max_width: int) -> Iterator[tuple[str, bool]]:
     """Split an excerpt into pieces of text, each with whether it is a match.
 
     The pieces fit in `max_width` columns. If the excerpt is too long, the text before the first match gets a third of
     them.
     """
     parts = [
-        (normalize_spaces(text), position % 2 == 1)
+        (_normalize_spaces(text), position % 2 == 1)
         for position, text in enumerate(MATCH_MARKERS.split(excerpt))
         if text
     ]
@@ -65,7 +65,7 @@ def split_excerpt(excerpt: str, max_width: int) -> Iterator[tuple[str, bool]]:
             return
 
 
-def normalize_spaces(text: str) -> str:
+def _normalize_spaces(text: str) -> str:
     """Put a text on one line; keep a space at either end if there was whitespace."""
     leading, trailing = (" " if edge.isspace() else "" for edge in (text[:1], text[-1:]))
     return leading + format_one_line(text) + trailing if text.strip() else " "

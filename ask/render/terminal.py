@@ -149,7 +149,7 @@ class TerminalRenderer(PlainRenderer):
         outcome = f"{outcome} in {event.seconds:.1f} s"
         action = "" if self._is_call_printed else format_call(event.call)
         self._console.print_dim(
-            self._format_row(action, outcome) + "\n", {} if event.failed else find_written_file(event.call)
+            self._format_row(action, outcome) + "\n", {} if event.failed else _find_written_file(event.call)
         )
         if self._verbose and not self._is_call_printed:
             self._console.print_dim(event.result.removesuffix("\n") + "\n")
@@ -195,7 +195,7 @@ class TerminalRenderer(PlainRenderer):
             is_slow = bool(self._pending_action) and seconds >= SPINNER_DELAY
             if is_slow and is_in_foreground():
                 frame = choose_frame(seconds)
-                elapsed = f", {format_elapsed(seconds)}"
+                elapsed = f", {_format_elapsed(seconds)}"
                 action_width = self._live_region.size.columns - 4 - len(elapsed)
                 self._console.show_status(
                     f"{frame} {truncate_text(self._pending_action, max(action_width, 1))}{elapsed}"
@@ -204,7 +204,7 @@ class TerminalRenderer(PlainRenderer):
             import ask.render.markdown_answer  # noqa: F401
 
 
-def find_written_file(call: ToolCall) -> dict[str, Path]:
+def _find_written_file(call: ToolCall) -> dict[str, Path]:
     """Return the name and path of the file that a successful call has written, if any."""
     if call.name not in ("write_file", "edit_file"):
         return {}
@@ -212,6 +212,6 @@ def find_written_file(call: ToolCall) -> dict[str, Path]:
     return {name: Path(name).expanduser()} if name else {}
 
 
-def format_elapsed(seconds: float) -> str:
+def _format_elapsed(seconds: float) -> str:
     minutes, rest = divmod(int(seconds), SECONDS_PER_MINUTE)
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"

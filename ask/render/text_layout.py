@@ -66,12 +66,12 @@ def wrap_row(row: Row, width: int, *, divide_words: bool = True) -> list[Row]:
     """
     text = get_plain_text(row)
     if text.isprintable() and measure_width(text) <= width:  # without newlines and tabs
-        return [strip_end([*row])]
+        return [_strip_end([*row])]
     rows: list[Row] = []
     for line in split_lines((text.expandtabs(), style) for text, style in row):
         plain_text = get_plain_text(line)
         offsets = [] if measure_width(plain_text) <= width else list(_find_breaks(plain_text, width, divide_words))
-        rows += map(strip_end, divide_row(line, offsets))
+        rows += map(_strip_end, _divide_row(line, offsets))
     return rows
 
 
@@ -126,7 +126,7 @@ class StreamWrapper:
 def split_at_width(row: Row, width: int) -> list[Row]:
     """Split a row as a terminal wraps it: at any character."""
     expanded = [(text.expandtabs(), style) for text, style in row]
-    return divide_row(expanded, list(_find_forced_breaks(get_plain_text(expanded), width)))
+    return _divide_row(expanded, list(_find_forced_breaks(get_plain_text(expanded), width)))
 
 
 def _find_breaks(text: str, width: int, divide_words: bool) -> Iterator[int]:
@@ -155,7 +155,7 @@ def _find_forced_breaks(text: str, width: int) -> Iterator[int]:
             used_width = _measure_character(character)
 
 
-def divide_row(row: Row, offsets: Sequence[int]) -> list[Row]:
+def _divide_row(row: Row, offsets: Sequence[int]) -> list[Row]:
     """Divide a row at these offsets in its text."""
     rows: list[Row] = [[]]
     remaining, start = list(offsets), 0
@@ -181,7 +181,7 @@ def split_lines(row: Iterable[tuple[str, str]]) -> list[Row]:
     return rows
 
 
-def strip_end(row: Row) -> Row:
+def _strip_end(row: Row) -> Row:
     """Remove the spaces at the end of a row."""
     while row:
         text, style = row.pop()
@@ -193,7 +193,7 @@ def strip_end(row: Row) -> Row:
 
 def to_ansi(row: Row) -> str:
     """Convert a row to text with escape sequences, without spaces at its end."""
-    return "".join(_format_span(text, style) if style and text else text for text, style in strip_end(row))
+    return "".join(_format_span(text, style) if style and text else text for text, style in _strip_end(row))
 
 
 def _format_span(text: str, style: str) -> str:

@@ -152,14 +152,14 @@ def _read_extent(terminal: Terminal, pending_call: PendingToolCall) -> ApprovalR
         answer = terminal.read_line(prompt)
         if answer is None:
             break
-        extent = parse_extent(answer, tuple(approvable))
+        extent = _parse_extent(answer, tuple(approvable))
         if extent:
             return ApprovalResponse(ApprovalChoice.ALWAYS, scope=extent[0], duration=extent[1])
     terminal.write("Not understood, treated as no.\n")
     return ApprovalResponse(ApprovalChoice.NO)
 
 
-def parse_extent(answer: str, scopes: Sequence[ApprovalScope]) -> tuple[ApprovalScope, ApprovalDuration] | None:
+def _parse_extent(answer: str, scopes: Sequence[ApprovalScope]) -> tuple[ApprovalScope, ApprovalDuration] | None:
     """Parse an answer such as "pf" or "program folder". What is left out is the default; None if it is invalid."""
     names = {name: one for one in (*scopes, *ApprovalDuration) for name in (one.value, one.value[0])}
     words = answer.lower().split()

@@ -92,7 +92,7 @@ def find_allow_rules(rules: Sequence[CallRule], command: str) -> list[str]:
 
 def find_deny_rule(rules: Sequence[CallRule], command: str) -> str | None:
     """Return the first rule that denies a part of a command."""
-    for words in iterate_commands(parse_command_line(command)):
+    for words in _iterate_commands(parse_command_line(command)):
         for rule in rules:
             if rule.denies(words):
                 return rule.text
@@ -129,7 +129,7 @@ _WRAPPER_ARGUMENT = re.compile(r"-|\w+=|[\d.]+[smhd]?$")
 _EXEC_OPTIONS = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
 
 
-def iterate_commands(command_line: CommandLine, nesting: int = 0) -> Iterator[Sequence[str]]:
+def _iterate_commands(command_line: CommandLine, nesting: int = 0) -> Iterator[Sequence[str]]:
     """Iterate over the words of all simple commands, including those inside `sudo`, `xargs` or `bash -c`.
 
     The folder is removed from the path of a system's program, as in `/bin/rm`.
@@ -149,7 +149,7 @@ def _iterate_nested(words: list[str], nesting: int) -> Iterator[Sequence[str]]:
     if words[0] in SHELLS:
         for argument in words[1 : 1 + _MAX_NESTED_COMMANDS]:
             if not argument.startswith("-"):
-                yield from iterate_commands(parse_command_line(argument), nesting + 1)
+                yield from _iterate_commands(parse_command_line(argument), nesting + 1)
 
 
 def _find_wrapped_commands(words: Sequence[str]) -> Iterator[int]:
@@ -182,7 +182,7 @@ def find_dangerous_command(command: str) -> str | None:
     if any(map(_DISK_DEVICE.match, command_line.written_files)):
         return "write to a disk device"
     folder = ""
-    for words in iterate_commands(command_line):
+    for words in _iterate_commands(command_line):
         if words[0] == "cd" and len(words) > 1:
             folder = words[1]
         elif name := _name_danger(words, folder):
@@ -194,7 +194,7 @@ def _name_danger(words: Sequence[str], folder: str) -> str | None:
     program, arguments = words[0].lower(), words[1:]
     if program == "rm":
         is_recursive = any(re.match(r"--r|-[^-]*[rR]", argument) for argument in arguments)
-        folders = (find_vital_folder(folder, argument) for argument in arguments) if is_recursive else ()
+        folders = (_find_vital_folder(folder, argument) for argument in arguments) if is_recursive else ()
         return next((f"rm -r {one}" for one in folders if one), None)
     if re.match(r"mkfs(\.|$)", program) and any(not argument.startswith("-") for argument in arguments):
         return "mkfs"
@@ -208,7 +208,7 @@ def _name_danger(words: Sequence[str], folder: str) -> str | None:
     return program if is_power_command else None
 
 
-def find_vital_folder(folder: str, target: str) -> str | None:
+def _find_vital_folder(folder: str, target: str) -> str | None:
     """Return the root folder, a system folder or the home folder if `rm -r` of a target would delete or empty it.
 
     Args:

@@ -40,7 +40,7 @@ def limit_mounts(filesystem: HostFilesystem, writable_folders: Sequence[Path]) -
         **dict.fromkeys(filesystem.hidden_folders, _HIDDEN_FOLDER_MOUNTS),
     }
     excess = sum(costs.values()) - MAX_HIDDEN_MOUNTS
-    costs = {**dict.fromkeys(find_parent_folders(costs, writable_folders), 0), **costs}
+    costs = {**dict.fromkeys(_find_parent_folders(costs, writable_folders), 0), **costs}
     hidden = _select_crowded_folders(costs, excess, _HIDDEN_FOLDER_MOUNTS, writable_folders)
     warnings = []
     if hidden:
@@ -85,7 +85,7 @@ def cover_paths(filesystem: HostFilesystem) -> HostFilesystem:
     )
 
 
-def find_parent_folders(paths: Iterable[Path], writable_folders: Sequence[Path]) -> tuple[Path, ...]:
+def _find_parent_folders(paths: Iterable[Path], writable_folders: Sequence[Path]) -> tuple[Path, ...]:
     """Return the folders between the writable folders and `paths`: moving one of them would move the path, too."""
     parents = set[Path]()
     for path in paths:
@@ -102,7 +102,7 @@ def _select_read_only(
     covered = frozenset(read_only)
     others = (*filesystem.hidden_files, *filesystem.hidden_folders, *writable_folders)
     paths = [*read_only, *(path for path in others if covered.isdisjoint(path.parents))]
-    return read_only, find_parent_folders(paths, writable_folders)
+    return read_only, _find_parent_folders(paths, writable_folders)
 
 
 def _select_crowded_folders(

@@ -91,7 +91,7 @@ class MountPlaceholders:
 
         state_folder = str(self._state_folder)
         command = build_python_command(
-            f"from ask.safety.placeholders import clean_after_kill; clean_after_kill({state_folder!r})"
+            f"from ask.safety.placeholders import _clean_after_kill; _clean_after_kill({state_folder!r})"
         )
         with suppress(OSError):  # then the next run cleans up
             self._cleaner = Popen(
@@ -115,7 +115,7 @@ class MountPlaceholders:
             self._cleaner = None
 
 
-def clean_after_kill(state_folder: str) -> None:
+def _clean_after_kill(state_folder: str) -> None:
     """Remove the placeholders of a run that has just been killed."""
     for delay in _RETRY_DELAYS:
         time.sleep(delay)

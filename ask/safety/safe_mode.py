@@ -108,7 +108,7 @@ class SafeModeSession:
 
     def _open_confinement(self, uses_network: bool) -> Sandbox | FileConfinement:
         if self.level == SANDBOX_LEVEL:
-            return Sandbox(self.sandbox_config, during_start=partial(import_next_modules, uses_network))
+            return Sandbox(self.sandbox_config, during_start=partial(_import_next_modules, uses_network))
         from ask.safety.file_confinement import FileConfinement
 
         return FileConfinement(self.sandbox_config)
@@ -208,7 +208,7 @@ def prepare_sandbox_config(
     )
 
 
-def import_next_modules(uses_network: bool) -> None:
+def _import_next_modules(uses_network: bool) -> None:
     """Import what the run needs next, while the sandbox starts."""
     import ask.history.recorder  # noqa: F401
 

@@ -81,7 +81,7 @@ _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _OTHER_PROCESS = (ArgumentCheck(0, equal_to=0, negated=True),)
 
 
-def exclude_values(argument_index: int, values: Iterable[int], mask: int = 0) -> tuple[ArgumentCheck, ...]:
+def _exclude_values(argument_index: int, values: Iterable[int], mask: int = 0) -> tuple[ArgumentCheck, ...]:
     """Build checks that an argument is none of the values."""
     return tuple(ArgumentCheck(argument_index, equal_to=value, negated=True, mask=mask) for value in values)
 
@@ -105,13 +105,13 @@ RULES = (
     *(SeccompRule("ioctl", checks=(ArgumentCheck(1, equal_to=command),)) for command in (_TIOCSTI, _TIOCLINUX)),
     # Only TCP and UDP over IP: no MPTCP, UDP-Lite, SCTP, ICMP or raw packets. Unix sockets are refused because a socket
     # file in a writable folder could connect to a process outside, regardless of the network namespace.
-    SeccompRule("socket", _EAFNOSUPPORT, exclude_values(0, (_AF_INET, _AF_INET6))),
-    SeccompRule("socket", _ESOCKTNOSUPPORT, exclude_values(1, (_SOCK_STREAM, _SOCK_DGRAM), _SOCK_TYPE_MASK)),
+    SeccompRule("socket", _EAFNOSUPPORT, _exclude_values(0, (_AF_INET, _AF_INET6))),
+    SeccompRule("socket", _ESOCKTNOSUPPORT, _exclude_values(1, (_SOCK_STREAM, _SOCK_DGRAM), _SOCK_TYPE_MASK)),
     *(
         SeccompRule(
             "socket",
             _EPROTONOSUPPORT,
-            (ArgumentCheck(1, equal_to=kind, mask=_SOCK_TYPE_MASK), *exclude_values(2, (0, protocol))),
+            (ArgumentCheck(1, equal_to=kind, mask=_SOCK_TYPE_MASK), *_exclude_values(2, (0, protocol))),
         )
         for kind, protocol in ((_SOCK_STREAM, _IPPROTO_TCP), (_SOCK_DGRAM, _IPPROTO_UDP))
     ),
@@ -119,8 +119,8 @@ RULES = (
     SeccompRule("setsockopt", _ENOENT, (ArgumentCheck(1, equal_to=_IPPROTO_TCP), ArgumentCheck(2, equal_to=_TCP_ULP))),
     # A pair of stream or seqpacket sockets stays connected to each other; datagram sockets can be connected elsewhere,
     # and SOCK_RAW creates datagram sockets too.
-    SeccompRule("socketpair", _EAFNOSUPPORT, exclude_values(0, (_AF_UNIX,))),
-    SeccompRule("socketpair", checks=exclude_values(1, (_SOCK_STREAM, _SOCK_SEQPACKET), _SOCK_TYPE_MASK)),
+    SeccompRule("socketpair", _EAFNOSUPPORT, _exclude_values(0, (_AF_UNIX,))),
+    SeccompRule("socketpair", checks=_exclude_values(1, (_SOCK_STREAM, _SOCK_SEQPACKET), _SOCK_TYPE_MASK)),
     # Devices.
     *(SeccompRule("mknod", checks=(ArgumentCheck(1, mask=_S_IFMT, equal_to=kind),)) for kind in (_S_IFCHR, _S_IFBLK)),
     *(SeccompRule("mknodat", checks=(ArgumentCheck(2, mask=_S_IFMT, equal_to=kind),)) for kind in (_S_IFCHR, _S_IFBLK)),

@@ -33,7 +33,7 @@ def extract_json(response_text: str, find_problem: Callable[[Any], str]) -> tupl
     why a value is not accepted, or returns "".
     """
     first_result: tuple[Any, str] | None = None
-    for value in iter_json_values(response_text):
+    for value in _iter_json_values(response_text):
         result = value, find_problem(value)
         if not result[1]:
             return result
@@ -41,7 +41,7 @@ def extract_json(response_text: str, find_problem: Callable[[Any], str]) -> tupl
     return first_result or (None, NO_JSON_MESSAGE)
 
 
-def iter_json_values(text: str) -> Iterator[Any]:
+def _iter_json_values(text: str) -> Iterator[Any]:
     """Yield the JSON values in a text: all of it, its fenced blocks, values in prose."""
     for candidate in (text, *iter_code_blocks(text)):
         with suppress(*JSON_ERRORS):

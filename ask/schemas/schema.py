@@ -42,7 +42,7 @@ class JsonSchema:
     def _validator(self) -> Validator:
         from jsonschema_specifications import REGISTRY as SPECIFICATIONS
 
-        validator_class = guard_patterns(find_validator_class(self.value), self.value)
+        validator_class = guard_patterns(_find_validator_class(self.value), self.value)
         return validator_class(self.value, registry=SPECIFICATIONS, format_checker=validator_class.FORMAT_CHECKER)
 
     def describe_problems(self, value: Any) -> str:
@@ -58,7 +58,7 @@ class JsonSchema:
             return "$: it is nested too deeply"
         except OverflowError:
             return "$: it contains a number that is too large"
-        return "; ".join(format_validation_error(find_innermost(error)) for error in errors)
+        return "; ".join(_format_validation_error(_find_innermost(error)) for error in errors)
 
 
 class ResponseSchema(JsonSchema):
@@ -111,8 +111,8 @@ class LenientSchema(JsonSchema):
         from jsonschema.validators import extend
         from jsonschema_specifications import REGISTRY as SPECIFICATIONS
 
-        validator_class = guard_patterns(find_validator_class(self.value), self.value)
-        checks = {**validator_class.VALIDATORS, "enum": ignore_contradiction(validator_class.VALIDATORS["enum"])}
+        validator_class = guard_patterns(_find_validator_class(self.value), self.value)
+        checks = {**validator_class.VALIDATORS, "enum": _ignore_contradiction(validator_class.VALIDATORS["enum"])}
         checks = {name: self._ignore_errors(check) for name, check in checks.items()}
         lenient_class = cast("type[Validator]", extend(validator_class, checks))  # type: ignore[no-untyped-call]
         return lenient_class(self.value, registry=SPECIFICATIONS)
@@ -195,7 +195,7 @@ def _guard_patterns(validator_class: type[Validator], property_patterns: tuple[s
     return cast("type[Validator]", extend(validator_class, checks))  # type: ignore[no-untyped-call]
 
 
-def ignore_contradiction(check_enum: KeywordCheck) -> KeywordCheck:
+def _ignore_contradiction(check_enum: KeywordCheck) -> KeywordCheck:
     """Wrap the check of `enum` so that it passes if none of the values has the type beside it.
 
     Otherwise no call of the tool would pass: https://github.com/can1357/oh-my-pi/issues/2652
@@ -209,7 +209,7 @@ def ignore_contradiction(check_enum: KeywordCheck) -> KeywordCheck:
     return check_consistent_enum
 
 
-def find_validator_class(schema: Mapping[str, Any]) -> type[Validator]:
+def _find_validator_class(schema: Mapping[str, Any]) -> type[Validator]:
     """Return the validator class for the draft that a schema declares.
 
     It is the newest draft if the schema declares none, or one that is unknown.
@@ -222,7 +222,7 @@ def find_validator_class(schema: Mapping[str, Any]) -> type[Validator]:
     return validator_for(declared_schema, default=Draft202012Validator)
 
 
-def find_innermost(error: ValidationError) -> ValidationError:
+def _find_innermost(error: ValidationError) -> ValidationError:
     """Return the most relevant error inside a union such as `anyOf`."""
     from jsonschema.exceptions import UndefinedTypeCheck, best_match
 
@@ -232,7 +232,7 @@ def find_innermost(error: ValidationError) -> ValidationError:
         return error
 
 
-def format_validation_error(error: ValidationError | SchemaError) -> str:
+def _format_validation_error(error: ValidationError | SchemaError) -> str:
     return format_one_line(f"{error.json_path}: {error.message}", MAX_PROBLEM_LENGTH)
 
 
@@ -247,7 +247,7 @@ def parse_schema(value: Any) -> ResponseSchema:
         raise UsageError("--schema: nothing matches false", "true matches any JSON value")
     if not isinstance(value, dict):
         raise UsageError("--schema: a JSON Schema must be an object", 'for example {"type": "array", ...}')
-    validator_class = find_validator_class(value)
+    validator_class = _find_validator_class(value)
     draft = value.get("$schema", validator_class.META_SCHEMA["$schema"])
     if not isinstance(draft, str) or draft.rstrip("#") != str(validator_class.META_SCHEMA["$schema"]).rstrip("#"):
         raise UsageError(f"--schema: unknown $schema {draft!r}", "use a draft of JSON Schema, or remove $schema")
@@ -257,9 +257,9 @@ def parse_schema(value: Any) -> ResponseSchema:
         )
     try:
         validator_class.check_schema(value)
-        check_references(value, validator_class)
+        _check_references(value, validator_class)
     except SchemaError as error:
-        problem = format_validation_error(error)
+        problem = _format_validation_error(error)
         if error.validator_value == "regex":
             reason = f"{error.json_path}: not a regular expression that Python supports: {error.instance!r}"
             problem = format_one_line(reason, MAX_PROBLEM_LENGTH)
@@ -272,7 +272,7 @@ def parse_schema(value: Any) -> ResponseSchema:
     return ResponseSchema(value)
 
 
-def check_references(schema: Mapping[str, Any], validator_class: type[Validator]) -> None:
+def _check_references(schema: Mapping[str, Any], validator_class: type[Validator]) -> None:
     """Raise Unresolvable for a reference without a target.
 
     Nothing is fetched: the target must be in the schema, or be the meta-schema of a draft.

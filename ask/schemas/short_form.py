@@ -122,7 +122,7 @@ class _ShortFormParser:
         while self.take(r"\|\s*"):
             choices.append(self.parse_single_type())
         self._depth -= 1
-        return make_union(choices)
+        return _make_union(choices)
 
     def parse_single_type(self) -> SchemaDict:
         """Parse one member of a union."""
@@ -148,7 +148,7 @@ class _ShortFormParser:
         return re.sub(r"\\(.)", r"\1", self.expect(QUOTED_PATTERN, "unclosed quote")[1:-1])
 
 
-def make_union(choices: list[SchemaDict]) -> SchemaDict:
+def _make_union(choices: list[SchemaDict]) -> SchemaDict:
     """Return a schema that accepts what any of the given schemas accepts."""
     if {} in choices:
         return {}

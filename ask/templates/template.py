@@ -259,16 +259,16 @@ def read_all_templates(user_folder: Path, warn: Callable[[str], None]) -> list[T
 
 def parse_template(file: Path, text: str) -> Template:
     """Parse the text of a prompt file, or raise a ConfigError that names the line."""
-    front_matter, body = split_front_matter(file, text)
-    values = parse_front_matter(file, front_matter)
+    front_matter, body = _split_front_matter(file, text)
+    values = _parse_front_matter(file, front_matter)
     template = Template(file.stem, file, prompt=body.strip(), **values._asdict())
     if any(placeholder.name == INPUT_NAME for placeholder in find_placeholders(template.system)):
         hint = "use it in the prompt instead: input must not become part of the system prompt"
-        raise make_template_error(file, find_key_line(front_matter, "system"), "{{input}} is used in system", hint)
+        raise _make_template_error(file, _find_key_line(front_matter, "system"), "{{input}} is used in system", hint)
     return template
 
 
-def split_front_matter(file: Path, text: str) -> tuple[list[str], str]:
+def _split_front_matter(file: Path, text: str) -> tuple[list[str], str]:
     """Split a text into the lines of its front matter and its body.
 
     The first line of the front matter is empty in place of the opening +++, so that line numbers stay correct.
@@ -276,23 +276,23 @@ def split_front_matter(file: Path, text: str) -> tuple[list[str], str]:
     lines = text.split("\n")
     first_line = lines[0].rstrip()
     if first_line == YAML_FENCE:
-        raise make_template_error(file, 1, "it starts with ---", "put TOML between two +++ lines")
+        raise _make_template_error(file, 1, "it starts with ---", "put TOML between two +++ lines")
     if first_line != FENCE:
         return [], text
     for number, line in enumerate(lines[1:], start=1):
         if line.rstrip() == FENCE:
             return ["", *lines[1:number]], "\n".join(lines[number + 1 :])
-    raise make_template_error(file, 1, "the second +++ line is missing", "add it after the TOML")
+    raise _make_template_error(file, 1, "the second +++ line is missing", "add it after the TOML")
 
 
-def parse_front_matter(file: Path, lines: Sequence[str]) -> FrontMatter:
+def _parse_front_matter(file: Path, lines: Sequence[str]) -> FrontMatter:
     """Parse and validate the TOML in these lines."""
     import tomllib
 
     def refuse_key(path: ValuePath, _: Any) -> NoReturn:
         key, known_keys = str(path[0]), FrontMatter._fields
         hint = f"known keys: {', '.join(known_keys)}"
-        raise make_template_error(file, find_key_line(lines, key), format_unknown_key(key, known_keys), hint)
+        raise _make_template_error(file, _find_key_line(lines, key), format_unknown_key(key, known_keys), hint)
 
     try:
         values = tomllib.loads("\n".join(lines))
@@ -300,23 +300,25 @@ def parse_front_matter(file: Path, lines: Sequence[str]) -> FrontMatter:
         location = LINE_NUMBER_PATTERN.search(str(error))
         reason = LINE_NUMBER_PATTERN.sub("", str(error)).removesuffix(" (at end of document)")
         line = int(location[1]) if location else len(lines)
-        raise make_template_error(file, line, f"invalid TOML ({reason})") from error
+        raise _make_template_error(file, line, f"invalid TOML ({reason})") from error
     try:
         front_matter = parse_value(values, FrontMatter, on_unknown_key=refuse_key)
     except WrongTypeError as error:
-        raise make_template_error(file, find_key_line(lines, str(error.path[0])), str(error)) from None
+        raise _make_template_error(file, _find_key_line(lines, str(error.path[0])), str(error)) from None
     for task in front_matter.tasks:
         if not NAME_PATTERN.fullmatch(task):
-            raise make_template_error(file, find_key_line(lines, task), f"{task!r} is not a valid task name", NAME_RULE)
-    check_options(f"{file}, line {find_key_line(lines, 'options')}", dict(front_matter.options))
+            raise _make_template_error(
+                file, _find_key_line(lines, task), f"{task!r} is not a valid task name", NAME_RULE
+            )
+    check_options(f"{file}, line {_find_key_line(lines, 'options')}", dict(front_matter.options))
     return front_matter
 
 
-def find_key_line(lines: Sequence[str], key: str) -> int:
+def _find_key_line(lines: Sequence[str], key: str) -> int:
     """Find the first line that seems to contain a key or its table; 1 if there is none."""
     pattern = re.compile(rf"""\s*\[?\s*(\w+\s*\.\s*)?["']?{re.escape(key)}["']?\s*[\]=.]""")
     return next((number for number, line in enumerate(lines, start=1) if pattern.match(line)), 1)
 
 
-def make_template_error(file: Path, line: int, reason: str, hint: str = "correct that line") -> ConfigError:
+def _make_template_error(file: Path, line: int, reason: str, hint: str = "correct that line") -> ConfigError:
     return ConfigError(f"{file}, line {line}: {reason}", hint)

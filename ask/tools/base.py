@@ -21,7 +21,7 @@ class ToolError(Exception):
     """An error in a tool call; the message is written for the model, which gets it as the result."""
 
 
-def skip_backup(path: Path, new_content: bytes, folder_fd: int | None) -> None:
+def _skip_backup(path: Path, new_content: bytes, folder_fd: int | None) -> None:
     """Back up nothing: for runs without history, and for tools that cannot reach the backups."""
 
 
@@ -83,7 +83,7 @@ class ToolContext(NamedTuple):
     command_timeout: float
     overflow_directory: Path
     on_output: Callable[[str], None]
-    before_write: Callable[[Path, bytes, int | None], None] = skip_backup
+    before_write: Callable[[Path, bytes, int | None], None] = _skip_backup
     max_result_length: int = MAX_RESULT_LENGTH
     redactor: Redactor = NO_SECRETS
     restrict_hosts: frozenset[str] | None = None

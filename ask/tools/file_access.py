@@ -332,7 +332,7 @@ def open_existing_folder(start: Path | str, names: Sequence[str]) -> Iterator[in
         os.close(folder)
 
 
-def check_approved_target(display_name: str, approved_file: ApprovedFile | None, target: FileTarget) -> None:
+def _check_approved_target(display_name: str, approved_file: ApprovedFile | None, target: FileTarget) -> None:
     """Refuse a write to any file except the approved one, or if that file has changed since.
 
     Raises:
@@ -370,7 +370,7 @@ def write_regular_file(display_name: str, path: Path, data: bytes, context: Tool
             _require_regular_file(display_name, target.stat_result)
             if not os.access(target.name, os.W_OK, dir_fd=target.dir_fd):
                 raise PermissionError
-        check_approved_target(display_name, context.approved_file, target)
+        _check_approved_target(display_name, context.approved_file, target)
         missing_count = len(target.missing_folders)
         if missing_count > _MAX_CREATED_FOLDERS:
             raise ToolError(

@@ -32,14 +32,14 @@ def find_equivalent_path(path: Path) -> Path:
 def _find_equivalents(folder: Path, name: str) -> list[str]:
     if name.isascii() and " " not in name:
         return []
-    normalized_name = normalize_name(name)
+    normalized_name = _normalize_name(name)
     try:
-        return [other for other in os.listdir(folder) if normalize_name(other) == normalized_name]
+        return [other for other in os.listdir(folder) if _normalize_name(other) == normalized_name]
     except OSError:
         return []
 
 
-def normalize_name(name: str) -> str:
+def _normalize_name(name: str) -> str:
     """Return the same text for all names that look the same."""
     if name.isascii():
         return name

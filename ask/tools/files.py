@@ -227,10 +227,10 @@ _MAX_EXCERPT_LENGTH = 200
 
 def adapt_line_ends(content: str, old_text: str) -> str:
     """Give the content of a file the line ends of the text that it replaces."""
-    return content.replace("\r\n", "\n").replace("\n", "\r\n") if has_crlf(old_text) else content
+    return content.replace("\r\n", "\n").replace("\n", "\r\n") if _has_crlf(old_text) else content
 
 
-def has_crlf(text: str) -> bool:
+def _has_crlf(text: str) -> bool:
     """Check whether most lines of a text end with CR LF."""
     return text.count("\r\n") * 2 > text.count("\n")
 
@@ -262,7 +262,7 @@ def replace_once(text: str, old_text: str, new_text: str) -> tuple[str, int]:
     if len(haystack) < len(text):
         start, end = _to_crlf_offset(text, start), _to_crlf_offset(text, end)
     example = text[start:end] if "\n" in text[start:end] else text
-    if not match_exactly and has_crlf(example):
+    if not match_exactly and _has_crlf(example):
         new_text = new_text.replace("\r\n", "\n").replace("\n", "\r\n")
     return text[:start] + new_text + text[end:], line
 

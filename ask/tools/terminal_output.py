@@ -59,10 +59,10 @@ def render_lines(text: str) -> str:
     """
     if not SPECIAL_CHARACTERS.search(text):
         return text
-    return "\n".join(map(render_line, text.split("\n")))
+    return "\n".join(map(_render_line, text.split("\n")))
 
 
-def render_line(line: str) -> str:
+def _render_line(line: str) -> str:
     """Return what is left of a line after carriage returns, backspaces and erasures."""
     end = "\r" if line.endswith("\r") else ""
     lines, last = [], ""

@@ -121,7 +121,7 @@ class BackupWriter:
         change = PathChange(path, self._ensure_folder(), None, frozenset([new_state]), root)
         if path not in self._recorded_paths:
             if entry is not None:
-                reason = find_size_error(entry, self._file_count, self._total_size)
+                reason = _find_size_error(entry, self._file_count, self._total_size)
                 if reason:
                     saved = SavedEntry.from_status(entry.path, entry.status, error=reason)
                 else:
@@ -267,7 +267,7 @@ class BackupWriter:
             remove_backup_set(self._folder)
 
 
-def find_size_error(entry: OpenEntry, file_count: int, total_size: int) -> str:
+def _find_size_error(entry: OpenEntry, file_count: int, total_size: int) -> str:
     """Return why a file is too large to be backed up in addition to others; "" for anything else."""
     size = entry.status.st_size
     if not entry.is_regular_file:
@@ -284,7 +284,7 @@ def count_too_large(changes: Iterable[PathChange]) -> int:
     too_large = file_count = total_size = 0
     for change in changes:
         with suppress(OSError), open_entry(change.path, change.trusted_root) as entry:
-            if entry and find_size_error(entry, file_count, total_size):
+            if entry and _find_size_error(entry, file_count, total_size):
                 too_large += 1
             elif entry and entry.is_regular_file:
                 file_count += 1

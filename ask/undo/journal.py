@@ -202,7 +202,7 @@ def read_backup_set(folder: Path) -> BackupSet | None:
     An unreadable or invalid journal is a FileError.
     """
     journal = folder / JOURNAL_NAME
-    with convert_read_errors(journal):
+    with _convert_read_errors(journal):
         try:
             # Text after the last newline is an incomplete line, and the write that it announces never started.
             lines = journal.read_bytes().split(b"\n")[:-1]
@@ -233,7 +233,7 @@ def read_backup_set(folder: Path) -> BackupSet | None:
 
 
 @contextmanager
-def convert_read_errors(path: Path) -> Iterator[None]:
+def _convert_read_errors(path: Path) -> Iterator[None]:
     """Turn errors of reading a file in a backup set into a FileError."""
     try:
         yield
@@ -250,7 +250,7 @@ def complete_changes(backup_set: BackupSet) -> BackupSet:
     """
     if not backup_set.has_snapshot or backup_set.has_diff:
         return backup_set
-    with convert_read_errors(backup_set.folder / MANIFEST_NAME):
+    with _convert_read_errors(backup_set.folder / MANIFEST_NAME):
         changes = {change.path: change for change in find_folder_changes(backup_set.folder)}
     return backup_set._replace(changes={**backup_set.changes, **changes})
 
@@ -350,7 +350,7 @@ def lock_backup_sets(backup_sets: Iterable[BackupSet]) -> Iterator[None]:
     with ExitStack() as stack:
         for backup_set in backup_sets:
             path = backup_set.folder / JOURNAL_NAME
-            with convert_read_errors(path):
+            with _convert_read_errors(path):
                 journal = stack.enter_context(path.open("rb+"))
             if not try_lock(journal.fileno()):
                 raise FileError("a run that changed these files is still running", "try again when it has finished")

@@ -72,12 +72,12 @@ ProgressCallback = Callable[[str, int, int], None]
 """Reports progress of a step of the work, such as "comparing", with the number of files done and in total."""
 
 
-def ignore_progress(work: str, done: int, total: int) -> None:
+def _ignore_progress(work: str, done: int, total: int) -> None:
     """Report nothing."""
 
 
 def plan_restore(
-    changes: Iterable[PathChange], *, force: bool = False, progress: ProgressCallback = ignore_progress
+    changes: Iterable[PathChange], *, force: bool = False, progress: ProgressCallback = _ignore_progress
 ) -> list[RestoreStep]:
     """Plan a step for each changed path, sorted by path.
 
@@ -87,17 +87,17 @@ def plan_restore(
     sorted_changes = sorted(changes, key=lambda change: change.path.parts)
     for done, change in enumerate(sorted_changes):
         progress("comparing", done, len(sorted_changes))
-        steps.append(RestoreStep(change, determine_status(change, force=force)))
-    occupied_folders = find_occupied_folders(steps)
+        steps.append(RestoreStep(change, _determine_status(change, force=force)))
+    occupied_folders = _find_occupied_folders(steps)
     return [step._replace(status=occupied_folders.get(step.change.path, step.status)) for step in steps]
 
 
-def determine_status(change: PathChange, *, force: bool) -> RestoreStatus:
+def _determine_status(change: PathChange, *, force: bool) -> RestoreStatus:
     """Determine what an undo does to a path, from its current state."""
     if change.backup_error:
         return RestoreStatus.NO_BACKUP
     current_state = read_current_state(change)
-    if change.root is None and not is_plain_file(change.path, current_state):
+    if change.root is None and not _is_plain_file(change.path, current_state):
         return RestoreStatus.NOT_A_FILE
     if current_state.matches(change.original_state):
         return RestoreStatus.UNCHANGED
@@ -116,13 +116,13 @@ def read_current_state(change: PathChange) -> PathState:
         raise FileError(f"cannot read {escape_for_display(str(change.path))} ({error.strerror})") from error
 
 
-def is_plain_file(path: Path, state: PathState) -> bool:
+def _is_plain_file(path: Path, state: PathState) -> bool:
     """Check that a file, or nothing, is at a path that contains no link, as it was when a tool wrote there."""
     is_moved = os.path.realpath(path) != str(path) or path.parent.is_file()
     return (state.is_file or state == ABSENT_STATE) and not is_moved
 
 
-def find_occupied_folders(steps: Sequence[RestoreStep]) -> dict[Path, RestoreStatus]:
+def _find_occupied_folders(steps: Sequence[RestoreStep]) -> dict[Path, RestoreStatus]:
     """Find the folders to remove or to replace that contain something else, and the new status of each."""
     removed_paths = {step.change.path for step in steps if step.status is RestoreStatus.REMOVE}
     occupied_folders: dict[Path, RestoreStatus] = {}
@@ -131,7 +131,7 @@ def find_occupied_folders(steps: Sequence[RestoreStep]) -> dict[Path, RestoreSta
         is_inside_removed = status is RestoreStatus.REMOVE and path.parent in removed_paths
         if status not in ACTION_STATUSES or change.original_state.is_folder or is_inside_removed:
             continue
-        if not is_current_folder(change):
+        if not _is_current_folder(change):
             continue
         for inner_path in (Path(entry.path) for entry in walk_tree(path)):
             if inner_path == path or inner_path in removed_paths:
@@ -146,7 +146,7 @@ def find_occupied_folders(steps: Sequence[RestoreStep]) -> dict[Path, RestoreSta
     return occupied_folders
 
 
-def is_current_folder(change: PathChange) -> bool:
+def _is_current_folder(change: PathChange) -> bool:
     """Check whether a folder is now at a path in a folder of a safe run."""
     with suppress(OSError), open_entry(change.path, change.trusted_root) as entry:
         return bool(change.root and entry and entry.is_folder)
@@ -154,7 +154,7 @@ def is_current_folder(change: PathChange) -> bool:
 
 
 def apply_restore(
-    steps: Sequence[RestoreStep], backups: BackupWriter, progress: ProgressCallback = ignore_progress
+    steps: Sequence[RestoreStep], backups: BackupWriter, progress: ProgressCallback = _ignore_progress
 ) -> list[RestoreStep]:
     """Execute the steps, after backing up what they replace.
 
@@ -167,7 +167,7 @@ def apply_restore(
     pending_changes = [step.change for step in steps if step.status in ACTION_STATUSES]
     for done, change in enumerate(pending_changes):
         progress("checking", done, len(pending_changes))
-        check_restorable(change)
+        _check_restorable(change)
     try:
         for done, change in enumerate(pending_changes):
             progress("backing up the current state", done, len(pending_changes))
@@ -188,11 +188,11 @@ def apply_restore(
         for step in steps
         if step.status in (RestoreStatus.REMOVE, RestoreStatus.TOO_DEEP)
         and step.change.is_folder_change
-        and is_current_folder(step.change)
+        and _is_current_folder(step.change)
     ]
 
 
-def check_restorable(change: PathChange) -> None:
+def _check_restorable(change: PathChange) -> None:
     """Check that a path can be restored; if not, raise a FileError."""
     name = escape_for_display(str(change.path))
     folder = next(folder for folder in change.path.parents if folder.exists())

@@ -96,7 +96,7 @@ class SavedEntry(NamedTuple):
         """Make the entry of a path, by default with the digest of a file whose content is not read."""
         owner = status.st_mode, status.st_uid, status.st_gid
         times = status.st_size, status.st_mtime_ns, status.st_ctime_ns
-        content = content or make_stat_digest(status)
+        content = content or _make_stat_digest(status)
         return SavedEntry(path, *owner, *times, status.st_ino, status.st_nlink, content, copy, error)
 
     @property
@@ -124,7 +124,7 @@ class SavedEntry(NamedTuple):
         if not self.copy:
             return self
         with (folder / self.copy).open("rb") as file:
-            return self if self.size > MAX_BACKUP_SIZE else self._replace(content=compute_digest(file))
+            return self if self.size > MAX_BACKUP_SIZE else self._replace(content=_compute_digest(file))
 
 
 class OpenEntry(NamedTuple):
@@ -233,16 +233,16 @@ def read_entry_state(entry: OpenEntry) -> PathState:
             suppress(PermissionError),
             os.fdopen(os.open(entry.name, FILE_FLAGS, dir_fd=entry.parent_fd), "rb") as file,
         ):
-            return PathState(compute_digest(file), mode)
-    return PathState(make_stat_digest(entry.status), mode)
+            return PathState(_compute_digest(file), mode)
+    return PathState(_make_stat_digest(entry.status), mode)
 
 
-def compute_digest(file: BufferedReader) -> str:
+def _compute_digest(file: BufferedReader) -> str:
     """Compute the SHA-256 digest of the rest of an open file, in hexadecimal."""
     return file_digest(file, "sha256").hexdigest()
 
 
-def make_stat_digest(status: os.stat_result) -> str:
+def _make_stat_digest(status: os.stat_result) -> str:
     """Make the replacement for the digest of a file whose content is not read."""
     return f"{status.st_size} {status.st_mtime_ns}"
 

@@ -54,7 +54,7 @@ class SlashCommand(NamedTuple):
 SLASH_COMMANDS: dict[str, SlashCommand] = {}
 
 
-def slash_command(arguments: str, description: str, *, is_multiline: bool = False) -> Callable[[Execute], Execute]:
+def _slash_command(arguments: str, description: str, *, is_multiline: bool = False) -> Callable[[Execute], Execute]:
     """Register a function as the slash command of its name."""
 
     def register(function: Execute) -> Execute:
@@ -94,33 +94,33 @@ def parse_input(text: str) -> tuple[SlashCommand, str] | str:
     return command, argument
 
 
-@slash_command("[NAME]", "Use this model, also as provider:model.")
+@_slash_command("[NAME]", "Use this model, also as provider:model.")
 def model(session: ChatSession, name: str) -> None:
     if name:
         from ask.agent.model_selection import ModelSelection
 
         current = session.request.endpoint.provider_name
         session.switch_endpoint(ModelSelection(model=name, conversation_model=(current, "")))
-    print_endpoint(session)
+    _print_endpoint(session)
 
 
-@slash_command("[NAME]", "Use this provider.")
+@_slash_command("[NAME]", "Use this provider.")
 def provider(session: ChatSession, name: str) -> None:
     if name:
         from ask.agent.model_selection import ModelSelection
 
         session.switch_endpoint(ModelSelection(provider=name))
-    print_endpoint(session)
+    _print_endpoint(session)
     if not name:
         session.print_line(f"Providers: {', '.join(session.app.provider_names)}")
 
 
-def print_endpoint(session: ChatSession) -> None:
+def _print_endpoint(session: ChatSession) -> None:
     endpoint = session.request.endpoint
     session.print_line(f"Using {endpoint.model} ({endpoint.provider_name})")
 
 
-@slash_command("[TEXT]", "Replace the extra system prompt (@FILE; - removes it).", is_multiline=True)
+@_slash_command("[TEXT]", "Replace the extra system prompt (@FILE; - removes it).", is_multiline=True)
 def system(session: ChatSession, text: str) -> None:
     if text:
         session.set_extra_system_prompt("" if text == "-" else text)
@@ -128,7 +128,7 @@ def system(session: ChatSession, text: str) -> None:
     session.print_line(f"Extra system prompt:\n{extra}" if extra else "No extra system prompt")
 
 
-@slash_command("[on|off|list]", "Enable, disable or list the tools.")
+@_slash_command("[on|off|list]", "Enable, disable or list the tools.")
 def tools(session: ChatSession, mode: str) -> None:
     if mode in ("on", "off"):
         session.enable_tools(enabled=mode == "on")
@@ -140,7 +140,7 @@ def tools(session: ChatSession, mode: str) -> None:
     session.print_line(f"Tools{level}: {', '.join(names)}" if names else "Tools are disabled")
 
 
-@slash_command("[on|files]", "Enable safe mode until the chat ends.")
+@_slash_command("[on|files]", "Enable safe mode until the chat ends.")
 def safe(session: ChatSession, mode: str) -> None:
     if mode not in ("", "on", "files"):
         raise UsageError(f"/safe accepts on or files, not {mode!r}", "safe mode stays on until the chat ends")
@@ -154,7 +154,7 @@ def safe(session: ChatSession, mode: str) -> None:
         session.print_line(f"Safe mode is on (level {safe_mode.level}): tools can write only to {folders}")
 
 
-@slash_command("PATH", "Attach a file, folder, image, PDF or URL.")
+@_slash_command("PATH", "Attach a file, folder, image, PDF or URL.")
 def file(session: ChatSession, path: str) -> None:
     from ask.attachments import describe_attachment
 
@@ -171,12 +171,12 @@ def file(session: ChatSession, path: str) -> None:
         session.print_line(line)
 
 
-@slash_command("", "Send the last message again, replacing its answer.")
+@_slash_command("", "Send the last message again, replacing its answer.")
 def retry(session: ChatSession, _: str) -> None:
     session.resend_last_message()
 
 
-@slash_command("[TEXT]", "Edit the last message and send it again.", is_multiline=True)
+@_slash_command("[TEXT]", "Edit the last message and send it again.", is_multiline=True)
 def edit(session: ChatSession, text: str) -> None:
     if text:
         session.resend_last_message(text)
@@ -184,7 +184,7 @@ def edit(session: ChatSession, text: str) -> None:
         session.draft = f"/edit {session.find_last_turn().words}"
 
 
-@slash_command("", "Remove the last message and its answer.")
+@_slash_command("", "Remove the last message and its answer.")
 def drop(session: ChatSession, _: str) -> None:
     dropped = session.drop_last_message()
     if dropped.has_response:
@@ -194,7 +194,7 @@ def drop(session: ChatSession, _: str) -> None:
         session.print_line(f"Removed the {kind} message {format_one_line(dropped.user_message.content, MAX_EXCERPT)!r}")
 
 
-@slash_command("[OPTIONS]", "Restore the files that the last run changed.")
+@_slash_command("[OPTIONS]", "Restore the files that the last run changed.")
 def undo(session: ChatSession, options: str) -> None:
     import click
 
@@ -213,12 +213,12 @@ def undo(session: ChatSession, options: str) -> None:
         raise UsageError(error.format_message().rstrip("."), "see /undo --help") from None
 
 
-@slash_command("", "Replace older messages with a summary.")
+@_slash_command("", "Replace older messages with a summary.")
 def compact(session: ChatSession, _: str) -> None:
     session.compact()
 
 
-@slash_command("FILE", "Export the conversation to a .md, .json or .html file.")
+@_slash_command("FILE", "Export the conversation to a .md, .json or .html file.")
 def save(session: ChatSession, path: str) -> None:
     from pathlib import Path
 
@@ -231,14 +231,14 @@ def save(session: ChatSession, path: str) -> None:
     session.print_line(f"Wrote {path}", {path: file})
 
 
-@slash_command("", "Show the tokens and cost of this chat.")
+@_slash_command("", "Show the tokens and cost of this chat.")
 def cost(session: ChatSession, _: str) -> None:
     from ask.render.plain import format_usage
 
     session.print_line(f"{format_count(session.message_count, 'message')}, {format_usage(session.totals)}")
 
 
-@slash_command("[ID]", "Continue a saved conversation (number, id or title).")
+@_slash_command("[ID]", "Continue a saved conversation (number, id or title).")
 def resume(session: ChatSession, reference: str) -> None:
     saved = session.find_saved_conversations(reference)
     found = [title for title in saved if title.id != session.request.conversation_id]
@@ -252,7 +252,7 @@ def resume(session: ChatSession, reference: str) -> None:
         session.resume_conversation(found[0].id)
         messages = sum(message.role == "user" for message in session.request.message_history)
         session.print_line(f"Resumed {format_one_line(found[0].title)} ({format_count(messages, 'message')})")
-        print_endpoint(session)
+        _print_endpoint(session)
         session.show_unanswered()
         return
     from shutil import get_terminal_size
@@ -265,13 +265,13 @@ def resume(session: ChatSession, reference: str) -> None:
     session.draft = "/resume "
 
 
-@slash_command("", "Start a new conversation.")
+@_slash_command("", "Start a new conversation.")
 def clear(session: ChatSession, _: str) -> None:
     session.start_new_conversation()
     session.print_line("Started a new conversation")
 
 
-@slash_command("", "List the commands and keys.")
+@_slash_command("", "List the commands and keys.")
 def help_(session: ChatSession, _: str) -> None:
     from ask.cli.help_format import HelpFormatter
 
@@ -280,7 +280,7 @@ def help_(session: ChatSession, _: str) -> None:
     session.print_line(formatter.getvalue().removesuffix("\n"))
 
 
-@slash_command("", "Quit, like exit, quit and Ctrl-D.")
+@_slash_command("", "Quit, like exit, quit and Ctrl-D.")
 def exit_(session: ChatSession, _: str) -> None:
     """Do nothing: the loop ends by itself on one of `EXIT_COMMANDS`."""
 

@@ -57,7 +57,7 @@ class KeyParser(Vt100Parser):
                 super().feed(match[0])
                 self.feed(data[position:])
                 return
-            super().feed(decode_sequence(match[0]))
+            super().feed(_decode_sequence(match[0]))
         rest = data[position:]
         if incomplete := INCOMPLETE_PATTERN.search(rest):
             self._incomplete, rest = incomplete[0], rest[: incomplete.start()]
@@ -72,17 +72,17 @@ class KeyParser(Vt100Parser):
         super().flush()
 
 
-def decode_sequence(sequence: str) -> str:
+def _decode_sequence(sequence: str) -> str:
     """Convert a sequence to one that prompt_toolkit knows; "" if it is not a key."""
     key = KEY_PATTERN.fullmatch(sequence)
     if key is None:
         return sequence if sequence in ANSI_SEQUENCES else ""
     if key["event"] == RELEASED:
         return ""
-    return decode_key(int(key["code"] or key["u_code"]), int(key["modifiers"] or key["u_modifiers"] or 1) - 1)
+    return _decode_key(int(key["code"] or key["u_code"]), int(key["modifiers"] or key["u_modifiers"] or 1) - 1)
 
 
-def decode_key(code: int, modifiers: int) -> str:
+def _decode_key(code: int, modifiers: int) -> str:
     """Return the older form of a key that is pressed together with modifiers."""
     if code in (ord("\r"), KEYPAD_ENTER):
         return "\x1b\r" if modifiers & (SHIFT | ALT | CTRL) else "\r"

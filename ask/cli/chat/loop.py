@@ -20,17 +20,17 @@ def run_chat(options: RunOptions) -> int:
     """Run a chat until the user quits; return the exit code."""
     with open_session(quiet=options.quiet, plain=options.plain, verbose=options.verbose) as app:
         session = ChatSession(options, app)
-        app.cleanup.callback(print_conversation_id, session)
+        app.cleanup.callback(_print_conversation_id, session)
         first_message = decode_argument(" ".join(options.words))
         outputs = (sys.stdout, sys.stderr)
         has_terminal = any(stream is not None and stream.isatty() for stream in outputs)
         if sys.stdin is None or not sys.stdin.isatty() or not has_terminal:
-            return run_piped_chat(session, first_message)
-        run_interactive_chat(session, first_message)
+            return _run_piped_chat(session, first_message)
+        _run_interactive_chat(session, first_message)
     return 0
 
 
-def print_conversation_id(session: ChatSession) -> None:
+def _print_conversation_id(session: ChatSession) -> None:
     if session.is_saved:
         session.console.print_dim(f"· conversation {session.request.conversation_id}\n")
 
@@ -38,12 +38,12 @@ def print_conversation_id(session: ChatSession) -> None:
 # On a terminal
 
 
-def run_interactive_chat(session: ChatSession, first_message: str) -> None:
+def _run_interactive_chat(session: ChatSession, first_message: str) -> None:
     """Read and handle messages and slash commands until the user quits."""
     from ask.cli.chat.prompt import ChatPrompt, prepare_terminal
 
     session.is_interactive = True
-    print_greeting(session)
+    _print_greeting(session)
     prompt = ChatPrompt(session)
     session.has_typeahead = prompt.has_typeahead
     with prepare_terminal(prompt):
@@ -56,7 +56,7 @@ def run_interactive_chat(session: ChatSession, first_message: str) -> None:
                 if is_exit_command(text):
                     return
                 if text.strip():
-                    initial_text = handle_input(session, text)
+                    initial_text = _handle_input(session, text)
             except EOFError:
                 return
             except KeyboardInterrupt:
@@ -68,7 +68,7 @@ def run_interactive_chat(session: ChatSession, first_message: str) -> None:
                 session.command_console.print_notice(format_one_line(str(error)))
 
 
-def print_greeting(session: ChatSession) -> None:
+def _print_greeting(session: ChatSession) -> None:
     request = session.request
     target = f"{request.endpoint.model} ({request.endpoint.provider_name})"
     messages = sum(message.role == "user" for message in request.message_history)
@@ -76,7 +76,7 @@ def print_greeting(session: ChatSession) -> None:
     session.console.print_notice(f"chatting with {target}{past}; /help lists commands, Ctrl-D quits")
 
 
-def handle_input(session: ChatSession, text: str) -> str:
+def _handle_input(session: ChatSession, text: str) -> str:
     """Execute a slash command or send a message; return text for the user to correct or complete, or ""."""
     try:
         parsed = parse_input(text)
@@ -84,15 +84,15 @@ def handle_input(session: ChatSession, text: str) -> str:
         session.command_console.print_notice(str(error))
         return text
     if isinstance(parsed, str):
-        report_errors(session, partial(session.send_message, parsed))
+        _report_errors(session, partial(session.send_message, parsed))
     else:
         command, argument = parsed
-        report_errors(session, partial(command.execute, session, argument))
+        _report_errors(session, partial(command.execute, session, argument))
     draft, session.draft = session.draft, ""
     return draft
 
 
-def report_errors(session: ChatSession, action: Callable[[], None]) -> int:
+def _report_errors(session: ChatSession, action: Callable[[], None]) -> int:
     """Execute an action and print its error; return the exit code.
 
     `BrokenOutputError` and `RunInterruptedError` are for the caller.
@@ -111,25 +111,25 @@ def report_errors(session: ChatSession, action: Callable[[], None]) -> int:
 # Without a terminal
 
 
-def run_piped_chat(session: ChatSession, first_message: str) -> int:
+def _run_piped_chat(session: ChatSession, first_message: str) -> int:
     """Answer each line of standard input; return the exit code of the last failure, or 0.
 
     Slash commands are not recognized: the lines may come from an untrusted source.
     """
     code = 0
     notify = session.command_console.print_notice
-    for text in read_messages(first_message, session.request.settings.stdin_limit, notify):
+    for text in _read_messages(first_message, session.request.settings.stdin_limit, notify):
         if isinstance(text, FileError):  # as a message that the provider refuses, it does not end the chat
             notify(format_one_line(str(text)))
             code = text.exit_code
             continue
         if is_exit_command(text):
             break
-        code = report_errors(session, partial(session.send_message, text)) or code
+        code = _report_errors(session, partial(session.send_message, text)) or code
     return code
 
 
-def read_messages(first_message: str, limit: int, notify: Callable[[str], None]) -> Iterator[str | FileError]:
+def _read_messages(first_message: str, limit: int, notify: Callable[[str], None]) -> Iterator[str | FileError]:
     """Yield the first message, if any, then each nonempty line of standard input as it arrives.
 
     Instead of a line that is not text or is longer than `limit` bytes, its error is yielded.

@@ -73,7 +73,7 @@ class ChatPrompt:
             history=PromptHistory(history_file, session.redact) if save_history else InMemoryHistory(),
             completer=ChatCompleter(session),
             complete_while_typing=False,
-            key_bindings=create_key_bindings(multiline=not self._is_dumb_terminal),
+            key_bindings=_create_key_bindings(multiline=not self._is_dumb_terminal),
             enable_suspend=True,
             erase_when_done=True,  # prompt_toolkit garbles text that is longer than the screen; see read_message()
             enable_open_in_editor=True,
@@ -109,7 +109,7 @@ class ChatPrompt:
             return decode_argument(self._prompt_session.prompt(default=initial_text)).rstrip()
         output = self._prompt_session.output
         try:
-            with exit_prompt_on_signal(self._prompt_session.app):
+            with _exit_prompt_on_signal(self._prompt_session.app):
                 text = decode_argument(self._prompt_session.prompt(default=initial_text)).rstrip()
         except SystemExit:  # raised by a signal; prompt_toolkit does not restore the terminal then
             output.reset_attributes()
@@ -121,12 +121,12 @@ class ChatPrompt:
         finally:
             self.enable_bracketed_paste()  # prompt_toolkit disables it at the end of each prompt
         if text:
-            output.write(escape_control_characters(format_sent_message(text)) + "\n")
+            output.write(escape_control_characters(_format_sent_message(text)) + "\n")
             output.flush()
         return text
 
 
-def format_sent_message(text: str) -> str:
+def _format_sent_message(text: str) -> str:
     """Format a sent message for the screen, shortened if it is long."""
     lines = text.splitlines()
     if len(lines) > MAX_ECHOED_LINES:
@@ -134,7 +134,7 @@ def format_sent_message(text: str) -> str:
     return PROMPT_PREFIX + f"\n{' ' * len(PROMPT_PREFIX)}".join(lines)
 
 
-def create_key_bindings(*, multiline: bool) -> KeyBindings:
+def _create_key_bindings(*, multiline: bool) -> KeyBindings:
     """Bind Enter to send, and Ctrl-J and Alt-Enter to insert a newline (to send if not `multiline`).
 
     `KeyParser` turns Shift-Enter and Ctrl-Enter into Alt-Enter, if the terminal distinguishes them from Enter.
@@ -238,7 +238,7 @@ class PromptHistory(FileHistory):
     def load_history_strings(self) -> Iterable[str]:
         with suppress(OSError, FileError):
             with lock_file(self._path):
-                truncate_history(self._path)
+                _truncate_history(self._path)
             return list(super().load_history_strings())
         return []
 
@@ -248,7 +248,7 @@ class PromptHistory(FileHistory):
             super().store_string(self._redact(string))
 
 
-def truncate_history(path: Path) -> None:
+def _truncate_history(path: Path) -> None:
     """Keep the newest half of a file that is too large, starting at a complete entry."""
     if not path.exists() or path.stat().st_size <= MAX_HISTORY_BYTES:
         return
@@ -302,7 +302,7 @@ def prepare_terminal(prompt: ChatPrompt) -> Iterator[None]:
 
 
 @contextmanager
-def exit_prompt_on_signal(application: Application[Any]) -> Iterator[None]:
+def _exit_prompt_on_signal(application: Application[Any]) -> Iterator[None]:
     """Make termination signals exit the prompt, which then raises SystemExit.
 
     An exception raised inside the event loop of prompt_toolkit could make it hang.

@@ -46,7 +46,7 @@ def load_function_tools(option_values: Sequence[str], app: AppContext, settings:
         targets = [(absolute_location, attribute, is_file) for attribute in attributes]
         sources.append((origin, targets, () if is_file else (str(get_working_directory()),)))
     tools: list[Tool] = []
-    for origin, loaded in load_sources(sources, app, settings):
+    for origin, loaded in _load_sources(sources, app, settings):
         if isinstance(loaded, PluginLoadError):
             raise ConfigError(f"cannot load the tools of {origin}", str(loaded))
         tools += loaded
@@ -88,10 +88,10 @@ def load_plugin_tools(app: AppContext, settings: Settings) -> Iterator[LoadedSou
             location, _, attribute = entry.target.partition("[")[0].partition(":")
             targets.append((location.strip(), attribute.strip(), False))
         sources.append((format_origin(distribution), targets, ()))
-    return load_sources(sources, app, settings)
+    return _load_sources(sources, app, settings)
 
 
-def load_sources(sources: Iterable[ToolSource], app: AppContext, settings: Settings) -> Iterator[LoadedSource]:
+def _load_sources(sources: Iterable[ToolSource], app: AppContext, settings: Settings) -> Iterator[LoadedSource]:
     """Start a process for each source; then yield the tools of each, or the reason why it cannot be loaded.
 
     Closing the `cleanup` of `app` ends the processes.

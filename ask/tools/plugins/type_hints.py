@@ -31,7 +31,7 @@ class ToolDefinitionError(TypeError):
         self.reason, self.parameter_path = reason, parameter_path
 
 
-def return_unchanged(value: Any) -> Any:
+def _return_unchanged(value: Any) -> Any:
     return value
 
 
@@ -39,7 +39,7 @@ class TypeAdapter(NamedTuple):
     """The JSON Schema of a type hint, and the conversion of a matching JSON value to a Python value."""
 
     schema: SchemaDict
-    convert: Callable[[Any], Any] = return_unchanged
+    convert: Callable[[Any], Any] = _return_unchanged
 
 
 class ObjectField(NamedTuple):
@@ -107,7 +107,7 @@ def make_object_adapter(
     adapters, properties = {}, {}
     for field in fields:
         # If omitting a field means None, the model need not know about null.
-        hint = remove_none(field.hint) if not field.required and field.default is None else field.hint
+        hint = _remove_none(field.hint) if not field.required and field.default is None else field.hint
         try:
             adapter = adapters[field.name] = make_type_adapter(hint, parents)
         except ToolDefinitionError as error:
@@ -115,7 +115,7 @@ def make_object_adapter(
         schema = properties[field.name] = dict(adapter.schema)
         if field.description:
             schema.setdefault("description", field.description)
-        if (default := to_json_value(field.default)) is not None:
+        if (default := _to_json_value(field.default)) is not None:
             schema["default"] = default
     object_schema: SchemaDict = {"type": "object", "properties": properties, "additionalProperties": False}
     if required := [field.name for field in fields if field.required]:
@@ -127,7 +127,7 @@ def make_object_adapter(
     return TypeAdapter(object_schema, convert)
 
 
-def to_json_value(value: Any) -> Any:
+def _to_json_value(value: Any) -> Any:
     """Convert a default to JSON; None if it has no JSON form."""
     value = value.value if isinstance(value, enum.Enum) else value
     try:
@@ -136,15 +136,15 @@ def to_json_value(value: Any) -> Any:
         return None
 
 
-def remove_none(hint: Any) -> Any:
+def _remove_none(hint: Any) -> Any:
     """Remove None from a union that has other members."""
     if hasattr(hint, "__metadata__"):
-        return typing.Annotated[(remove_none(hint.__origin__), *hint.__metadata__)]
+        return typing.Annotated[(_remove_none(hint.__origin__), *hint.__metadata__)]
     members = tuple(member for member in get_args(hint) if member is not type(None))
     return Union[members] if get_origin(hint) in UNION_TYPES and members else hint  # noqa: UP007 - built at run time
 
 
-def format_hint(hint: Any) -> str:
+def _format_hint(hint: Any) -> str:
     """Format a hint approximately as its author wrote it."""
     return hint.__qualname__ if isinstance(hint, type) and not get_args(hint) else str(hint).replace("typing.", "")
 
@@ -161,7 +161,7 @@ def _make_enum_adapter(hint: Any, values: Sequence[Any]) -> TypeAdapter:
     json_values = [value.value if isinstance(value, enum.Enum) else value for value in values]
     type_names = {JSON_TYPE_NAMES.get(type(value)) for value in json_values}
     if None in type_names or not json_values:
-        raise ToolDefinitionError(f"{format_hint(hint)} has values that JSON cannot represent")
+        raise ToolDefinitionError(f"{_format_hint(hint)} has values that JSON cannot represent")
     schema: SchemaDict = {"type": type_names.pop()} if len(type_names) == 1 else {}
 
     def convert(value: Any) -> Any:
@@ -180,7 +180,7 @@ def _make_union_adapter(adapters: Sequence[TypeAdapter]) -> TypeAdapter:
     union: SchemaDict = {"anyOf": schemas}
     if all(schema.keys() == {"type"} for schema in schemas):
         union = {"type": list(dict.fromkeys(schema["type"] for schema in schemas))}
-    if all(adapter.convert is return_unchanged for adapter in adapters):
+    if all(adapter.convert is _return_unchanged for adapter in adapters):
         return TypeAdapter(union)
 
     def convert(value: Any) -> Any:
@@ -210,7 +210,7 @@ def _make_list_adapter(hint: Any, factory: Callable[[Any], Any], parents: tuple[
     has_fixed_length = factory is tuple and bool(arguments) and arguments[1:] != (...,)
     if has_fixed_length and any(argument != arguments[0] for argument in arguments):
         raise ToolDefinitionError(
-            f"{format_hint(hint)} mixes types, which not every provider supports; use a dataclass"
+            f"{_format_hint(hint)} mixes types, which not every provider supports; use a dataclass"
         )
     item = make_type_adapter(arguments[0], parents) if arguments else TypeAdapter({})
     schema: SchemaDict = {"type": "array", "items": item.schema}
@@ -226,7 +226,7 @@ def _make_mapping_adapter(hint: Any, parents: tuple[Any, ...]) -> TypeAdapter:
         return TypeAdapter({"type": "object"})
     key_type, item_type = get_args(hint)
     if key_type is not str:
-        raise ToolDefinitionError(f"{format_hint(hint)} has keys that are not str, as JSON requires")
+        raise ToolDefinitionError(f"{_format_hint(hint)} has keys that are not str, as JSON requires")
     item = make_type_adapter(item_type, parents)
     schema = {"type": "object", "additionalProperties": item.schema or True}
     return TypeAdapter(schema, lambda values: {name: item.convert(value) for name, value in values.items()})
@@ -236,12 +236,12 @@ def _make_class_adapter(hint: Any, parents: tuple[Any, ...]) -> TypeAdapter:
     if isinstance(hint, type) and issubclass(hint, enum.Enum):
         return _make_enum_adapter(hint, list(hint))
     if hint in parents:
-        raise ToolDefinitionError(f"{format_hint(hint)} refers to itself")
+        raise ToolDefinitionError(f"{_format_hint(hint)} refers to itself")
     if typing.is_typeddict(hint):
         return make_object_adapter(_list_typed_dict_fields(hint), dict, (*parents, hint))
     if isinstance(hint, type) and (dataclasses.is_dataclass(hint) or hasattr(hint, "_fields")):
         return make_object_adapter(_list_init_fields(hint), hint, (*parents, hint))
-    raise ToolDefinitionError(f"{format_hint(hint)} has no JSON Schema")
+    raise ToolDefinitionError(f"{_format_hint(hint)} has no JSON Schema")
 
 
 def _list_typed_dict_fields(hint: Any) -> list[ObjectField]:

@@ -39,7 +39,7 @@ def main() -> None:
         stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
     is_busy = threading.Event()
     is_busy.set()  # until the plugin is loaded
-    threading.Thread(target=kill_when_abandoned, args=(requests_fd, is_busy), daemon=True).start()
+    threading.Thread(target=_kill_when_abandoned, args=(requests_fd, is_busy), daemon=True).start()
     messages = (json.loads(payload) for _, payload in read_frames(requests_fd))
     settings = next(messages)
     sys.path[:] = settings["path"]
@@ -54,7 +54,7 @@ def main() -> None:
     write_frame(replies_fd, READY, json.dumps({"tools": specs, "problem": problem}).encode())
     for call in messages:
         is_busy.set()
-        outcome = execute_call(tools[call["tool"]], call["arguments"], make_tool_context(call))
+        outcome = _execute_call(tools[call["tool"]], call["arguments"], _make_tool_context(call))
         for stream in (sys.stdout, sys.stderr):
             with suppress(Exception):  # the plugin may have replaced it
                 stream.flush()
@@ -62,7 +62,7 @@ def main() -> None:
         write_frame(replies_fd, DONE, json.dumps(outcome).encode())
 
 
-def kill_when_abandoned(requests_fd: int, is_busy: threading.Event) -> None:
+def _kill_when_abandoned(requests_fd: int, is_busy: threading.Event) -> None:
     """Wait until ask closes the request pipe; if a call is running then, kill the process group."""
     poll = select.poll()
     poll.register(requests_fd, select.POLLHUP)
@@ -71,7 +71,7 @@ def kill_when_abandoned(requests_fd: int, is_busy: threading.Event) -> None:
     os.killpg(0, signal.SIGKILL)
 
 
-def make_tool_context(call: Mapping[str, Any]) -> ToolContext:
+def _make_tool_context(call: Mapping[str, Any]) -> ToolContext:
     """Create the context of a call and change to its directory."""
     directory = Path(call["directory"])
     with suppress(OSError):  # the folder may be gone; the tool will report that
@@ -82,12 +82,12 @@ def make_tool_context(call: Mapping[str, Any]) -> ToolContext:
         environment=dict(os.environ),
         command_timeout=call["timeout"],
         overflow_directory=Path(call["overflow_directory"]),
-        on_output=write_output,
+        on_output=_write_output,
         restrict_hosts=None if hosts is None else frozenset(hosts),
     )
 
 
-def write_output(text: str) -> None:
+def _write_output(text: str) -> None:
     """Write output to stdout, after flushing what was printed before."""
     with suppress(Exception):  # the plugin may have replaced it
         sys.stdout.flush()
@@ -95,7 +95,7 @@ def write_output(text: str) -> None:
         output.write(text.encode("utf-8", "backslashreplace"))
 
 
-def execute_call(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
+def _execute_call(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
     """Run a call; return its text and files, and whether it raised an error or reported a failure."""
     try:
         result = to_tool_result(tool.run(arguments, context))
