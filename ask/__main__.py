@@ -52,7 +52,7 @@ def run_process() -> int:
         for signal_number in (signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(signal_number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
                 signal.signal(signal_number, exit_on_signal)
-        code = _run_and_report_errors(sys.argv[1:])
+        code = run_and_report_errors(sys.argv[1:])
     except KeyboardInterrupt:
         _end_line()
     except SystemExit as error:
@@ -62,7 +62,7 @@ def run_process() -> int:
     return code
 
 
-def _run_and_report_errors(arguments: Sequence[str]) -> int:
+def run_and_report_errors(arguments: Sequence[str]) -> int:
     """Run a command line, print its error if it fails, and return the exit code."""
     from ask.errors import BrokenOutputError, to_ask_error
 
@@ -99,7 +99,7 @@ def _run_profiled(file: str, arguments: Sequence[str]) -> int:
         raise UsageError("--profile needs a file", "use --profile=FILE")
     profile = Profile()
     try:
-        return profile.runcall(_run_and_report_errors, arguments)
+        return profile.runcall(run_and_report_errors, arguments)
     finally:
         try:
             profile.dump_stats(file)

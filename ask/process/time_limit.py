@@ -14,19 +14,25 @@ Python discards an exception that is raised in a destructor or a callback, and t
 
 
 @contextmanager
-def limit_time(seconds: float, make_error: Callable[[], BaseException]) -> Iterator[None]:
+def limit_time(
+    seconds: float, make_error: Callable[[], BaseException], *, counts_processor_time: bool = False
+) -> Iterator[None]:
     """Interrupt Python code and regular expressions of the main thread after a time by raising an error.
 
-    `make_error` creates it. A limit of 0 means none.
+    `make_error` creates it. A limit of 0 means none. With `counts_processor_time`, only the time counts in which this
+    process runs, so that a busy machine makes no difference.
     """
     is_active = True
+    timer, timer_signal = signal.ITIMER_REAL, signal.SIGALRM
+    if counts_processor_time:
+        timer, timer_signal = signal.ITIMER_VIRTUAL, signal.SIGVTALRM
 
     def interrupt(*_: object) -> None:
         if is_active:
             raise make_error()
 
-    previous_handler = signal.signal(signal.SIGALRM, interrupt)
-    previous_timer = signal.setitimer(signal.ITIMER_REAL, seconds, _REPEAT_INTERVAL if seconds else 0)
+    previous_handler = signal.signal(timer_signal, interrupt)
+    previous_timer = signal.setitimer(timer, seconds, _REPEAT_INTERVAL if seconds else 0)
     try:
         try:
             yield
@@ -34,5 +40,5 @@ def limit_time(seconds: float, make_error: Callable[[], BaseException]) -> Itera
             is_active = False
     finally:
         is_active = False  # again, because the line above may have been interrupted
-        signal.setitimer(signal.ITIMER_REAL, *previous_timer)
-        signal.signal(signal.SIGALRM, previous_handler)
+        signal.setitimer(timer, *previous_timer)
+        signal.signal(timer_signal, previous_handler)

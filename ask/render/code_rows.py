@@ -123,12 +123,12 @@ class CodeHighlighter:
         text = "".join(f"{line}\n" for line in lines)
         if self._lexer is None or any(len(line) > MAX_LINE_LENGTH for line in lines):
             return [(0, Token, text, self._lexer_state)]
-        start, limit = time.monotonic(), min(TIME_LIMIT, LEXING_TIME.get_left())
+        start, limit = time.process_time(), min(TIME_LIMIT, LEXING_TIME.get_left())
         if limit < MIN_TIME_LIMIT:
             self._lexer = None
             return [(0, Token, text, ("root",))]
         try:
-            with limit_time(limit, TimeLimitError):
+            with limit_time(limit, TimeLimitError, counts_processor_time=True):
                 return list(_iter_tokens(text, self._lexer, self._lexer_state, with_states=with_states))
         except TimeLimitError:
             if limit == TIME_LIMIT:
@@ -137,7 +137,7 @@ class CodeHighlighter:
         except Exception:  # noqa: BLE001, S110 - a bug in a lexer must not lose the text
             pass
         finally:
-            LEXING_TIME.subtract(time.monotonic() - start)
+            LEXING_TIME.subtract(time.process_time() - start)
         return [(0, Token, text, ("root",))]
 
 

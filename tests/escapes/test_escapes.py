@@ -49,7 +49,8 @@ def check_nothing_escapes(user: str, *groups: str) -> None:
     """Check that no escape succeeds in safe mode, and that the sandbox prevents it, not the policy."""
     confined, succeeded = try_escapes(user, groups, *SAFE)
     assert not succeeded
-    assert not [rule for rule in confined.rules if rule.startswith("!")]
+    # Only hosts that are not public are refused before a call, even if they are allowed.
+    assert not {rule for rule in confined.rules if rule.startswith("!")} - {"!host refused"}
 
 
 def test_no_escape_succeeds() -> None:

@@ -47,6 +47,14 @@ def test_the_code_is_interrupted(run: Callable[[], None]) -> None:
     assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
 
 
+def test_processor_time_does_not_pass_while_waiting() -> None:
+    with limit_time(0.1, TooSlowError, counts_processor_time=True):
+        time.sleep(0.3)
+    with pytest.raises(TooSlowError), limit_time(0.05, TooSlowError, counts_processor_time=True):
+        while True:
+            pass
+
+
 def test_an_outer_limit_continues() -> None:
     with pytest.raises(TooSlowError), limit_time(0.2, TooSlowError):
         with limit_time(5, ValueError):
