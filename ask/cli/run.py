@@ -12,9 +12,9 @@ from ask.agent.request import RunRequest, prepare_request
 from ask.agent.run import record_exit_code, record_exit_code_on_error, run_request
 from ask.agent.tool_loop import RunResult
 from ask.app import AppContext
-from ask.config.options import RunOptions
+from ask.config.options import ROW_ARGUMENT, RunOptions
 from ask.console import StandardOutput, StderrConsole, can_redraw
-from ask.errors import AskError, BrokenOutputError, PluginError, RunInterruptedError, to_ask_error
+from ask.errors import AskError, BrokenOutputError, PluginError, RunInterruptedError, UsageError, to_ask_error
 from ask.render.plain import PlainRenderer
 
 if TYPE_CHECKING:
@@ -154,4 +154,8 @@ def run_and_render(
 
 def run_row() -> int:
     """Run a row of `ask map --tools`, whose `RunOptions` are on standard input as JSON; return the exit code."""
-    return run_prompt(RunOptions.from_json(sys.stdin.buffer.read()))
+    try:
+        options = RunOptions.from_json(sys.stdin.buffer.read())
+    except (ValueError, TypeError, AttributeError):
+        raise UsageError(f"{ROW_ARGUMENT} is only for rows of ask map --tools", "see ask map --help") from None
+    return run_prompt(options)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import click
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ask.cli.ask import command
-from ask.config.options import RunOptions
+from ask.config.options import ROW_ARGUMENT, RunOptions
 from ask.config.settings import SETTINGS, Settings
+from tests.program import Ask
 
 TEXT = st.text(st.characters(codec="utf-8")) | st.sampled_from(["\udcff", "a\nb", "\0"])
 
@@ -36,3 +38,8 @@ def test_each_setting_with_an_option_names_a_field() -> None:
 def test_json_keeps_the_options(words: list[str], key: str | None, cost: float | None, safe: bool) -> None:
     options = RunOptions(words=tuple(words), key=key, max_cost=cost, safe=safe)
     assert RunOptions.from_json(options.to_json().encode()) == options
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"unknown": 1}'])
+def test_the_argument_of_rows_reads_nothing_else(ask: Ask, text: str) -> None:
+    assert ask(ROW_ARGUMENT, stdin=text.encode()).code == 2
