@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ask.agent.request import RunRequest
 from ask.agent.run import record_exit_code_on_error
@@ -10,10 +10,41 @@ from ask.agent.system_prompt import read_prompt
 from ask.agent.tool_loop import RunResult
 from ask.app import AppContext
 from ask.errors import FileError, IncompleteResponseError, UsageError
-from ask.history.conversations import find_conversation, plan_compaction
-from ask.history.entries import read_runs
+from ask.history.conversations import build_messages, find_conversation, select_unsummarized_runs
+from ask.history.entries import Run, read_runs
 from ask.history.store import Store
 from ask.messages import Message, ReportedUsage
+from ask.records import NamedTuple
+
+
+class Compaction(NamedTuple):
+    """The part of a conversation that a new summary would replace."""
+
+    first_kept_run: int
+    """The number of the first run that is not summarized."""
+    messages: tuple[Message, ...]
+    """The messages to summarize."""
+
+
+def plan_compaction(runs: Sequence[Run]) -> Compaction:
+    """Choose what a summary should replace.
+
+    Everything but the newest answered run, or everything if that run is the only one or makes up over half of the text.
+    Questions without an answer are not summarized.
+    """
+    unsummarized = select_unsummarized_runs(runs)
+    answered = [run for run in unsummarized if run.has_answer]
+    *older, newest = answered or runs[-1:]
+    old = tuple(build_messages([run for run in runs if run is not newest]))
+    everything = tuple(build_messages(runs))
+    if older and _count_characters(everything) <= 2 * _count_characters(old):
+        return Compaction(newest.number, old)
+    later = [run.number for run in unsummarized if not answered or run.number > newest.number]
+    return Compaction(min(later, default=runs[-1].number + 1), everything)
+
+
+def _count_characters(messages: Sequence[Message]) -> int:
+    return sum(len(message.content) for message in messages)
 
 
 def compact_conversation(

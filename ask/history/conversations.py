@@ -244,33 +244,3 @@ def _make_step_without_result(record: ToolCallRecord) -> ToolCallStep:
     text = NOT_RUN_RESULT if record.started is None else INTERRUPTED_RESULT
     message = Message("tool", text, tool_call_id=record.call.id, tool_name=record.call.name)
     return ToolCallStep(record, message, has_result=False)
-
-
-class Compaction(NamedTuple):
-    """The part of a conversation that a new summary would replace."""
-
-    first_kept_run: int
-    """The number of the first run that is not summarized."""
-    messages: tuple[Message, ...]
-    """The messages to summarize."""
-
-
-def plan_compaction(runs: Sequence[Run]) -> Compaction:
-    """Choose what a summary should replace.
-
-    Everything but the newest answered run, or everything if that run is the only one or makes up over half of the text.
-    Questions without an answer are not summarized.
-    """
-    unsummarized = select_unsummarized_runs(runs)
-    answered = [run for run in unsummarized if run.has_answer]
-    *older, newest = answered or runs[-1:]
-    old = tuple(build_messages([run for run in runs if run is not newest]))
-    everything = tuple(build_messages(runs))
-    if older and _count_characters(everything) <= 2 * _count_characters(old):
-        return Compaction(newest.number, old)
-    later = [run.number for run in unsummarized if not answered or run.number > newest.number]
-    return Compaction(min(later, default=runs[-1].number + 1), everything)
-
-
-def _count_characters(messages: Sequence[Message]) -> int:
-    return sum(len(message.content) for message in messages)

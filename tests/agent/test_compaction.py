@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from ask import Message, ToolCall
+from ask.agent.compaction import plan_compaction
 from ask.agent.system_prompt import read_prompt
-from ask.history.conversations import build_messages, find_reported_usage, plan_compaction
+from ask.history.conversations import build_messages, find_reported_usage
 from ask.history.entries import HistoryEntry, Run
 from ask.messages import SUMMARY_PREFIX, Usage
 from tests import wire

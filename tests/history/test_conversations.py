@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ask.agent.compaction import plan_compaction
 from ask.errors import UsageError
 from ask.events import MessageAdded
 from ask.history.conversations import (
@@ -17,7 +18,6 @@ from ask.history.conversations import (
     find_unanswered_questions,
     load_conversation,
     pair_calls_with_results,
-    plan_compaction,
 )
 from ask.history.conversations import find_current_conversation as newest
 from ask.history.entries import HistoryEntry, Run, ToolCallRecord
