@@ -25,7 +25,7 @@ COMMANDS = {
     "--version": (CLICK, 10, 3),
     "--help": (CLICK, 11, 12),
     "--complete providers": (CLICK, 13, 3),
-    "tools": (CLICK, 53, 19),
+    "tools": (CLICK, 55, 19),
     "history list": (CLICK, 25, 8),
     "providers": (WIRED, 52, 4),
     "hi": (WIRED, 66, 4),

@@ -209,7 +209,9 @@ class LoadedProvider:
             check_value(result, expected_type)
         except WrongTypeError as error:
             path, value, type_name = format_path(error.path), describe_value(error.value), describe_type(error.expected)
-            if path:
+            if len(error.path) == 1 and isinstance(error.path[0], int):
+                problem = f"must return a list of {type_name}, not {value}"
+            elif path:
                 problem = f"returned a {type(result).__name__} whose {path} is {value}, not {type_name}"
             else:
                 problem = f"must return {type_name}, not {value}"
