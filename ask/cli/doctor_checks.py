@@ -37,7 +37,7 @@ from ask.config.installation import find_launcher, format_install_command
 from ask.config.options import RunOptions
 from ask.config.resolution import read_switch, resolve_settings
 from ask.config.secrets import KEYRING, KeyStore, format_variable_prefix
-from ask.config.settings import SANDBOX_LEVEL, SETTINGS, Settings
+from ask.config.settings import SAFE_OPTIONS, SANDBOX_LEVEL, SETTINGS, Settings
 from ask.console import StandardOutput
 from ask.errors import AskError, ConfigError, SafetyError, to_ask_error
 from ask.history.entries import generate_conversation_id
@@ -425,7 +425,7 @@ def _check_safe_mode(app: AppContext) -> Iterator[CheckResult]:
     A failure is a problem only if safe mode is on for every run.
     """
     settings = resolve_settings(RunOptions(), app.environment, app.config)
-    option = "--safe" if settings.safe_level == SANDBOX_LEVEL else "--safe-files"
+    option = SAFE_OPTIONS[settings.safe_level]
     with TemporaryDirectory() as empty:
         work_dir = Path(empty, "work")
         work_dir.mkdir()
@@ -465,8 +465,7 @@ def probe_safe_mode(settings: Settings, directory: Path, app: AppContext) -> Ite
         yield warning("git", f"does not work in {repository.folder}: {reason}", fix)
     yield ok("can be written", ", ".join(map(str, sandbox_config.writable_folders)))
     yield ok("can be fetched from", f"{hosts}; other hosts after asking" if hosts else "any host, after asking")
-    option = "--safe" if is_sandbox else "--safe-files"
-    yield ok("enabled for every run", "yes" if settings.safe else f"no, only with {option}")
+    yield ok("enabled for every run", "yes" if settings.safe else f"no, only with {SAFE_OPTIONS[settings.safe_level]}")
 
 
 def _probe_sandbox(config: SandboxConfig) -> Iterator[CheckResult]:

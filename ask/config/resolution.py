@@ -91,7 +91,7 @@ def _resolve_safe_mode(options: RunOptions, is_enabled: bool, config: Config) ->
     if options.safe or options.safe_files:
         return True, SANDBOX_LEVEL if options.safe else FILES_LEVEL
     level = config.get("safe.level", "")
-    # Whoever sets only the level expects safe mode to be on.
+    # A user who sets only the level expects safe mode to be on.
     return is_enabled or (bool(level) and config.get("safe.enabled", None) is None), level or SANDBOX_LEVEL
 
 

@@ -40,6 +40,8 @@ NonNegativeFloat = Annotated[float, Rule(f"a number from 0 to {MAX_NUMBER}", lam
 EngineName = Literal["brave", "tavily", "duckduckgo"]
 SANDBOX_LEVEL, FILES_LEVEL = "sandbox", "files"
 """The levels of safe mode: a kernel sandbox, or no commands and path checks in the file tools."""
+SAFE_OPTIONS = {SANDBOX_LEVEL: "--safe", FILES_LEVEL: "--safe-files"}
+"""The option for each level."""
 SafeLevel = Literal["sandbox", "files"]
 Api = Literal["responses", "chat"]
 """The APIs of services that have OpenAI's."""

@@ -22,7 +22,7 @@ from ask.agent.toolset import Toolset
 from ask.app import AppContext
 from ask.client.run_costs import require_price
 from ask.config.options import RunOptions
-from ask.config.settings import SANDBOX_LEVEL, Settings
+from ask.config.settings import SAFE_OPTIONS, Settings
 from ask.errors import AskError, UsageError
 from ask.map.ledger import Ledger, RowKey, RowResult
 from ask.map.output import check_output_path
@@ -289,9 +289,7 @@ def prepare_job(options: JobOptions, app: AppContext) -> Job:
 
 def get_safe_option(settings: Settings) -> str:
     """Return the option for the level of safe mode; "" without safe mode."""
-    if not settings.safe:
-        return ""
-    return "--safe" if settings.safe_level == SANDBOX_LEVEL else "--safe-files"
+    return SAFE_OPTIONS[settings.safe_level] if settings.safe else ""
 
 
 def identify_rows(job: Job, ledger: Ledger, rows: Iterable[Row | None]) -> Iterator[RowTask | None]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 from ask.app import AppContext
 from ask.atomic_files import create_marker_file
-from ask.config.settings import SANDBOX_LEVEL, Settings
+from ask.config.settings import SAFE_OPTIONS, SANDBOX_LEVEL, Settings
 from ask.errors import FileError, SafetyError, UsageError
 from ask.safety.folder_scan import is_bare_repository
 from ask.safety.imported_modules import ImportedModules
@@ -52,7 +52,7 @@ class SafeModeSession:
             safe_mode=True,
             allowed_hosts=frozenset(map(parse_allowed_host, settings.allow_hosts)),
             allowed_tools=frozenset(settings.allow_tools),
-            safe_option="--safe" if self.level == SANDBOX_LEVEL else "--safe-files",
+            safe_option=SAFE_OPTIONS[self.level],
         )
         self.sandbox_config = prepare_sandbox_config(settings, directory, app.app_dirs.results / conversation_id, app)
         self.writable_folders: Sequence[Path] = self.sandbox_config.outermost_folders
